@@ -1,0 +1,24 @@
+"""Privacy-accounted queries: one private table, one budget, many typed answers."""
+
+from dpsdk.accounting import Budget
+from dpsdk.channel import Channel
+from dpsdk.data import Neighbors, PrivateData
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.release import Quote, Release
+from dpsdk.session import Session
+
+__all__ = [
+    "Attribute",
+    "Binned",
+    "Boolean",
+    "Budget",
+    "Categorical",
+    "Channel",
+    "Domain",
+    "Integer",
+    "Neighbors",
+    "PrivateData",
+    "Quote",
+    "Release",
+    "Session",
+]

@@ -1,0 +1,72 @@
+"""Privacy accounting: what a run is proven to cost, what still fits a budget, what was spent."""
+
+from __future__ import annotations
+
+from dpsdk.accounting.additive import (
+    AdditiveComposition,
+    AdvancedComposition,
+    BasicComposition,
+    ZCDPComposition,
+)
+from dpsdk.accounting.any_of import AnyOf, default_composition
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.conversion import (
+    bun_steinke_epsilon,
+    bun_steinke_start,
+    gaussian_claim,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_start,
+)
+from dpsdk.accounting.envelope import EnvelopeComposition
+from dpsdk.accounting.gdp import gdp_delta, gdp_epsilon, gdp_start
+from dpsdk.accounting.guarantee import (
+    ApproximateGuarantee,
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    PureGuarantee,
+)
+from dpsdk.accounting.odometer import Charge, Odometer, Remaining, Spent
+
+__all__ = [
+    # What one run satisfies.
+    "Guarantee",
+    "PureGuarantee",
+    "DiscreteLaplaceGuarantee",
+    "DiscreteGaussianGuarantee",
+    "BoundedRangeGuarantee",
+    "ApproximateGuarantee",
+    "pure_epsilon",
+    "zcdp_rho",
+    "leak",
+    # What may be spent, and how runs add up.
+    "Budget",
+    "Composition",
+    "State",
+    "AdditiveComposition",
+    "BasicComposition",
+    "AdvancedComposition",
+    "ZCDPComposition",
+    "EnvelopeComposition",
+    "AnyOf",
+    "default_composition",
+    # What was spent.
+    "Odometer",
+    "Charge",
+    "Spent",
+    "Remaining",
+    # From one notion of privacy to another.
+    "zcdp_start",
+    "zcdp_epsilon",
+    "zcdp_delta",
+    "bun_steinke_start",
+    "bun_steinke_epsilon",
+    "gaussian_claim",
+    "gdp_start",
+    "gdp_epsilon",
+    "gdp_delta",
+]

@@ -1,0 +1,283 @@
+"""Filters that add up one number a run: basic, advanced and zCDP composition."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+from attrs import field, frozen
+
+from dpsdk._checks import to_probability
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.charges import leak, pure_epsilon, pure_rho, zcdp_rho
+from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.conversion import bun_steinke_start, zcdp_start
+from dpsdk.accounting.directed import fraction_down, sqrt_down, truncated
+from dpsdk.accounting.figures import figure
+from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.guarantee import (
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    Guarantee,
+)
+from dpsdk.errors import UnsupportedGuarantee
+from dpsdk.typing import Real
+
+__all__ = [
+    "AdditiveComposition",
+    "AdvancedComposition",
+    "BasicComposition",
+    "ZCDPComposition",
+    "spent_share",
+    "to_leak_share",
+]
+
+
+def to_leak_share(value: Real) -> Fraction:
+    """A share of δ, in [0, 1)."""
+    return to_probability("leak_share", value, zero=True)
+
+
+def spent_share(state: State) -> float:
+    """The larger share spent of the two axes, charges and leaks; 1 where nothing may be charged."""
+    (spent, leaks), (limit, leak_limit) = state.spent, state.limit
+    share = spent / limit if limit else 1.0
+    return max(share, leaks / leak_limit) if leak_limit else share
+
+
+@lru_cache(maxsize=4096)
+def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
+    if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
+        epsilon, delta = guarantee.claim
+        return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
+    pure = pure_epsilon(guarantee)
+    if pure is None:
+        reason = "it needs a proven (ε, δ), given as the guarantee's claim"
+        raise UnsupportedGuarantee(str(guarantee), "basic composition", reason)
+    return ceil_steps(pure), ceil_steps(leak(guarantee), LEAK_STEPS)
+
+
+@lru_cache(maxsize=4096)
+def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
+    pure = pure_epsilon(guarantee)
+    if pure is None:
+        rho = zcdp_rho(guarantee)
+    elif isinstance(guarantee, BoundedRangeGuarantee):
+        rho = pure * pure / 8
+    else:
+        rho = pure * pure / 2
+    return ceil_steps(rho), ceil_steps(leak(guarantee), LEAK_STEPS)
+
+
+@lru_cache(maxsize=4096)
+def _zcdp_cost(guarantee: Guarantee) -> tuple[int, int]:
+    return ceil_steps(zcdp_rho(guarantee)), ceil_steps(leak(guarantee), LEAK_STEPS)
+
+
+def _root_down(value: Fraction) -> Fraction:
+    return Fraction(sqrt_down(fraction_down(value)))
+
+
+def _pure_epsilon_of(rho: Fraction) -> Fraction:
+    """The largest ε, to 15 digits and rounded down, whose pure runs are charged at most `rho`."""
+    # ε tanh(ε/2) is at most ε²/2 and at most ε.
+    low = max(truncated(_root_down(2 * rho)), truncated(rho))
+    target = float(rho)
+    guess = float(low)
+    for _ in range(60):
+        if not 0.0 < guess < math.inf:
+            return low
+        tanh = math.tanh(guess / 2.0)
+        slope = tanh + guess * (1.0 - tanh * tanh) / 2.0
+        guess -= (guess * tanh - target) / slope
+    for cut in (1e-13, 1e-9):
+        epsilon = truncated(Fraction(guess * (1.0 - cut)))
+        if epsilon > low and pure_rho(epsilon) <= rho:
+            return epsilon
+    return low
+
+
+class AdditiveComposition(Composition):
+    """Accepts while the sum of a charge stays within a limit, and so does the sum of leaks."""
+
+    __slots__ = ()
+
+    title: ClassVar[str]
+    axis: ClassVar[str]
+
+    @abstractmethod
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The largest sum of charges, and the largest sum of leaks."""
+
+    @abstractmethod
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The charge and the leak of one run, in steps of their grids, rounded up.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices the guarantee here.
+        """
+
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged."""
+        limit, leaks = self.limits(budget)
+        return State((0, 0), (floor_steps(limit), floor_steps(leaks, LEAK_STEPS)))
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        """The state after one more run, or None where the run does not fit."""
+        cost, leaked = self.cost(guarantee)
+        spent, leaks = state.spent
+        limit, leak_limit = state.limit
+        spent += cost
+        leaks += leaked
+        if spent > limit or leaks > leak_limit:
+            return None
+        return State((spent, leaks), state.limit)
+
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        """How many such runs still fit, one after the other; None where they are free."""
+        fits = [
+            (limit - spent) // cost
+            for cost, spent, limit in zip(
+                self.cost(guarantee), state.spent, state.limit, strict=True
+            )
+            if cost
+        ]
+        return min(fits) if fits else None
+
+    def fraction(self, state: State) -> float:
+        """The share of the budget that is spent, from 0 to 1."""
+        return spent_share(state)
+
+    def leaked(self, state: State) -> Fraction:
+        """The δ that accepted runs have spent as leaks."""
+        return from_steps(state.spent[1], LEAK_STEPS)
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        """What is spent of what, in one short text."""
+        spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
+        text = f"{self.title}: {self.axis} {figure(spent)} of {figure(limit)}"
+        if state.spent[1]:
+            leak_limit = from_steps(state.limit[1], LEAK_STEPS)
+            text += f", delta {figure(self.leaked(state))} of {figure(leak_limit)}"
+        return (text,)
+
+    def _left(self, state: State) -> Fraction:
+        return from_steps(state.limit[0] - state.spent[0])
+
+
+@frozen
+class BasicComposition(AdditiveComposition):
+    """ε and δ add up. Pure runs hold their sum on every path, with no δ at all.
+
+    A discrete Gaussian run is priced only through its `claim`, a proven pair (ε, δ).
+
+    Source: Dwork, McSherry, Nissim and Smith (2006); fully adaptive and concurrent.
+    """
+
+    title: ClassVar[str] = "basic composition"
+    axis: ClassVar[str] = "epsilon"
+    uses_delta: ClassVar[bool] = False
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The budget's ε, and all of its δ for leaks."""
+        return budget.epsilon, budget.delta
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The ε and the δ of one run, in steps of their grids, rounded up."""
+        return _basic_cost(guarantee)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """What is left of ε, exactly."""
+        return self._left(state)
+
+    def largest_rho(self, state: State) -> Fraction:
+        """Zero: a Gaussian run without a claim has no price here."""
+        del state
+        return Fraction(0)
+
+
+@frozen
+class AdvancedComposition(AdditiveComposition):
+    """The constants of Dwork, Rothblum and Vadhan (2010), under full adaptivity.
+
+    With W the sum of ε² over pure runs, W/2 + √(2 W ln(1/δ)) stays at or below the budget's ε. A
+    run of ρ-zCDP counts as ε² = 2ρ.
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+
+    Notes
+    -----
+    Whitehouse, Ramdas, Rogers and Wu (2023); docs/explanation/proofs/composition-advanced.md has
+    the proof. `ZCDPComposition` admits more.
+    """
+
+    title: ClassVar[str] = "advanced composition"
+    axis: ClassVar[str] = "rho"
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The ρ of the closed form, and the share of δ kept for leaks."""
+        leaks = budget.delta * self.leak_share
+        return bun_steinke_start(budget.epsilon, budget.delta - leaks), leaks
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """ε²/2 and the leak of one run, in steps of their grids, rounded up."""
+        return _advanced_cost(guarantee)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε with ε²/2 at most what is left."""
+        return truncated(_root_down(2 * self._left(state)))
+
+    def largest_rho(self, state: State) -> Fraction:
+        """What is left of ρ, exactly."""
+        return self._left(state)
+
+
+@frozen
+class ZCDPComposition(AdditiveComposition):
+    """Zero-concentrated differential privacy with the smallest ρ of each run.
+
+    ρ adds up under full adaptivity and for concurrent interactive runs; the limit is the largest ρ
+    that gives the budget's (ε, δ).
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+
+    Notes
+    -----
+    Bun and Steinke (2016) for the sum, Canonne, Kamath and Steinke (2020) for the conversion;
+    docs/explanation/proofs/composition-zcdp.md has the proof. At δ = 0 nothing fits.
+    """
+
+    title: ClassVar[str] = "zCDP composition"
+    axis: ClassVar[str] = "rho"
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The ρ that is certified for the budget, and the share of δ kept for leaks."""
+        leaks = budget.delta * self.leak_share
+        return zcdp_start(budget.epsilon, budget.delta - leaks), leaks
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The ρ and the leak of one run, in steps of their grids, rounded up."""
+        return _zcdp_cost(guarantee)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε whose ε tanh(ε/2) is at most what is left."""
+        return _pure_epsilon_of(self._left(state))
+
+    def largest_rho(self, state: State) -> Fraction:
+        """What is left of ρ, exactly."""
+        return self._left(state)

@@ -1,0 +1,51 @@
+"""What a session may spend at the most."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from attrs import field, frozen
+
+from dpsdk._checks import to_positive, to_probability
+from dpsdk.accounting.figures import figure
+from dpsdk.typing import Real
+
+__all__ = ["Budget"]
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_positive("epsilon", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_probability("delta", value, zero=True)
+
+
+@frozen(repr=False, cache_hash=True)
+class Budget:
+    """A pair (ε, δ): the differential privacy that the whole session keeps.
+
+    Parameters
+    ----------
+    epsilon
+        Positive and finite. Floats and text are read as the decimal that they print as, so that
+        0.1 ten times is 1.
+    delta
+        In [0, 1); 0 asks for pure differential privacy.
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is out of range.
+    """
+
+    epsilon: Fraction = field(converter=_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=_delta)
+
+    def __str__(self) -> str:
+        if not self.delta:
+            return f"{figure(self.epsilon)}-DP"
+        return f"({figure(self.epsilon)}, {figure(self.delta)})-DP"
+
+    def __repr__(self) -> str:
+        return f"Budget(epsilon={figure(self.epsilon)}, delta={figure(self.delta)})"

@@ -1,0 +1,94 @@
+"""What adds up: the interface of every privacy filter, and its state.
+
+A composition is a public, frozen value that decides which runs still fit into a budget. The runs
+may be chosen adaptively, each with any parameters and after seeing every earlier answer. All its
+methods are pure functions; an `Odometer` is what holds a state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import ClassVar
+
+from attrs import frozen
+
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.guarantee import Guarantee
+
+__all__ = ["Composition", "State"]
+
+
+@frozen
+class State:
+    """How far a budget is spent, in steps of the grid; its size does not grow with the charges.
+
+    Parameters
+    ----------
+    spent
+        What was charged on each axis of the composition, such as ρ and leaks.
+    limit
+        What may be charged on each axis.
+    parts
+        The states of the members of a composition that has any; None for a member that is closed.
+    """
+
+    spent: tuple[int, ...]
+    limit: tuple[int, ...]
+    parts: tuple[State | None, ...] = ()
+
+
+class Composition(ABC):
+    """A privacy filter: as long as every run was accepted, the session keeps its budget.
+
+    Members are frozen values that compare equal when they decide alike.
+    """
+
+    __slots__ = ()
+
+    uses_delta: ClassVar[bool] = True
+    """Whether the theorem behind the filter itself spends δ, leaks aside."""
+
+    @abstractmethod
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged."""
+
+    @abstractmethod
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        """The state after one more run, or None where the run does not fit.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices the guarantee here.
+        """
+
+    @abstractmethod
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        """How many such runs still fit, one after the other; None where they are free.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices the guarantee here.
+        """
+
+    @abstractmethod
+    def fraction(self, state: State) -> float:
+        """The share of the budget that is spent, from 0 to 1."""
+
+    @abstractmethod
+    def leaked(self, state: State) -> Fraction:
+        """The δ that accepted runs have spent as leaks."""
+
+    @abstractmethod
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε, rounded down, of one pure run that still fits; 0 where none does."""
+
+    @abstractmethod
+    def largest_rho(self, state: State) -> Fraction:
+        """The largest ρ, rounded down, of one discrete Gaussian run that fits; 0 if none does."""
+
+    @abstractmethod
+    def describe(self, state: State) -> tuple[str, ...]:
+        """What is spent of what, one short text for each member still open."""

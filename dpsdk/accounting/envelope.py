@@ -1,0 +1,259 @@
+"""The Gaussian envelope: a filter that keeps the whole session Gaussian differentially private.
+
+The state is a squared shift v: from here on, the session will be √v-GDP. A run of trade-off curve f
+takes v to any w with f ⊗ G(√w) ≥ G(√v). What is still to be spent smooths each run, which is why a
+run costs nearly its variance rather than its worst case.
+docs/explanation/proofs/composition-envelope.md proves the filter and each charge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import ClassVar
+
+from attrs import field, frozen
+
+from dpsdk.accounting.additive import spent_share, to_leak_share
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.charges import leak, pure_epsilon
+from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.directed import DOWN, UP, exp_up, fraction_down, truncated
+from dpsdk.accounting.figures import figure
+from dpsdk.accounting.gdp import gdp_start, randomised_response_mu_squared
+from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.guarantee import (
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    Guarantee,
+)
+from dpsdk.errors import UnsupportedGuarantee
+
+__all__ = ["EnvelopeComposition", "discrete_gaussian_excess"]
+
+Price = tuple[int, int]
+"""The steps that a run costs, and the smallest v from which on that holds."""
+
+_BITS = 8
+"""Charges are worked out for v cut to so many bits: a charge stays valid for every larger v."""
+
+_RESERVES = tuple(Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.01", "0.001"))
+"""The shares w/v for which the charge of a discrete Gaussian is worked out."""
+
+
+def _corner_cost(epsilon: Fraction, v: int) -> int | None:
+    """The μ² of randomised response at ε, where that much is left."""
+    corner = ceil_steps(randomised_response_mu_squared(epsilon))
+    return corner if corner <= v else None
+
+
+@lru_cache(maxsize=8192)
+def _pure_cost(epsilon: Fraction, v: int) -> int | None:
+    """The steps that an ε-DP run takes from v: randomised response is the worst.
+
+    With w = v - cost it suffices that w + ε² + ε⁴/(6w) ≤ v and ε² ≤ 5w.
+    """
+    square = ceil_steps(epsilon * epsilon)
+    left = v - square
+    root = left * left - (2 * square * square + 2) // 3
+    if left > 0 and root >= 0:
+        w = (left + math.isqrt(root)) // 2
+        if 5 * w >= square and 6 * w * (v - w - square) >= square * square:
+            return v - w
+    return _corner_cost(epsilon, v)
+
+
+@lru_cache(maxsize=8192)
+def _bounded_range_cost(eta: Fraction, v: int) -> int | None:
+    """The steps that a run of loss range η takes from v.
+
+    With w = v - cost it suffices that w (v - w) / v ≥ η²/4, the largest variance of such a loss.
+    """
+    square = ceil_steps(eta * eta)
+    root = v * (v - square)
+    if root >= 0:
+        w = (v + math.isqrt(root)) // 2
+        corner = _corner_cost(eta / 2, v)
+        if 4 * w * (v - w) >= v * square:
+            return v - w if corner is None else min(v - w, corner)
+    return _corner_cost(eta / 2, v)
+
+
+def _cut(v: int) -> int:
+    """The v, at or below this one, for which the charge is worked out."""
+    shift = max(0, v.bit_length() - _BITS)
+    return v >> shift << shift
+
+
+def _by_v(cost: Callable[[Fraction, int], int | None], size: Fraction, v: int) -> Price | None:
+    floor = _cut(v)
+    steps = cost(size, floor)
+    if steps is None:
+        floor, steps = v, cost(size, v)
+    return None if steps is None else (steps, floor)
+
+
+def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | None:
+    """How much larger than its parameter the variance of shifted discrete Gaussians may be.
+
+    A bound of the relative excess, for every shift of the lattice, of the variance along any
+    direction of a vector of `entries` discrete Gaussians, jointly of any covariance form whose
+    eigenvalues are at least `variance`. None where nothing is proven.
+
+    Notes
+    -----
+    By Poisson summation the logarithm of the normalising sum differs from a constant by
+    ln(1 + the sum over k ≠ 0 of e^(-2π² k'Σk) cos 2πk'u), whose second derivative bounds the excess
+    by the sum over k ≠ 0 of 4π² q e^(-2π² q), q = k'Σk ≥ variance |k|², over 1 minus the sum of
+    e^(-2π² q). q e^(-2π² q) falls from q = 1/(2π²) on.
+    """
+    if variance < Fraction(1, 5):
+        return None
+    # 19.739 < 2π², and 4π² < 39.479.
+    theta = exp_up(UP.multiply(Decimal("-19.739"), fraction_down(variance)))
+    # From n² ≥ 3n - 2 and n² ≤ 4^(n-1), n² θ^(n²) adds up over n ≠ 0 to at most 2θ/(1 - 4θ³).
+    cube = UP.multiply(UP.multiply(4, theta), UP.multiply(theta, theta))
+    squares = UP.divide(UP.multiply(2, theta), DOWN.subtract(1, cube))
+    rest = UP.multiply(entries, squares)
+    whole = exp_up(min(rest, Decimal(1)))
+    if whole > Decimal("1.5"):
+        return None
+    weight = UP.multiply(UP.multiply(Decimal("39.479"), rest), whole)
+    return Fraction(UP.divide(weight, DOWN.subtract(2, whole))) * variance
+
+
+@lru_cache(maxsize=4096)
+def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
+    """The charges of a discrete Gaussian, from the largest v down.
+
+    Where w stays at or above a share t of v, its law given the smoothed loss has eigenvalues of at
+    least t · variance, and the charge μ² (1 + excess) / (1 - excess (1 - t) / t) is enough.
+    """
+    square = 2 * guarantee.rho
+    prices: list[Price] = []
+    for share in _RESERVES:
+        # Each entry that differs does so by a whole step, so that many differ at the most.
+        excess = discrete_gaussian_excess(share * guarantee.variance, guarantee.shift_squared)
+        if excess is None or excess * (1 - share) >= share:
+            break
+        cost = square * (1 + excess) / (1 - excess * (1 - share) / share)
+        prices.append((ceil_steps(cost), ceil_steps(cost / (1 - share))))
+    if not prices:
+        reason = "its noise is too narrow, so that no theorem bounds it by a Gaussian"
+        raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
+    return tuple(prices)
+
+
+def _price(guarantee: Guarantee, v: int) -> Price | None:
+    match guarantee:
+        case DiscreteGaussianGuarantee():
+            prices = _gaussian_prices(guarantee)
+            return next((price for price in prices if price[1] <= v), None)
+        case BoundedRangeGuarantee():
+            return _by_v(_bounded_range_cost, guarantee.eta, v)
+        case _:
+            epsilon = pure_epsilon(guarantee)
+            if epsilon is None:
+                reason = "no theorem gives its charge"
+                raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
+            return _by_v(_pure_cost, epsilon, v)
+
+
+@lru_cache(maxsize=4096)
+def _leak_steps(guarantee: Guarantee) -> int:
+    return ceil_steps(leak(guarantee), LEAK_STEPS)
+
+
+@frozen
+class EnvelopeComposition(Composition):
+    """Keeps the session √v₀-GDP: the sharpest filter here for many small runs.
+
+    Fully adaptive and concurrent. The limit v₀ is the largest squared shift that gives the budget's
+    (ε, δ). Pure runs cost little more than ε², runs of bounded range η little more than η²/4, and
+    discrete Gaussians their 2ρ, inflated by what their lattice may add; very narrow discrete
+    Gaussians are refused.
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+
+    Notes
+    -----
+    docs/explanation/proofs/composition-envelope.md has the proof. How far v has fallen is no
+    guarantee for a session that ends early; the budget is.
+    """
+
+    title: ClassVar[str] = "envelope composition"
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged."""
+        leaks = budget.delta * self.leak_share
+        start = gdp_start(budget.epsilon, budget.delta - leaks)
+        return State((0, 0), (floor_steps(start), floor_steps(leaks, LEAK_STEPS)))
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        """The state after one more run, or None where the run does not fit."""
+        if guarantee.free:
+            return state
+        spent, leaks = state.spent
+        leaks += _leak_steps(guarantee)
+        price = _price(guarantee, state.limit[0] - spent)
+        if price is None or leaks > state.limit[1]:
+            return None
+        return State((spent + price[0], leaks), state.limit)
+
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        """How many such runs still fit, one after the other; None where they are free."""
+        if guarantee.free:
+            return None
+        leaks = _leak_steps(guarantee)
+        most = (state.limit[1] - state.spent[1]) // leaks if leaks else None
+        v, count = state.limit[0] - state.spent[0], 0
+        while (most is None or count < most) and (price := _price(guarantee, v)) is not None:
+            cost, floor = price
+            if not cost:
+                return most
+            runs = (v - floor) // cost + 1
+            count += runs
+            v -= runs * cost
+        return count if most is None else min(count, most)
+
+    def fraction(self, state: State) -> float:
+        """The share of the budget that is spent, from 0 to 1."""
+        return spent_share(state)
+
+    def leaked(self, state: State) -> Fraction:
+        """The δ that accepted runs have spent as leaks."""
+        return from_steps(state.spent[1], LEAK_STEPS)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε of one pure run that takes all that is left."""
+        v = state.limit[0] - state.spent[0]
+        left = from_steps(v)
+        low = truncated(left / 8)
+        half = math.sqrt(left) / 2.0
+        if 0.0 < half < 25.0:
+            normal = NormalDist()
+            guess = Fraction(math.log(normal.cdf(half) / normal.cdf(-half)))
+            for cut in (Fraction(1, 10**9), Fraction(1, 10**4)):
+                epsilon = truncated(guess * (1 - cut))
+                if epsilon > low and _pure_cost(epsilon, v) is not None:
+                    return epsilon
+        return low
+
+    def largest_rho(self, state: State) -> Fraction:
+        """The largest ρ of one discrete Gaussian run of at least 100 lattice steps that fits."""
+        left = from_steps(state.limit[0] - state.spent[0])
+        return truncated(left * Fraction("0.4994"))
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        """What is spent of what, in one short text."""
+        spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
+        return (f"{self.title}: squared shift {figure(spent)} of {figure(limit)}",)

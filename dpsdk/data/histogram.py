@@ -1,0 +1,89 @@
+"""The private histogram: records as cell numbers along each attribute, with counts.
+
+Only the kernel and the modules of this package may import this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+import numpy as np
+
+from dpsdk.domain import Domain
+from dpsdk.errors import Redacted
+from dpsdk.forms.blocks import tally
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Histogram"]
+
+_CACHED_CELLS = 2**24
+"""The tables kept for reuse have no more cells than this together: 128 MiB."""
+
+
+class Histogram:
+    """Counts of the records inside a domain, and of those in the extra cell outside it.
+
+    Marginal tables are cached: reading the same attributes again costs one look-up.
+    """
+
+    __slots__ = ("_cached", "_codes", "_counts", "_domain", "_lock", "_outside", "_tables")
+
+    def __init__(
+        self, domain: Domain, codes: Mapping[str, Ints], counts: Floats, outside: int
+    ) -> None:
+        self._domain = domain
+        self._codes = {
+            name: np.ascontiguousarray(code, _narrow(domain[name].size))
+            for name, code in codes.items()
+        }
+        self._counts = counts
+        self._outside = outside
+        self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
+        self._cached = 0
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return "Histogram(private)"
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise Redacted("pickling or copying")
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, outside ones included. Private unless the relation says otherwise."""
+        return int(self._counts.sum()) + self._outside
+
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        """Cell numbers along each named attribute, and the count of each such record."""
+        return [self._codes[name].astype(np.int64, copy=False) for name in names], self._counts
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Counts on the cells of the named attributes; read-only, one axis a name."""
+        known = self._tables.get(names)
+        return known if known is not None else self._tabulate(names)
+
+    def _tabulate(self, names: tuple[str, ...]) -> Floats:
+        shape = tuple(self._domain[name].size for name in names)
+        flat = np.zeros(len(self._counts), dtype=np.int64)
+        for name, size in zip(names, shape, strict=True):
+            flat = flat * size + self._codes[name]
+        table = tally(flat, self._counts, shape)
+        table.flags.writeable = False
+        with self._lock:
+            if names not in self._tables:
+                self._tables[names] = table
+                self._cached += math.prod(shape)
+            while self._cached > _CACHED_CELLS and len(self._tables) > 1:
+                _, oldest = self._tables.popitem(last=False)
+                self._cached -= oldest.size
+        return table
+
+
+def _narrow(size: int) -> type[np.unsignedinteger | np.int64]:
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if size <= np.iinfo(kind).max:
+            return kind
+    return np.int64

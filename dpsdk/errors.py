@@ -1,0 +1,232 @@
+"""Every exception that dpsdk raises.
+
+::
+
+    DpsdkError
+    ├── InvalidArgument (ValueError)      a parameter is not what was expected
+    ├── DomainError (ValueError)
+    │   ├── UnknownAttribute (KeyError)
+    │   └── UnknownLabel (KeyError)
+    ├── QueryError (ValueError)           a query cannot be put to this universe
+    │   └── PublicSizeRequired            a share of the rows needs a public row count
+    ├── DataError (ValueError)            a table does not fit its declaration
+    ├── TooLarge (MemoryError)            refused before anything was allocated
+    ├── BudgetExceeded                    refused, nothing was charged
+    ├── UnsupportedGuarantee              a composition cannot price this guarantee
+    ├── NoMechanism                       nothing was named to answer the query with
+    ├── Closed                            a session or channel that was closed
+    ├── Redacted (TypeError)              an attempt to look at private data
+    ├── NotCopyable (TypeError)           an attempt to copy what must exist once
+    ├── MissingExtra (ImportError)        an optional dependency is not installed
+    └── ReleaseFailed                     charged, but no release came of it
+
+Messages and fields hold public facts only: parameters, names, limits and budgets, never a
+value or a count taken from private data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define
+
+__all__ = [
+    "BudgetExceeded",
+    "Closed",
+    "DataError",
+    "DomainError",
+    "DpsdkError",
+    "InvalidArgument",
+    "MissingExtra",
+    "NoMechanism",
+    "NotCopyable",
+    "PublicSizeRequired",
+    "QueryError",
+    "Redacted",
+    "ReleaseFailed",
+    "TooLarge",
+    "UnknownAttribute",
+    "UnknownLabel",
+    "UnsupportedGuarantee",
+]
+
+
+class DpsdkError(Exception):
+    """The root of the tree: catch it to catch everything that dpsdk raises on purpose."""
+
+
+@define(str=False, eq=False)
+class InvalidArgument(DpsdkError, ValueError):
+    """A parameter is not what was expected."""
+
+    parameter: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.parameter} must be {self.expected}; got {self.got}"
+
+
+class DomainError(DpsdkError, ValueError):
+    """A name or value that the public universe does not have."""
+
+
+def _choices(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 12 else shown or "none"
+
+
+@define(str=False, eq=False)
+class UnknownAttribute(DomainError, KeyError):
+    """The domain has no attribute of this name."""
+
+    attribute: str
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the domain has no attribute {self.attribute!r}; it has {_choices(self.known)}"
+
+
+@define(str=False, eq=False)
+class UnknownLabel(DomainError, KeyError):
+    """The attribute has no such label."""
+
+    attribute: str
+    label: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"attribute {self.attribute!r} has no label {self.label}; expected {self.expected}"
+
+
+@define(str=False, eq=False)
+class QueryError(DpsdkError, ValueError):
+    """A query that cannot be put to this universe. `query` names it, `reason` says why."""
+
+    query: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.query}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class PublicSizeRequired(QueryError):
+    """A share of the rows was asked for where the number of rows is private."""
+
+
+@define(str=False, eq=False)
+class DataError(DpsdkError, ValueError):
+    """A table does not fit its declaration. Never quotes a value of the table."""
+
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class TooLarge(DpsdkError, MemoryError):
+    """Refused before anything was allocated: `needed` exceeds `limit`, both in `unit`."""
+
+    what: str
+    needed: int
+    limit: int
+    unit: str
+    advice: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} needs {self.needed:,} {self.unit}, more than the limit of "
+            f"{self.limit:,}; {self.advice}"
+        )
+
+
+@define(str=False, eq=False)
+class BudgetExceeded(DpsdkError):
+    """The request does not fit what is left. Nothing was charged or changed.
+
+    `asked`, `spent` and `remaining` are descriptions fit for a person; the odometer's own values
+    are on the session, as `session.spent` and `session.remaining`.
+    """
+
+    asked: str
+    spent: str
+    remaining: str
+
+    def __str__(self) -> str:
+        return f"asked for {self.asked}; spent {self.spent}; remaining {self.remaining}"
+
+
+@define(str=False, eq=False)
+class UnsupportedGuarantee(DpsdkError):
+    """The composition has no theorem that prices this guarantee."""
+
+    guarantee: str
+    composition: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.composition} cannot price {self.guarantee}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class NoMechanism(DpsdkError):
+    """No mechanism was named to answer the query with."""
+
+    query: str
+
+    def __str__(self) -> str:
+        return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
+
+
+@define(str=False, eq=False)
+class Closed(DpsdkError):
+    """The session or channel was closed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is closed"
+
+
+@define(str=False, eq=False)
+class Redacted(DpsdkError, TypeError):
+    """Private data was asked to show, copy, count or iterate itself."""
+
+    operation: str
+
+    def __str__(self) -> str:
+        return f"private data does not support {self.operation}; ask a session instead"
+
+
+@define(str=False, eq=False)
+class NotCopyable(DpsdkError, TypeError):
+    """An attempt to copy or pickle what must exist once, as a budget being spent."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} cannot be copied or pickled; share the one that exists"
+
+
+@define(str=False, eq=False)
+class MissingExtra(DpsdkError, ImportError):
+    """An optional dependency is not installed."""
+
+    package: str
+    extra: str
+
+    def __str__(self) -> str:
+        return f"{self.package} is not installed; install dpsdk[{self.extra}]"
+
+
+@define(str=False, eq=False)
+class ReleaseFailed(DpsdkError):
+    """Something failed after the charge. The charge stands, and why is not told."""
+
+    charge: int
+
+    def __str__(self) -> str:
+        return f"charge {self.charge} was paid, but its release failed"

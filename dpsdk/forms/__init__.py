@@ -1,0 +1,27 @@
+"""Forms: what a question asks, in numbers; the meeting point of queries and mechanisms."""
+
+from dpsdk.forms.base import Form, Lowers
+from dpsdk.forms.blocks import Block, Dense, Kronecker
+from dpsdk.forms.factors import Factor, Identity, Matrix, Prefix, Range
+from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.forms.linear import Counts, LinearForm
+from dpsdk.forms.sensitivity import Sensitivity, sensitivity
+
+__all__ = [
+    "Block",
+    "Counts",
+    "Dense",
+    "Facts",
+    "Factor",
+    "Form",
+    "Identity",
+    "Kronecker",
+    "LinearForm",
+    "Lowers",
+    "Matrix",
+    "Neighbors",
+    "Prefix",
+    "Range",
+    "Sensitivity",
+    "sensitivity",
+]

@@ -1,0 +1,30 @@
+"""Forms: what a question asks, in numbers, without what its answer means."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Protocol, TypeVar
+
+from dpsdk.domain import Domain
+
+__all__ = ["Form", "Lowers"]
+
+
+class Form(ABC):
+    """A question put to a universe in public numbers. Mechanisms know forms, not queries."""
+
+    __slots__ = ()
+
+    domain: Domain
+    """The universe that the form speaks of."""
+
+
+F_co = TypeVar("F_co", bound=Form, covariant=True)
+
+
+class Lowers(Protocol[F_co]):
+    """Anything that lowers to a form: a query, or a workload that a mechanism holds."""
+
+    def lower(self, domain: Domain, /) -> F_co:
+        """The form of this question over a universe."""
+        ...

@@ -1,0 +1,314 @@
+"""Blocks: groups of linear functions of a record that share a structure."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.factors import Factor, Identity, Matrix, Range, half_up, to_weights
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Block", "Dense", "Kronecker", "Products", "tally"]
+
+_CHUNK = 2**22
+
+
+def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sum counts by cell number into a table. Exact for integer counts within 2**53."""
+    flat = np.bincount(cells, weights=counts, minlength=math.prod(shape))
+    return flat.astype(np.float64, copy=False).reshape(shape)
+
+
+class Block(ABC):
+    """`rows` linear functions that depend on the attributes `names` only.
+
+    Functions are weights on the cells of these attributes; rows outside the domain weigh zero.
+    """
+
+    __slots__ = ()
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of functions."""
+
+    @property
+    @abstractmethod
+    def integral(self) -> bool:
+        """Whether all weights are integers."""
+
+    @property
+    def reach(self) -> float:
+        """No partial sum over the cells of one record exceeds this, in whatever order."""
+        low, high = self.extents()
+        return max(float(np.abs(low).max()), float(np.abs(high).max()))
+
+    @abstractmethod
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and largest weight of each function over the cells of the domain."""
+
+    @abstractmethod
+    def answer(self, table: Floats) -> Floats:
+        """The functions summed over a table of counts with one axis for each name."""
+
+    @abstractmethod
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        """The functions summed over records: for each name its cell numbers, and counts."""
+
+    @abstractmethod
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        """The weights (rows, m) at m cells, given by one array of cell numbers for each name."""
+
+    @abstractmethod
+    def column_norms(self, power: int) -> Floats:
+        """The sum of |weight| ** power over the functions, an array with one axis a name."""
+
+
+@frozen
+class Kronecker(Block):
+    """A Kronecker product of factors, times a scale; attributes without a factor are summed out.
+
+    The functions are numbered in C order over the factors, which follow the domain's order.
+    """
+
+    names: tuple[str, ...]
+    factors: tuple[Factor, ...]
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, domain: Domain, factors: Mapping[str, Factor]) -> Kronecker:
+        """Bring factors into the order of the domain and check their sizes."""
+        names = tuple(sorted(factors, key=domain.position))
+        for name in names:
+            if factors[name].size != domain[name].size:
+                expected = f"as many weights as attribute {name!r} has cells"
+                raise InvalidArgument("factors", expected, str(factors[name].size))
+        return cls(names, tuple(factors[name] for name in names))
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return tuple(factor.size for factor in self.factors)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(factor.rows for factor in self.factors)
+
+    @property
+    def integral(self) -> bool:
+        return self.scale.is_integer() and all(factor.integral for factor in self.factors)
+
+    @property
+    def reach(self) -> float:
+        # A factor that shrinks is applied after one that grows, so it counts as one.
+        largest = (float(np.abs(factor.extents()).max()) for factor in self.factors)
+        return max(abs(self.scale), 1.0) * math.prod(max(size, 1.0) for size in largest)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low = high = np.array([self.scale])
+        for factor in self.factors:
+            # The extremes of a product of independent numbers lie at the corners.
+            factor_low, factor_high = factor.extents()
+            corners = [
+                np.outer(a, b).ravel() for a in (low, high) for b in (factor_low, factor_high)
+            ]
+            low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        return low, high
+
+    def answer(self, table: Floats) -> Floats:
+        result = table
+        for axis, factor in enumerate(self.factors):
+            result = factor.apply(result, axis)
+        result = result.reshape(-1)
+        return result if self.scale == 1.0 else result * self.scale
+
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        remaining: dict[str, tuple[Factor, Ints]] = {}
+        for name, factor, code in zip(self.names, self.factors, codes, strict=True):
+            if factor.rows == 1:
+                counts = counts * factor.columns(code)[0]
+            else:
+                remaining[name] = (factor, code)
+        factors = tuple(factor for factor, _ in remaining.values())
+        shape = tuple(factor.size for factor in factors)
+        flat = np.zeros(len(counts), dtype=np.int64)
+        for factor, code in remaining.values():
+            flat = flat * factor.size + code
+        table = tally(flat, counts, shape)
+        return Kronecker(tuple(remaining), factors, self.scale).answer(table)
+
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        width = len(codes[0]) if codes else 1
+        result: Floats = np.full((1, width), self.scale)
+        for factor, code in zip(self.factors, codes, strict=True):
+            result = (result[:, None, :] * factor.columns(code)[None, :, :]).reshape(-1, width)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        result: Floats = np.array(abs(self.scale) ** power)
+        for factor in self.factors:
+            result = np.multiply.outer(result, factor.column_norms(power))
+        return result
+
+    def rounded(self, bits: int) -> tuple[Kronecker, float]:
+        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
+        uneven = [number for number, factor in enumerate(self.factors) if not factor.integral]
+        if not uneven:
+            return Kronecker(self.names, self.factors, self.scale * 2.0**bits), 0.0
+        share, extra = divmod(bits, len(uneven))
+        factors, changes = list(self.factors), [0.0] * len(self.factors)
+        for turn, number in enumerate(uneven):
+            factor = Matrix(self.factors[number].matrix())
+            factors[number], changes[number] = factor.rounded(share + (turn < extra))
+        largest = [float(np.abs(factor.extents()).max()) for factor in self.factors]
+        change = 0.0
+        for number in uneven:
+            others = (largest[i] + changes[i] for i in range(len(self.factors)) if i != number)
+            change += changes[number] * math.prod(others)
+        return Kronecker(self.names, tuple(factors), self.scale), change * abs(self.scale)
+
+    @property
+    def partition(self) -> bool:
+        """Whether this is a plain marginal: every record counts in exactly one function."""
+        return self.scale == 1.0 and all(isinstance(f, Identity) for f in self.factors)
+
+
+@frozen
+class Dense(Block):
+    """Any weights on the cells of a few attributes, an array (rows, cells)."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    weights: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        cells = math.prod(self.shape)
+        if self.weights.ndim != 2 or self.weights.shape[1] != cells:
+            expected = f"an array of shape (functions, {cells})"
+            raise InvalidArgument("weights", expected, f"shape {self.weights.shape}")
+
+    @property
+    def rows(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def integral(self) -> bool:
+        return bool((self.weights == np.rint(self.weights)).all())
+
+    def extents(self) -> tuple[Floats, Floats]:
+        return self.weights.min(axis=1), self.weights.max(axis=1)
+
+    def answer(self, table: Floats) -> Floats:
+        result: Floats = self.weights @ table.reshape(-1)
+        return result
+
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        flat = np.ravel_multi_index(tuple(codes), self.shape)
+        return self.answer(tally(flat, counts, self.shape))
+
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        return self.weights[:, np.ravel_multi_index(tuple(codes), self.shape)]
+
+    def column_norms(self, power: int) -> Floats:
+        norms: Floats = (np.abs(self.weights) ** power).sum(axis=0)
+        return norms.reshape(self.shape)
+
+    def rounded(self, bits: int) -> tuple[Dense, float]:
+        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
+        weights = half_up(self.weights * 2.0**bits)
+        change = float(np.abs(weights * 2.0**-bits - self.weights).max())
+        return Dense(self.names, self.shape, weights), change
+
+
+@frozen(eq=False)
+class Products(Block):
+    """Many one-row Kronecker blocks on the same attributes, evaluated together.
+
+    `matrices` has an array (rows, size) for each name; function r is the product of rows r.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    matrices: tuple[Floats, ...]
+
+    @classmethod
+    def stack(cls, blocks: Sequence[Kronecker]) -> Products:
+        """Gather one-row blocks that share their names."""
+        matrices: list[Floats] = []
+        for axis, size in enumerate(blocks[0].shape):
+            factors = [block.factors[axis] for block in blocks]
+            ranges = [(f.start, f.stop) for f in factors if isinstance(f, Range)]
+            if len(ranges) == len(factors):
+                starts, stops = np.array(ranges).T
+                cells = np.arange(size)
+                inside = (cells >= starts[:, None]) & (cells < stops[:, None])
+                matrices.append(inside.astype(np.float64))
+            else:
+                matrices.append(np.concatenate([factor.matrix() for factor in factors]))
+        scales = np.array([block.scale for block in blocks])
+        if matrices and not (scales == 1.0).all():
+            matrices[0] = matrices[0] * scales[:, None]
+        return cls(blocks[0].names, blocks[0].shape, tuple(matrices))
+
+    @property
+    def rows(self) -> int:
+        return len(self.matrices[0])
+
+    @property
+    def integral(self) -> bool:
+        return all(bool((matrix == np.rint(matrix)).all()) for matrix in self.matrices)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low = high = np.ones(self.rows)
+        for matrix in self.matrices:
+            ends = matrix.min(axis=1), matrix.max(axis=1)
+            corners = [a * b for a in (low, high) for b in ends]
+            low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        return low, high
+
+    def _chunks(self) -> list[slice]:
+        width = max(1, math.prod(self.shape[1:]))
+        step = max(1, _CHUNK // width)
+        return [slice(start, start + step) for start in range(0, self.rows, step)]
+
+    def answer(self, table: Floats) -> Floats:
+        pieces: list[Floats] = []
+        for chunk in self._chunks():
+            result = self.matrices[0][chunk] @ table.reshape(self.shape[0], -1)
+            for matrix, size in zip(self.matrices[1:], self.shape[1:], strict=True):
+                rest = result.reshape(len(result), size, -1)
+                result = np.einsum("rsm,rs->rm", rest, matrix[chunk])
+            pieces.append(result.reshape(-1))
+        return np.concatenate(pieces)
+
+    def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
+        answers = np.empty(self.rows)
+        for row in range(self.rows):
+            weight = counts
+            for matrix, code in zip(self.matrices, codes, strict=True):
+                weight = weight * matrix[row][code]
+            answers[row] = weight.sum()
+        return answers
+
+    def columns(self, codes: Sequence[Ints]) -> Floats:
+        result = self.matrices[0][:, codes[0]]
+        for matrix, code in zip(self.matrices[1:], codes[1:], strict=True):
+            result = result * matrix[:, code]
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        total: Floats = np.zeros(self.shape).reshape(self.shape[0], -1)
+        for chunk in self._chunks():
+            right: Floats = np.ones((len(self.matrices[0][chunk]), 1))
+            for matrix in self.matrices[1:]:
+                piece = np.abs(matrix[chunk]) ** power
+                right = (right[:, :, None] * piece[:, None, :]).reshape(len(right), -1)
+            total += (np.abs(self.matrices[0][chunk]) ** power).T @ right
+        return total.reshape(self.shape)

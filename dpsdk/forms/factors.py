@@ -1,0 +1,212 @@
+"""Factors: weights along one attribute, the pieces that Kronecker blocks are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = ["Factor", "Identity", "Matrix", "Prefix", "Range", "to_weights"]
+
+MATRIX_LIMIT = 2**24
+"""No factor is written out with more weights than this."""
+
+
+def to_weights(weights: Array) -> Floats:
+    """A read-only float64 copy of finite weights."""
+    try:
+        result = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("weights", "an array of finite numbers", shown(weights)) from None
+    if not np.isfinite(result).all():
+        raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")
+    result.flags.writeable = False
+    return result
+
+
+def half_up(weights: Floats) -> Floats:
+    """Round to integers, halves upwards, so that equal shifts of the input move it equally."""
+    rounded: Floats = np.floor(weights + 0.5)
+    return rounded
+
+
+class Factor(ABC):
+    """Weights of `rows` functions on the `size` cells of one attribute."""
+
+    __slots__ = ()
+    size: int
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of functions."""
+
+    @property
+    def integral(self) -> bool:
+        """Whether all weights are integers."""
+        return True
+
+    @abstractmethod
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest weight of each function; two arrays of length `rows`."""
+
+    @abstractmethod
+    def apply(self, table: Floats, axis: int) -> Floats:
+        """Replace the axis of cells of a table by an axis of answers."""
+
+    @abstractmethod
+    def columns(self, codes: Ints) -> Floats:
+        """The weights at the given cells, an array (rows, len(codes))."""
+
+    def matrix(self) -> Floats:
+        """All weights, an array (rows, size).
+
+        Raises
+        ------
+        TooLarge
+            If that is more than can reasonably be written out.
+        """
+        needed = self.rows * self.size
+        if needed > MATRIX_LIMIT:
+            advice = "use a range of labels, or a coarser attribute"
+            raise TooLarge("a factor", needed, MATRIX_LIMIT, "weights", advice)
+        return self.columns(np.arange(self.size))
+
+    def column_norms(self, power: int) -> Floats:
+        """The sum of |weight| ** power over the functions, for each cell."""
+        result: Floats = (np.abs(self.matrix()) ** power).sum(axis=0)
+        return result
+
+
+@frozen
+class Identity(Factor):
+    """One function a cell: its indicator."""
+
+    size: int
+
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low = 1.0 if self.size == 1 else 0.0
+        return np.full(self.size, low), np.ones(self.size)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        del axis
+        return table
+
+    def columns(self, codes: Ints) -> Floats:
+        result: Floats = (np.arange(self.size)[:, None] == codes).astype(np.float64)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        del power
+        return np.ones(self.size)
+
+
+@frozen
+class Prefix(Factor):
+    """One function a cell: the indicator of this cell and all before it."""
+
+    size: int
+
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low = np.zeros(self.size)
+        low[-1] = 1.0
+        return low, np.ones(self.size)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        result: Floats = np.cumsum(table, axis=axis)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        result: Floats = (np.arange(self.size)[:, None] >= codes).astype(np.float64)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        del power
+        return np.arange(self.size, 0, -1, dtype=np.float64)
+
+
+@frozen
+class Range(Factor):
+    """The indicator of the cells from `start` up to, not including, `stop`."""
+
+    size: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    def extents(self) -> tuple[Floats, Floats]:
+        full = self.start <= 0 and self.stop >= self.size
+        return np.array([float(full)]), np.array([float(self.start < self.stop)])
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        index = (slice(None),) * axis + (slice(self.start, self.stop),)
+        result: Floats = table[index].sum(axis=axis, keepdims=True)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        inside = (codes >= self.start) & (codes < self.stop)
+        return inside.astype(np.float64)[None, :]
+
+    def column_norms(self, power: int) -> Floats:
+        del power
+        indicator: Floats = self.matrix()[0]
+        return indicator
+
+
+@frozen
+class Matrix(Factor):
+    """Any weights, an array (rows, size)."""
+
+    weights: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.weights.ndim != 2 or 0 in self.weights.shape:
+            expected = "an array of shape (functions, cells)"
+            raise InvalidArgument("weights", expected, f"shape {self.weights.shape}")
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # read-only here, a field elsewhere
+        return int(self.weights.shape[1])
+
+    @property
+    def rows(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def integral(self) -> bool:
+        return bool((self.weights == np.rint(self.weights)).all())
+
+    def extents(self) -> tuple[Floats, Floats]:
+        return self.weights.min(axis=1), self.weights.max(axis=1)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        result: Floats = np.moveaxis(np.tensordot(self.weights, table, axes=(1, axis)), 0, axis)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        return self.weights[:, codes]
+
+    def matrix(self) -> Floats:
+        return self.weights
+
+    def rounded(self, bits: int) -> tuple[Matrix, float]:
+        """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
+        rounded = half_up(self.weights * 2.0**bits)
+        change = float(np.abs(rounded * 2.0**-bits - self.weights).max())
+        return Matrix(rounded), change

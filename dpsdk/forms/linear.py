@@ -1,0 +1,173 @@
+"""Linear forms: stacks of blocks, each a batch of linear functions of a record summed over rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.base import Form
+from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Counts", "LinearForm"]
+
+ROW_LIMIT = 2**24
+"""No form asks for more numbers at once."""
+
+TABLE_LIMIT = 2**22
+"""Up to so many cells, touched attributes are answered from a table; above, from records."""
+
+_GROUP_LIMIT = 2**12
+
+Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
+
+
+class Counts(Protocol):
+    """Counts of records: a private histogram, or a public distribution in its place."""
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Counts on the cells of the named attributes, one axis a name; the caller only reads."""
+        ...
+
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        """Cell numbers along each named attribute, and the count of each such record."""
+        ...
+
+
+def _to_blocks(blocks: Iterable[Kronecker | Dense]) -> tuple[Kronecker | Dense, ...]:
+    kept = tuple(blocks)
+    if not kept:
+        raise InvalidArgument("blocks", "at least one block", "none")
+    return kept
+
+
+@frozen(eq=False)
+class LinearForm(Form):
+    """Linear functions of a record, each summed over all rows of a table.
+
+    A stack of Kronecker and dense blocks; the universe is never written out for Kronecker blocks.
+    Weights are finite reals. A form counts rows: making shares of counts is the query's part.
+
+    >>> from dpsdk import Domain, Integer
+    >>> from dpsdk.forms import Kronecker, LinearForm, Prefix
+    >>> domain = Domain(Integer("age", 17, 90), Integer("hours", 1, 99))
+    >>> form = LinearForm(domain, [Kronecker.of(domain, {"age": Prefix(74)})])
+    >>> form.rows
+    74
+    """
+
+    domain: Domain
+    blocks: tuple[Kronecker | Dense, ...] = field(converter=_to_blocks)
+
+    def __attrs_post_init__(self) -> None:
+        if self.rows > ROW_LIMIT:
+            raise TooLarge("the workload", self.rows, ROW_LIMIT, "numbers", "ask for fewer at once")
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of functions."""
+        return sum(block.rows for block in self.blocks)
+
+    @classmethod
+    def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:
+        """All functions of several forms over one domain, in order."""
+        domain = forms[0].domain
+        if any(form.domain is not domain and form.domain != domain for form in forms):
+            raise InvalidArgument("forms", "forms over one domain", "several domains")
+        return cls(domain, (block for form in forms for block in form.blocks))
+
+    @cached_property
+    def integral(self) -> bool:
+        """Whether all weights are integers."""
+        return all(block.integral for block in self.blocks)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that some function depends on, in the order of the domain."""
+        touched = {name for block in self.blocks for name in block.names}
+        return tuple(name for name in self.domain.names if name in touched)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        """The smallest and largest weight of each function over the cells of the domain."""
+        ends = [block.extents() for block in self.blocks]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute weight."""
+        low, high = self.extents()
+        return max(float(np.abs(low).max()), float(np.abs(high).max()))
+
+    @cached_property
+    def reach(self) -> float:
+        """No partial sum over the cells of one record exceeds this, in whatever order."""
+        return max(block.reach for block in self.blocks)
+
+    def rounded(self, bits: int) -> tuple[LinearForm, float]:
+        """The form in integer units of 2**-bits, and the largest change of a weight.
+
+        Weights are rounded half-up factor by factor, before anything is summed. The change is in
+        the unit of this form.
+        """
+        pairs = [block.rounded(bits) for block in self.blocks]
+        form = LinearForm(self.domain, (block for block, _ in pairs))
+        return form, max(change for _, change in pairs)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The blocks to evaluate, each with the places of its functions in the answer.
+
+        One-row blocks on the same attributes are gathered into one.
+        """
+        return tuple(_grouped(self.blocks))
+
+    def evaluate(self, counts: Counts) -> Floats:
+        """The functions summed over counted records: an array of length `rows`.
+
+        Exact while weights are integers and sums of their absolute values stay within 2**53:
+        then every intermediate result is an integer that float64 holds.
+        """
+        if len(self.blocks) == 1:
+            return _answer(self.blocks[0], counts)
+        answers = np.empty(self.rows)
+        for block, places in self.groups:
+            answers[places] = _answer(block, counts)
+        return answers
+
+
+def _answer(block: Block, counts: Counts) -> Floats:
+    if math.prod(block.shape) <= TABLE_LIMIT:
+        return block.answer(counts.table(block.names))
+    codes, weights = counts.records(block.names)
+    return block.answer_records(codes, weights)
+
+
+def _grouped(blocks: Sequence[Kronecker | Dense]) -> Iterable[Group]:
+    alike: dict[tuple[str, ...], list[tuple[Kronecker, int]]] = {}
+    start = 0
+    for block in blocks:
+        stop = start + block.rows
+        if (
+            isinstance(block, Kronecker)
+            and stop == start + 1
+            and block.names
+            and sum(block.shape) <= _GROUP_LIMIT
+        ):
+            alike.setdefault(block.names, []).append((block, start))
+        else:
+            yield block, slice(start, stop)
+        start = stop
+    for members in alike.values():
+        if len(members) == 1:
+            only, place = members[0]
+            yield only, slice(place, place + 1)
+        else:
+            places = np.array([place for _, place in members], dtype=np.int64)
+            yield Products.stack([block for block, _ in members]), places

@@ -1,0 +1,290 @@
+"""How far one record can move the answers of a linear form.
+
+Notation: W has a row for each function and a column W_x for each cell x of the domain; the cell
+outside the domain, where there is one, has the zero column. Under add-remove neighbours the
+answers move by one column; under replace-one by the difference of two. The largest such move is
+exact for plain marginals, for a single block of simple structure, and wherever the touched
+attributes span at most 2**20 cells within a public limit of work. Elsewhere, since the problem
+is NP-hard in general, it is a proven upper bound (docs/explanation/proofs/sensitivity.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.forms.blocks import Block, Kronecker
+from dpsdk.forms.factors import Identity
+from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.forms.linear import LinearForm
+from dpsdk.typing import Floats
+
+__all__ = ["Sensitivity", "sensitivity"]
+
+SPAN_LIMIT = 2**20
+"""Touched attributes that span more cells are bounded, not searched."""
+
+_WEIGHT_LIMIT = 2**24
+"""The most weights that a search for the worst pair of cells writes out."""
+
+_PAIR_LIMIT = 2**11
+"""The most cells that a search for the worst pair compares with each other."""
+
+_WORK_LIMIT = 2**32
+"""The most multiplications that such a search makes."""
+
+_EXACT = 2.0**53
+
+
+_Key: TypeAlias = tuple[Neighbors, bool]
+
+
+@frozen
+class Sensitivity:
+    """The largest move of the answers between neighbours, in the unit of the weights.
+
+    `l1` is the sum of the absolute moves, `l2_squared` the sum of their squares, `maximum` the
+    largest single move. `exact` tells whether these are attained; otherwise they are upper bounds.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    maximum: Fraction
+    exact: bool
+
+
+@frozen
+class _Move:
+    """The same in floats, while it is put together."""
+
+    l1: float
+    l2: float
+    maximum: float
+    exact: bool
+
+    def least(self, other: _Move) -> _Move:
+        """The better of two upper bounds, exact where an exact one is the better."""
+        l1, l2 = min(self.l1, other.l1), min(self.l2, other.l2)
+        exact = any(move.exact and move.l1 <= l1 and move.l2 <= l2 for move in (self, other))
+        return _Move(l1, l2, min(self.maximum, other.maximum), exact)
+
+
+_known: WeakKeyDictionary[LinearForm, dict[_Key, Sensitivity]] = WeakKeyDictionary()
+
+
+def sensitivity(form: LinearForm, facts: Facts) -> Sensitivity:
+    """The sensitivities of a form under the facts' neighbour relation."""
+    key = (facts.neighbors, facts.outside)
+    known = _known.setdefault(form, {})
+    if key in known:
+        return known[key]
+    single = form.blocks[0]
+    replace = facts.neighbors is Neighbors.REPLACE_ONE
+    move = (
+        _one_function(single, facts)
+        if form.rows == 1
+        else _stack([block for block, _ in form.groups], replace=replace, outside=facts.outside)
+    )
+    known[key] = _certified(move, form)
+    return known[key]
+
+
+def _certified(move: _Move, form: LinearForm) -> Sensitivity:
+    largest = form.largest
+    exact_floats = form.integral and form.rows * max(largest, largest**2) < _EXACT
+    # Sums of rows non-negative terms are off by a relative (rows + 2) 2**-53 at the most.
+    slack = 1 if exact_floats else 1 + Fraction(4 * (form.rows + 16), 2**53)
+    l1, l2, top = (Fraction(value) * slack for value in (move.l1, move.l2, move.maximum))
+    if form.integral and not exact_floats:
+        l1, l2, top = (Fraction(math.ceil(value)) for value in (l1, l2, top))
+    return Sensitivity(l1, l2, top, move.exact)
+
+
+def _one_function(block: Block, facts: Facts) -> _Move:
+    low, high = (float(end[0]) for end in block.extents())
+    if facts.outside:
+        low, high = min(low, 0.0), max(high, 0.0)
+    replace = facts.neighbors is Neighbors.REPLACE_ONE
+    move = high - low if replace else max(abs(low), abs(high))
+    return _Move(move, move * move, move, exact=True)
+
+
+def _by_rows(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
+    """Every function at its own worst: an upper bound, and exact for the maximum."""
+    l1 = l2 = top = 0.0
+    for block in blocks:
+        low, high = block.extents()
+        if outside:
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        moves = high - low if replace else np.maximum(np.abs(low), np.abs(high))
+        l1, l2 = l1 + float(moves.sum()), l2 + float((moves**2).sum())
+        top = max(top, float(moves.max()))
+    return _Move(l1, l2, top, exact=False)
+
+
+def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
+    if all(isinstance(block, Kronecker) and block.partition for block in blocks):
+        return _marginals(blocks, replace=replace, outside=outside)
+    if len(blocks) == 1 and (move := _masked_marginal(blocks[0], replace=replace)) is not None:
+        return move
+    bound = _by_rows(blocks, replace=replace, outside=outside)
+    sizes = {
+        name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
+    }
+    if math.prod(sizes.values()) <= SPAN_LIMIT:
+        return _search(blocks, sizes, replace=replace, outside=outside).least(bound)
+    parts = [
+        _stack(cluster, replace=replace, outside=outside) if len(cluster) < len(blocks) else bound
+        for cluster in _clusters(blocks)
+    ]
+    total = _Move(
+        sum(part.l1 for part in parts), sum(part.l2 for part in parts), bound.maximum, exact=False
+    )
+    return total.least(bound)
+
+
+def _marginals(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
+    """Each counts a record once; two records without a common label move all of them twice."""
+    if not replace:
+        count = float(len(blocks))
+        return _Move(count, count, 1.0, exact=True)
+    split = sum(1 for block in blocks if math.prod(block.shape) > 1)
+    # Either two such records, or, seen from the outside cell, one count in every marginal.
+    moved = float(max(2 * split, len(blocks) if outside else 0))
+    return _Move(moved, moved, 1.0 if moved else 0.0, exact=True)
+
+
+def _masked_marginal(block: Block, *, replace: bool) -> _Move | None:
+    """A marginal of the rows that meet a condition, which may weigh them; None for other blocks.
+
+    Two records that both meet it under different labels move two entries by the largest weight,
+    which is more than any pair moves that involves the outside cell.
+    """
+    if not isinstance(block, Kronecker):
+        return None
+    labelled = [factor for factor in block.factors if isinstance(factor, Identity)]
+    condition = [factor for factor in block.factors if not isinstance(factor, Identity)]
+    if math.prod(factor.size for factor in labelled) < 2:
+        return None
+    if any(factor.rows > 1 or float(factor.extents()[0][0]) < 0 for factor in condition):
+        return None
+    weight = block.scale * math.prod(float(factor.extents()[1][0]) for factor in condition)
+    if weight < 0:
+        return None
+    moved = 2 if replace else 1
+    return _Move(moved * weight, moved * weight**2, weight, exact=True)
+
+
+def _clusters(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Greedily put blocks together whose attributes span few cells jointly."""
+    clusters: list[tuple[dict[str, int], list[Block]]] = []
+    for block in sorted(blocks, key=lambda block: -math.prod(block.shape)):
+        own = dict(zip(block.names, block.shape, strict=True))
+        for sizes, members in clusters:
+            joint = sizes | own
+            if math.prod(joint.values()) <= SPAN_LIMIT:
+                sizes.update(own)
+                members.append(block)
+                break
+        else:
+            clusters.append((own, [block]))
+    return [members for _, members in clusters]
+
+
+def _search(
+    blocks: Sequence[Block], sizes: dict[str, int], *, replace: bool, outside: bool
+) -> _Move:
+    """Compare the heaviest columns with each other; bound what lighter ones can do."""
+    names = tuple(sizes)
+    shape = tuple(sizes.values())
+    norms = {power: _joint_norms(blocks, names, shape, power) for power in (1, 2)}
+    top = _by_rows(blocks, replace=replace, outside=outside).maximum
+    if not replace:
+        return _Move(float(norms[1].max()), float(norms[2].max()), top, exact=True)
+    signed = any(float(block.extents()[0].min()) < 0 for block in blocks)
+    rows = sum(block.rows for block in blocks)
+    width = min(_WEIGHT_LIMIT // max(rows, 1), _PAIR_LIMIT, math.isqrt(_WORK_LIMIT // max(rows, 1)))
+    l1, exact_l1 = _worst_pair(
+        blocks, names, shape, norms[1], width, 1, signed=signed, outside=outside
+    )
+    l2, exact_l2 = _worst_pair(
+        blocks, names, shape, norms[2], width, 2, signed=signed, outside=outside
+    )
+    return _Move(l1, l2, top, exact=exact_l1 and exact_l2)
+
+
+def _joint_norms(
+    blocks: Sequence[Block], names: tuple[str, ...], shape: tuple[int, ...], power: int
+) -> Floats:
+    total = np.zeros(shape)
+    for block in blocks:
+        order = sorted(range(len(block.names)), key=lambda axis: names.index(block.names[axis]))
+        axes = [names.index(block.names[axis]) for axis in order]
+        spread = [size if axis in axes else 1 for axis, size in enumerate(shape)]
+        total += block.column_norms(power).transpose(order).reshape(spread)
+    return total.reshape(-1)
+
+
+def _worst_pair(
+    blocks: Sequence[Block],
+    names: tuple[str, ...],
+    shape: tuple[int, ...],
+    norms: Floats,
+    width: int,
+    power: int,
+    *,
+    signed: bool,
+    outside: bool,
+) -> tuple[float, bool]:
+    """The largest distance of two columns, or a bound of it; and whether it is attained."""
+    if width < 2:
+        return _pair_bound(norms, norms, power, signed=signed), False
+    if power == 1 and not _binary(blocks):
+        width = min(width, max(2, round((_WEIGHT_LIMIT * 16 / sum(b.rows for b in blocks)) ** 0.5)))
+    if len(norms) <= width:
+        heaviest, lighter = np.arange(len(norms)), norms[:0]
+    else:
+        order = np.argsort(-norms, kind="stable")
+        heaviest, lighter = order[:width], norms[order[width:]]
+    codes = dict(zip(names, np.unravel_index(heaviest, shape), strict=True))
+    pieces = [block.columns([codes[name] for name in block.names]) for block in blocks]
+    # A block without attributes has one column for all cells.
+    columns = np.concatenate([np.broadcast_to(p, (len(p), len(heaviest))) for p in pieces])
+    best = float(norms.max()) if outside else 0.0
+    own = norms[heaviest]
+    if power == 2 or _binary(blocks):
+        # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
+        best = max(best, float((own[:, None] + own[None, :] - 2 * (columns.T @ columns)).max()))
+    else:
+        for number in range(columns.shape[1] - 1):
+            distances = np.abs(columns[:, number + 1 :] - columns[:, number : number + 1]).sum(
+                axis=0
+            )
+            best = max(best, float(distances.max()))
+    if not len(lighter):
+        return best, True
+    beyond = _pair_bound(norms, lighter, power, signed=signed)
+    return max(best, beyond), best >= beyond
+
+
+def _binary(blocks: Sequence[Block]) -> bool:
+    return all(
+        block.integral
+        and float(block.extents()[0].min()) >= 0
+        and float(block.extents()[1].max()) <= 1
+        for block in blocks
+    )
+
+
+def _pair_bound(first: Floats, second: Floats, power: int, *, signed: bool) -> float:
+    """What a column of norm `first` and one of norm `second` can differ by at the most."""
+    a, b = float(first.max()), float(second.max())
+    if power == 2 and signed:
+        return (math.sqrt(a) + math.sqrt(b)) ** 2 * (1 + 1e-12)
+    return a + b

@@ -1,0 +1,6 @@
+"""Primitives on private data: charge, then read. What mechanisms are built on."""
+
+from dpsdk.kernel.kernel import Kernel
+from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Noise, Pricing, price
+
+__all__ = ["GaussianNoise", "Kernel", "LaplaceNoise", "Noise", "Pricing", "price"]

@@ -1,0 +1,164 @@
+"""The primitive `measure`: a batch of linear queries with discrete noise, priced in public.
+
+Theorem (docs/explanation/proofs/measure.md). Weights are integers on the lattice of step 2**-bits,
+so the true answers of neighbours are integer vectors that differ by at most the form's sensitivity.
+Independent discrete Laplace noise of scale L1 / ε makes the batch ε-DP; independent discrete
+Gaussian noise of variance L2² / (2ρ) makes it ρ-zCDP (Canonne, Kamath and Steinke 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import to_positive
+from dpsdk.accounting import DiscreteGaussianGuarantee, DiscreteLaplaceGuarantee, Guarantee
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, LinearForm, sensitivity
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.release import NoiseAccuracy
+from dpsdk.typing import Floats, Ints, Real
+
+__all__ = ["GaussianNoise", "LaplaceNoise", "Noise", "Pricing", "price"]
+
+_EXACT = 2.0**53
+"""Integers up to this are exact in float64, in whatever order they are added."""
+
+_SATURATION = 2**62 - 1 - 2**53
+"""Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
+within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
+
+_FINEST = 40
+"""The finest lattice has steps of 2**-40."""
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_positive("epsilon", value)
+
+
+def _rho(value: Real) -> Fraction:
+    return to_positive("rho", value)
+
+
+@frozen(cache_hash=True)
+class LaplaceNoise:
+    """Discrete Laplace noise that makes a whole batch `epsilon`-DP."""
+
+    epsilon: Fraction = field(converter=_epsilon)
+
+    def scale_for(self, largest_move: float) -> float:
+        """At least this much noise goes where one answer moves so far."""
+        return largest_move / float(self.epsilon)
+
+
+@frozen(cache_hash=True)
+class GaussianNoise:
+    """Discrete Gaussian noise that makes a whole batch `rho`-zCDP.
+
+    `claim` is an (ε, δ) that this rho implies, for compositions that add such pairs.
+    """
+
+    rho: Fraction = field(converter=_rho)
+    claim: tuple[Fraction, Fraction] | None = None
+
+    def scale_for(self, largest_move: float) -> float:
+        """At least this much noise goes where one answer moves so far."""
+        return largest_move / math.sqrt(2 * float(self.rho))
+
+
+Noise: TypeAlias = LaplaceNoise | GaussianNoise
+
+
+@frozen(eq=False)
+class Pricing:
+    """What `measure` will do for a form, all public: the lattice, the noise, what it guarantees."""
+
+    form: LinearForm
+    """The form in integer lattice units."""
+    bits: int
+    law: NoiseLaw
+    guarantee: Guarantee
+    accuracy: NoiseAccuracy
+
+    def settle(self, answers: Floats, noise: Ints) -> Floats:
+        """Add noise to exact lattice answers and give the sum its unit back."""
+        noisy = np.clip(answers.astype(np.int64) + noise, -_SATURATION, _SATURATION)
+        values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
+        return values
+
+
+_Key: TypeAlias = tuple[Noise, Facts]
+
+_priced: WeakKeyDictionary[LinearForm, dict[_Key, Pricing]] = WeakKeyDictionary()
+
+
+def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
+    """What measuring a form would do and cost. Public, spends nothing.
+
+    Raises
+    ------
+    InvalidArgument
+        If the noise would be wider than the lattice can hold, or the counts could not be summed
+        exactly.
+    """
+    known = _priced.setdefault(form, {})
+    pricing = known.get((noise, facts))
+    if pricing is None:
+        pricing = known[noise, facts] = _price(form, noise, facts)
+    return pricing
+
+
+def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
+    bits, lattice, change = _on_lattice(form, noise, facts)
+    move = sensitivity(lattice, facts)
+    law: NoiseLaw
+    guarantee: Guarantee
+    if isinstance(noise, LaplaceNoise):
+        shift = math.ceil(move.l1)
+        scale = shift / noise.epsilon
+        law, guarantee = DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
+    else:
+        squared = math.ceil(move.l2_squared)
+        variance = squared / (2 * noise.rho)
+        law = DiscreteGaussian(variance)
+        largest = min(math.ceil(move.maximum), math.isqrt(squared))
+        guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
+    accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, facts.row_limit * change)
+    return Pricing(lattice, bits, law, guarantee, accuracy)
+
+
+def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, LinearForm, float]:
+    """The form in integer units of 2**-bits, and the largest change of a weight.
+
+    How fine the lattice is follows from the noise and the public limit of rows only. Rounding
+    moves a weight by half a step at the most, so all rows together move an answer by half a step
+    each; that is kept below a thousandth of the noise's scale where exact sums allow it. What
+    remains is part of the error bound.
+    """
+    rows = max(facts.row_limit, 1)
+    bits = 0 if form.integral else _wanted_bits(form, noise, facts)
+    while True:
+        lattice, change = form.rounded(bits) if not form.integral else (form, 0.0)
+        excess = lattice.reach * rows / _EXACT
+        if excess <= 1.0:
+            return bits, lattice, change
+        if not bits:
+            expected = "small enough that rows times weight stay within 2**53"
+            raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")
+        bits = max(0, bits - math.ceil(math.log2(excess)))
+
+
+def _wanted_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:
+    low, high = form.extents()
+    if facts.outside:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    move = float((high - low).max())
+    if move == 0.0:
+        return _FINEST
+    wanted = math.ceil(math.log2(max(facts.row_limit, 1) * 512 / noise.scale_for(move)))
+    return min(max(wanted, 1), _FINEST)

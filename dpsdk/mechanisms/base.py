@@ -1,0 +1,54 @@
+"""What a mechanism is: a frozen public value that opens to a strategy over a kernel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+from dpsdk.forms import Facts, Form
+from dpsdk.kernel import Kernel
+from dpsdk.release import Measurement, Quote
+
+__all__ = ["Mechanism", "OneShot", "Strategy"]
+
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
+
+
+class Strategy(Protocol[F_contra]):
+    """A mechanism at work: it asks primitives and post-processes what comes back."""
+
+    def answer(self, form: F_contra, /) -> Measurement:
+        """Raw numbers for a form, in counts of rows for a linear one."""
+        ...
+
+
+class Mechanism(ABC, Generic[F_contra]):
+    """A way to answer forms of one kind, as a frozen value made of public parameters.
+
+    A subclass adds fields, `quote` and `open`. It spends through the kernel's primitives only, so
+    it cannot forget to charge; and it needs no proof of its own.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """What the history calls it."""
+        return str(self)
+
+    @abstractmethod
+    def quote(self, form: F_contra, facts: Facts, /) -> Quote:
+        """What answering a form would cost, and how far off the raw numbers would be."""
+
+    @abstractmethod
+    def open(self, kernel: Kernel, /) -> Strategy[F_contra]:
+        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+class OneShot(Mechanism[F_contra]):
+    """A mechanism that keeps no state between answers and pays nothing to open.
+
+    It can be given to `session.answer(query, using=...)` directly.
+    """
+
+    __slots__ = ()

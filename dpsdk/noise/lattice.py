@@ -1,0 +1,88 @@
+"""Laws too wide for a table: a coarse draw V from a table, m uniform bits U below it, and a coin.
+
+The draw is 2^m V + U. For negative V the distance from the origin is counted from the other end of
+the cell, so that V and U name every integer exactly once and no zero has to be rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.noise.bernoulli_exp import HEAD_BITS, finish_coins
+from dpsdk.noise.bits import Bits
+from dpsdk.noise.table import BLOCK, LIMIT, Table
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Lattice"]
+
+
+@frozen(eq=False)
+class Lattice:
+    """A law of wide scale, ready to be drawn from.
+
+    A coarse cell `cell` (the integer M of |V|) and a distance `offset` into it weigh
+    exp(-exponent) less than the start of the cell does.
+    """
+
+    table: Table
+    """Draws V: M or -M-1, by the weight of the starts of the cells."""
+
+    shift: int
+    """m, at most 49."""
+
+    base: int
+    slope: int
+    """The exponent anywhere in cell M is at most (base + floor(M / 2^slope)) / 256."""
+
+    exponents: Callable[[Ints, Ints], Floats]
+    """From cells and offsets to exponents, off by a relative 2^-50 at most."""
+
+    exact: Callable[[int, int], Fraction]
+    """The true exponent of one cell and offset."""
+
+    def draw(self, bits: Bits, size: int) -> Ints:
+        """`size` independent draws."""
+        drawn = np.empty(size, dtype=np.int64)
+        refused: list[Ints] = []
+        for start in range(0, size, BLOCK):
+            stop = min(start + BLOCK, size)
+            drawn[start:stop], positions = self._propose(bits, stop - start)
+            refused.append(positions + start)
+        again = np.concatenate(refused) if refused else np.empty(0, dtype=np.int64)
+        if again.size:
+            drawn[again] = self.draw(bits, again.size)
+        return drawn
+
+    def _propose(self, bits: Bits, size: int) -> tuple[Ints, Ints]:
+        """Candidates, and the positions of those that the coin refused."""
+        coarse = self.table.draw(bits, size)
+        width, dtype = (32, "<u4") if self.shift + HEAD_BITS <= 32 else (64, "<u8")
+        raw = np.frombuffer(bits(size * width // 8), dtype=dtype)
+        head = (raw >> (width - HEAD_BITS)).astype(np.int64)
+        fine = (raw & ((1 << self.shift) - 1)).astype(np.int64)
+
+        cell = coarse ^ (coarse >> 63)
+        # exp(-x) >= 1 - x, so that a first byte below 256 - 256 x settles the coin.
+        doubtful = np.flatnonzero((cell >> self.slope) + head >= (1 << HEAD_BITS) - self.base)
+        fine_there, cell_there = fine[doubtful], cell[doubtful]
+        offset = np.where(coarse[doubtful] < 0, (1 << self.shift) - fine_there, fine_there)
+        kept = finish_coins(
+            bits,
+            head[doubtful].astype(np.uint8),
+            self.exponents(cell_there, offset),
+            lambda i: self.exact(int(cell_there[i]), int(offset[i])),
+        )
+        return self._join(coarse, fine), doubtful[~kept]
+
+    def _join(self, coarse: Ints, fine: Ints) -> Ints:
+        joined = (coarse << self.shift) + fine
+        room = LIMIT >> self.shift
+        if coarse.max() > room or coarse.min() < -room:
+            joined[coarse > room] = LIMIT
+            joined[coarse < -room - 1] = -LIMIT
+            np.maximum(joined, -LIMIT, out=joined)
+        return joined

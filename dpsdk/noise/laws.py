@@ -1,0 +1,273 @@
+"""The laws of noise: public values that know their tails, and nothing of how they are drawn."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta, to_fraction, to_integer
+from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Real
+
+__all__ = ["MAX_SCALE", "DiscreteGaussian", "DiscreteLaplace", "Geometric", "NoiseLaw"]
+
+MAX_SCALE = 1 << 55
+"""The largest scale or standard deviation: draws then stay below 2^62 but for one in 2^63."""
+
+_MAX_BITS = 1024
+_SUMMED_SD = 1 << 12
+
+
+def _to_parameter(name: str, value: Real, largest: int, words: str) -> Fraction:
+    expected = f"a number from 0 to {words}, of at most {_MAX_BITS} bits above and below the line"
+    number = to_fraction(name, value, expected)
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    if not 0 <= number <= largest or bits > _MAX_BITS:
+        raise InvalidArgument(name, expected, shown(value))
+    return number
+
+
+def _to_scale(value: Real) -> Fraction:
+    return _to_parameter("scale", value, MAX_SCALE, "2^55")
+
+
+def _to_variance(value: Real) -> Fraction:
+    return _to_parameter("variance", value, MAX_SCALE**2, "2^110")
+
+
+class NoiseLaw(ABC):
+    """The law of one integer of noise Z.
+
+    Laws are equal, and hash alike, where their parameters are. A parameter of zero means no noise.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tail(self, radius: int) -> float:
+        """P(|Z| > radius), for the discrete law itself; above the truth, or below by rounding only.
+
+        Parameters
+        ----------
+        radius : int
+            In units of the noise; below zero the answer is 1.
+        """
+
+    @abstractmethod
+    def standard_deviation(self) -> float:
+        """The standard deviation of Z, a few roundings off at most."""
+
+    @abstractmethod
+    def _guess(self, probability: float) -> float:
+        """About where the tail falls to `probability`."""
+
+    def radius(self, beta: float, entries: int = 1) -> int:
+        """The least radius that all of `entries` independent draws exceed with probability <= beta.
+
+        Parameters
+        ----------
+        beta : float
+            The probability that some draw is farther out, strictly between 0 and 1.
+        entries : int
+            How many draws the radius must hold for at once.
+
+        Returns
+        -------
+        int
+            The least r with P(max |Z| > r) <= beta, as `tail` computes it.
+
+        Raises
+        ------
+        InvalidArgument
+            If beta is not in (0, 1) or entries is not at least 1.
+        """
+        level = to_beta(beta)
+        count = to_integer("entries", entries, "an integer of at least 1")
+        if count < 1:
+            raise InvalidArgument("entries", "an integer of at least 1", shown(entries))
+        each = -math.expm1(math.log1p(-level) / count)
+        if self.tail(0) <= each:
+            return 0
+        low, high = _bracket(self, each, int(max(0.0, self._guess(each))))
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.tail(middle) <= each:
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+def _bracket(law: NoiseLaw, probability: float, guess: int) -> tuple[int, int]:
+    """Radii (low, high) with tail(low) > probability >= tail(high), found outwards from a guess."""
+    low = high = guess
+    step = 1 + (guess >> 40)
+    while law.tail(high) > probability:
+        low, high, step = high, high + step, 4 * step
+    step = 1 + (guess >> 40)
+    while low > 0 and law.tail(low) <= probability:
+        low, high, step = max(0, low - step), low, 4 * step
+    return low, high
+
+
+@frozen(cache_hash=True)
+class Geometric(NoiseLaw):
+    """One-sided: P(z) proportional to exp(-z / scale) on 0, 1, 2, ...
+
+    Parameters
+    ----------
+    scale : Real
+        In units of the noise, from 0 to 2^55, kept as an exact fraction.
+
+    Raises
+    ------
+    InvalidArgument
+        If the scale is negative, above 2^55 or not a finite number.
+    """
+
+    scale: Fraction = field(converter=_to_scale)
+
+    def tail(self, radius: int) -> float:
+        """exp(-(radius + 1) / scale)."""
+        if radius < 0:
+            return 1.0
+        return _exp(Fraction(radius + 1), self.scale)
+
+    def standard_deviation(self) -> float:
+        """1 / (2 sinh(1 / (2 scale)))."""
+        return _inverse_sinh(self.scale) / 2
+
+    def _guess(self, probability: float) -> float:
+        return -float(self.scale) * math.log(probability) - 1
+
+    def __str__(self) -> str:
+        return f"geometric noise of scale {float(self.scale):.6g}"
+
+
+@frozen(cache_hash=True)
+class DiscreteLaplace(NoiseLaw):
+    """P(z) proportional to exp(-|z| / scale) on the integers.
+
+    The two-sided geometric law of Ghosh, Roughgarden and Sundararajan (2012).
+
+    Parameters
+    ----------
+    scale : Real
+        In units of the noise, from 0 to 2^55, kept as an exact fraction.
+
+    Raises
+    ------
+    InvalidArgument
+        If the scale is negative, above 2^55 or not a finite number.
+    """
+
+    scale: Fraction = field(converter=_to_scale)
+
+    def tail(self, radius: int) -> float:
+        """2 q^(radius+1) / (1 + q) with q = exp(-1 / scale)."""
+        if radius < 0:
+            return 1.0
+        ratio = _exp(Fraction(1), self.scale)
+        return min(1.0, 2.0 * _exp(Fraction(radius + 1), self.scale) / (1.0 + ratio))
+
+    def standard_deviation(self) -> float:
+        """1 / (sqrt(2) sinh(1 / (2 scale)))."""
+        return _inverse_sinh(self.scale) / math.sqrt(2)
+
+    def _guess(self, probability: float) -> float:
+        return -float(self.scale) * math.log(probability) - 0.5
+
+    def __str__(self) -> str:
+        return f"discrete Laplace noise of scale {float(self.scale):.6g}"
+
+
+def _exp(steps: Fraction, scale: Fraction) -> float:
+    """exp(-steps / scale), where scale 0 means a ratio without end."""
+    return math.exp(-float(min(steps / scale, Fraction(1000)))) if scale else 0.0
+
+
+def _inverse_sinh(scale: Fraction) -> float:
+    """1 / sinh(1 / (2 scale)), whose limit at scale 0 is 0."""
+    if scale < Fraction(1, 1400):
+        return 0.0
+    return 1.0 / math.sinh(float(1 / (2 * scale)))
+
+
+@frozen(cache_hash=True)
+class DiscreteGaussian(NoiseLaw):
+    """P(z) proportional to exp(-z² / (2 variance)) on the integers.
+
+    Canonne, Kamath and Steinke (2020). `variance` is the parameter sigma²; the variance of Z itself
+    is a little smaller, noticeably so only below 1.
+
+    Parameters
+    ----------
+    variance : Real
+        Sigma squared, from 0 to 2^110, kept as an exact fraction.
+
+    Raises
+    ------
+    InvalidArgument
+        If the variance is negative, above 2^110 or not a finite number.
+    """
+
+    variance: Fraction = field(converter=_to_variance)
+
+    def tail(self, radius: int) -> float:
+        """The sum of the tail where sigma is below 2^12, else an upper bound good to 10^-6.
+
+        The bound is erfc((radius + 1/2) / (sigma sqrt(2))): each unit cell of the density holds
+        more than its midpoint where the density is convex, less where it is concave, and the two
+        are told apart by |z| = sigma.
+        """
+        if radius < 0:
+            return 1.0
+        if self.variance == 0:
+            return 0.0
+        variance = float(self.variance)
+        radius = min(radius, 1 << 62)
+        if variance >= _SUMMED_SD**2:
+            return math.erfc((radius + 0.5) / math.sqrt(2 * variance))
+        return min(1.0, 2 * _gaussian_sum(radius + 1, variance) / _gaussian_total(variance))
+
+    def standard_deviation(self) -> float:
+        """Root of the mean square; it is sigma to within rounding once sigma is above 4."""
+        variance = float(self.variance)
+        if variance > 16:
+            return math.sqrt(variance)
+        if variance < 1 / 1400:
+            return 0.0
+        z = np.arange(1.0, 200.0)
+        weight = np.exp(-z * z / (2 * variance))
+        return math.sqrt(2 * float(z @ (z * weight)) / (1 + 2 * float(weight.sum())))
+
+    def _guess(self, probability: float) -> float:
+        # Solves phi(t) / t = probability by one step from the exponential bound; near enough.
+        log = -2 * math.log(probability)
+        t = math.sqrt(max(0.0, log - math.log(1 + log)))
+        return t * math.sqrt(float(self.variance))
+
+    def __str__(self) -> str:
+        return f"discrete Gaussian noise of sigma {math.sqrt(float(self.variance)):.6g}"
+
+
+def _gaussian_sum(start: int, variance: float) -> float:
+    """The sum of exp(-z² / (2 variance)) over z >= start, for start >= 1."""
+    if start * start / (2 * variance) > 800:
+        return 0.0
+    # Beyond z² = start² + 90 variance the terms are below exp(-45) of the first.
+    end = math.isqrt(math.ceil(start * start + 90 * variance)) + 2
+    z = np.arange(start, end, dtype=np.float64)
+    return float(np.exp(-(z * z) / (2 * variance)).sum())
+
+
+def _gaussian_total(variance: float) -> float:
+    """The sum over all integers; above 1 by Poisson's summation, which converges at once there."""
+    if variance < 1:
+        return 1 + 2 * _gaussian_sum(1, variance)
+    dual = 2 * math.pi**2 * variance
+    return math.sqrt(2 * math.pi * variance) * (1 + 2 * math.exp(-dual) + 2 * math.exp(-4 * dual))

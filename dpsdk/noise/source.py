@@ -1,0 +1,193 @@
+"""Where noise comes from: the operating system's generator, and nothing that could be repeated."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import NoReturn
+
+import numpy as np
+from typing_extensions import override
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.errors import InvalidArgument, Redacted
+from dpsdk.noise import bernoulli_exp as coins
+from dpsdk.noise import bits as ideal
+from dpsdk.noise.laws import NoiseLaw
+from dpsdk.noise.pool import Pools
+from dpsdk.noise.sampler import known, sample
+from dpsdk.typing import Bools, Ints
+
+__all__ = ["NoiseSource", "SystemNoise", "to_size"]
+
+_LIFETIME = 5.0
+_DRAW_SIZE = "an integer of at least 0"
+
+
+class NoiseSource(ABC):
+    """A stream of random bits, and exact draws made of them.
+
+    Every draw has exactly the probability that its law says, given that the bits are ideal. A
+    subclass supplies the bits.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @property
+    @abstractmethod
+    def private(self) -> bool:
+        """Whether the noise hides anything: true only of the operating system's generator."""
+
+    @abstractmethod
+    def _bits(self, count: int) -> bytes:
+        """`count` bytes never given out before."""
+
+    def draw(self, law: NoiseLaw, size: int) -> Ints:
+        """Independent draws of a law.
+
+        Parameters
+        ----------
+        law : NoiseLaw
+            DiscreteLaplace, DiscreteGaussian or Geometric.
+        size : int
+            How many, at least 0.
+
+        Returns
+        -------
+        Ints
+            `size` integers in units of the law. A draw beyond ±(2^62 - 1), less likely than one in
+            2^63, is set to that bound; this is a function of the draw alone, so no privacy is lost.
+
+        Raises
+        ------
+        InvalidArgument
+            For a size below 0, or a law that has no exact sampler.
+        """
+        return sample(self._bits, known(law), to_size(size))
+
+    def uniform_below(self, n: int) -> int:
+        """A uniform integer in 0 .. n-1, for any n >= 1 however large.
+
+        Raises
+        ------
+        InvalidArgument
+            If n is not an integer of at least 1.
+        """
+        expected = "an integer of at least 1"
+        number = to_integer("n", n, expected)
+        if number < 1:
+            raise InvalidArgument("n", expected, shown(n))
+        return ideal.uniform_below(self._bits, number)
+
+    def bernoulli_exp(self, x: Fraction) -> bool:
+        """True with probability exp(-x), exactly. Its running time depends on the outcome.
+
+        Parameters
+        ----------
+        x : Fraction
+            At least 0.
+
+        Raises
+        ------
+        InvalidArgument
+            If x is below 0.
+        """
+        if x < 0:
+            raise InvalidArgument("x", "a number of at least 0", shown(x))
+        return coins.bernoulli_exp(self._bits, Fraction(x))
+
+    def bernoulli_exp_array(self, numerators: Ints, denominator: int) -> Bools:
+        """Independent coins, the i-th true with probability exp(-numerators[i] / denominator).
+
+        Parameters
+        ----------
+        numerators : Ints
+            Integers of at least 0, shape (k,).
+        denominator : int
+            From 1 to 2^1000.
+
+        Returns
+        -------
+        Bools
+            Shape (k,).
+
+        Raises
+        ------
+        InvalidArgument
+            If a numerator is negative or the denominator out of range.
+        """
+        expected = "an integer from 1 to 2^1000"
+        below = to_integer("denominator", denominator, expected)
+        if not 1 <= below <= 1 << 1000:
+            raise InvalidArgument("denominator", expected, shown(denominator))
+        above = np.asarray(numerators, dtype=np.int64)
+        if above.ndim != 1 or (above.size and above.min() < 0):
+            wanted = "a one-dimensional array of integers of at least 0"
+            raise InvalidArgument("numerators", wanted, "another array")
+        return coins.bernoulli_exp_array(self._bits, above, below)
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise Redacted("copying or pickling a source of noise")
+
+
+def to_size(size: int) -> int:
+    """A number of draws, at least 0."""
+    # Asking first for the exact type is several times faster, which a single draw notices.
+    number = size if type(size) is int else to_integer("size", size, _DRAW_SIZE)
+    if number < 0:
+        raise InvalidArgument("size", _DRAW_SIZE, shown(size))
+    return number
+
+
+class SystemNoise(NoiseSource):
+    """Noise from the operating system's generator: the only source that is private.
+
+    Takes no seed and keeps no generator state. Each batch reads fresh bytes from `os.urandom`.
+    Small draws come from a pool made ahead, so that one costs about a microsecond and the time it
+    takes says nothing of its value; a pool holds 4,096 draws of one law at most, is dropped after
+    five seconds, and belongs to one process: a forked child starts without any. Each value goes
+    out once, whichever threads ask. Copying and pickling are refused.
+    """
+
+    __slots__ = ("_pid", "_pools")
+
+    def __init__(self) -> None:
+        self._start_over()
+        _sources.add(self)
+
+    @property
+    @override
+    def private(self) -> bool:
+        """Always true."""
+        return True
+
+    @override
+    def _bits(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    @override
+    def draw(self, law: NoiseLaw, size: int) -> Ints:
+        """Independent draws of a law; see NoiseSource."""
+        if self._pid != os.getpid():
+            self._start_over()
+        return self._pools.draw(known(law), to_size(size), time.monotonic())
+
+    def _start_over(self) -> None:
+        # A new lock too: a thread that the child does not have may hold the old one.
+        self._pools = Pools(os.urandom, _LIFETIME)
+        self._pid = os.getpid()
+
+    @staticmethod
+    def _start_all_over() -> None:
+        for source in list(_sources):
+            source._start_over()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_start_all_over)
+
+
+_sources: weakref.WeakSet[SystemNoise] = weakref.WeakSet()

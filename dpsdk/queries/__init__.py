@@ -1,0 +1,30 @@
+"""Queries: typed questions about the rows of a table."""
+
+from dpsdk.queries.base import CountingQuery, Query, ScalarQuery
+from dpsdk.queries.conjunction import Condition, Conjunction, Not, Where
+from dpsdk.queries.linear import Linear
+from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
+from dpsdk.queries.threshold import Interval, Threshold
+from dpsdk.queries.totals import Count, Mean, Sum
+from dpsdk.queries.workload import Answers, Workload
+
+__all__ = [
+    "Answers",
+    "Condition",
+    "Conjunction",
+    "Count",
+    "CountingQuery",
+    "Interval",
+    "Linear",
+    "Marginal",
+    "MarginalTable",
+    "Mean",
+    "Not",
+    "Query",
+    "ScalarQuery",
+    "Sum",
+    "Threshold",
+    "Where",
+    "Workload",
+    "marginals",
+]

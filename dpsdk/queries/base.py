@@ -1,0 +1,107 @@
+"""What a query is: a typed question that lowers to a form and lifts raw numbers to its answer."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from dpsdk.domain import Domain
+from dpsdk.errors import PublicSizeRequired
+from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.typing import Floats
+
+__all__ = ["CountingQuery", "Query", "ScalarQuery"]
+
+A_co = TypeVar("A_co", covariant=True)
+F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
+
+
+class Query(ABC, Generic[A_co, F_co]):
+    """A question with an answer of type A, put to mechanisms as a form of type F.
+
+    A subclass writes `lower` and `lift`. Both see public facts only, so a query can neither read
+    data nor spend. The other methods have defaults that fit a query whose numbers are counts.
+    Most signatures name the answer only: `Query[float]` lowers to a linear form.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def lower(self, domain: Domain, /) -> F_co:
+        """The question in numbers over a universe.
+
+        Raises
+        ------
+        DomainError, QueryError
+            If it cannot be put to this universe.
+        """
+
+    @abstractmethod
+    def lift(self, raw: Floats, facts: Facts, /) -> A_co:
+        """The answer that raw numbers stand for."""
+
+    def check(self, facts: Facts, /) -> None:
+        """Raise what makes the question impossible over such a table, before anything is paid."""
+
+    def footprint(self, domain: Domain, /) -> int:
+        """How many weights the form will hold, known before it is built."""
+        del domain
+        return 0
+
+    def scale(self, facts: Facts, /) -> float:
+        """What a raw number is multiplied by to become a number of the answer."""
+        del facts
+        return 1.0
+
+    def span(self, facts: Facts, /) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+        rows = math.inf if facts.rows is None else facts.rows
+        return rows * self.scale(facts)
+
+    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+        """The answer as plain numbers in its own unit."""
+        return raw * self.scale(facts)
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        """Half-widths of raw numbers in the unit of the answer; raw is NaN where unknown."""
+        del raw
+        return radii * self.scale(facts)
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
+        """The answers at the lower and upper ends of all half-widths."""
+        return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
+
+
+class CountingQuery(Query[A_co, LinearForm]):
+    """A linear query that is a share of the rows, or, with `normalized=False`, a count of them.
+
+    A share needs a public number of rows; over a table that keeps it private,
+    `PublicSizeRequired` is raised before anything is paid.
+    """
+
+    __slots__ = ()
+    normalized: bool
+
+    def check(self, facts: Facts, /) -> None:
+        if self.normalized and facts.rows is None:
+            raise PublicSizeRequired(
+                str(self),
+                "a share of the rows needs their number, which is private here; "
+                "ask for a count with normalized=False",
+            )
+
+    def scale(self, facts: Facts, /) -> float:
+        self.check(facts)
+        return 1.0 / facts.rows if self.normalized and facts.rows is not None else 1.0
+
+
+class ScalarQuery(CountingQuery[float]):
+    """A counting query with one number for an answer."""
+
+    __slots__ = ()
+
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
+        return float(raw[0]) * self.scale(facts)

@@ -1,0 +1,174 @@
+"""Conditions on records, as questions of their own and as `where=` of others."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TypeAlias, cast
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.domain import Attribute, Domain, Integer
+from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel
+from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
+from dpsdk.queries.base import ScalarQuery
+from dpsdk.typing import Label
+
+__all__ = ["Condition", "Conjunction", "Not", "Where", "indicator", "masked", "options", "to_where"]
+
+
+def _to_wanted(value: Wanted) -> Wanted:
+    if isinstance(value, set):
+        return frozenset(value)
+    return value
+
+
+@frozen(repr=False)
+class Not:
+    """The labels of an attribute other than these: a label, or a set or range of them."""
+
+    value: Wanted = field(converter=_to_wanted)
+
+    def __repr__(self) -> str:
+        return f"Not({_shown(self.value)})"
+
+
+Wanted: TypeAlias = "Label | range | set[Label] | frozenset[Label]"
+Condition: TypeAlias = "Wanted | Not"
+"""A label, a set or range of labels, or `Not` of these."""
+
+_Conditions: TypeAlias = tuple[tuple[str, Condition], ...]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(repr, cast('frozenset[object]', value))))}}}"
+    return shown(value)
+
+
+def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
+    if not isinstance(conditions, Mapping) or not conditions:
+        expected = "a mapping of attributes to labels, not empty"
+        raise InvalidArgument("conditions", expected, shown(conditions))
+    pairs: list[tuple[str, Condition]] = []
+    for name, value in conditions.items():
+        if not isinstance(name, str):
+            raise InvalidArgument("conditions", "a mapping with names as keys", shown(name))
+        pairs.append((name, value if isinstance(value, Not) else _to_wanted(value)))
+    return tuple(pairs)
+
+
+@frozen(repr=False)
+class Conjunction(ScalarQuery):
+    """The share of rows that meet a condition on each named attribute; a float.
+
+    A condition is a label, a set or range of labels, or `Not` of these. Over boolean attributes
+    this is the class of monotone and negated conjunctions of seed 004, Example 4.1.
+
+    >>> from dpsdk.queries import Conjunction, Not
+    >>> Conjunction({"sex": "Female", "age": range(17, 30), "race": Not("White")})
+    Conjunction({'sex': 'Female', 'age': range(17, 30), 'race': Not('White')})
+    """
+
+    conditions: _Conditions = field(converter=_to_conditions)
+    normalized: bool = field(default=True, kw_only=True)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        return LinearForm(domain, (Kronecker.of(domain, self.factors(domain)),))
+
+    def factors(self, domain: Domain) -> dict[str, Factor]:
+        """The indicator of each condition along its attribute."""
+        return {name: indicator(domain[name], wanted) for name, wanted in self.conditions}
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{name!r}: {_shown(value)}" for name, value in self.conditions)
+        return f"Conjunction({{{pairs}}}{'' if self.normalized else ', normalized=False'})"
+
+
+Where: TypeAlias = "Conjunction | Mapping[str, Condition] | None"
+"""A condition that rows must meet to count, in any query."""
+
+
+def to_where(where: Where) -> Conjunction | None:
+    """Read a `where=` argument."""
+    if where is None or isinstance(where, Conjunction):
+        return where
+    if not isinstance(where, Mapping):
+        raise InvalidArgument("where", "a mapping of attributes to labels", shown(where))
+    return Conjunction(where)
+
+
+def indicator(attribute: Attribute, wanted: Condition) -> Factor:
+    """The 0/1 factor of a condition on one attribute.
+
+    Raises
+    ------
+    UnknownLabel
+        If the condition names a label that the attribute does not have.
+    QueryError
+        If it names no label at all.
+    """
+    if isinstance(wanted, Not):
+        return _complement(indicator(attribute, wanted.value))
+    if isinstance(wanted, range):
+        return _range(attribute, wanted)
+    if isinstance(wanted, set | frozenset):
+        return _chosen(attribute, (attribute.index(label) for label in wanted))
+    try:
+        index = attribute.index(wanted)
+    except TypeError:
+        raise UnknownLabel(attribute.name, shown(wanted), "a label") from None
+    return Range(attribute.size, index, index + 1)
+
+
+def _range(attribute: Attribute, wanted: range) -> Factor:
+    if not len(wanted):
+        raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
+    if isinstance(attribute, Integer) and abs(wanted.step) == 1:
+        ends = sorted((attribute.index(wanted[0]), attribute.index(wanted[-1])))
+        return Range(attribute.size, ends[0], ends[1] + 1)
+    return _chosen(attribute, (attribute.index(label) for label in wanted))
+
+
+def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
+    chosen = sorted(set(indices))
+    if not chosen:
+        raise QueryError(f"a condition on {attribute.name!r}", "an empty set holds no label")
+    if chosen[-1] - chosen[0] == len(chosen) - 1:
+        return Range(attribute.size, chosen[0], chosen[-1] + 1)
+    weights = np.zeros((1, attribute.size))
+    weights[0, chosen] = 1.0
+    return Matrix(weights)
+
+
+def _complement(factor: Factor) -> Factor:
+    if isinstance(factor, Range) and factor.start == 0:
+        return Range(factor.size, factor.stop, factor.size)
+    if isinstance(factor, Range) and factor.stop == factor.size:
+        return Range(factor.size, 0, factor.start)
+    return Matrix(1.0 - factor.matrix())
+
+
+def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Domain) -> Kronecker:
+    """A block of factors whose functions count only the rows that meet a condition."""
+    joint = dict(factors)
+    for name, mask in ({} if where is None else where.factors(domain)).items():
+        own = joint.get(name)
+        joint[name] = mask if own is None else _product(own, mask)
+    return Kronecker.of(domain, joint)
+
+
+def _product(factor: Factor, mask: Factor) -> Factor:
+    if isinstance(factor, Range) and isinstance(mask, Range):
+        start = max(factor.start, mask.start)
+        return Range(factor.size, start, max(start, min(factor.stop, mask.stop)))
+    return Matrix(reduce(operator.mul, (factor.matrix(), mask.matrix())))
+
+
+def options(where: Conjunction | None, *, normalized: bool) -> str:
+    """The keyword arguments of a query that differ from their defaults, as text."""
+    condition = "" if where is None else f", where={where!r}"
+    return f"{condition}{'' if normalized else ', normalized=False'}"

@@ -1,0 +1,166 @@
+"""Any linear query: a weight between 0 and 1 for every record."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.forms import Dense, LinearForm, Matrix
+from dpsdk.forms.factors import to_weights
+from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
+from dpsdk.typing import Array, Floats, Record
+
+__all__ = ["Linear", "to_names"]
+
+CELL_LIMIT = 2**20
+"""A function is evaluated on no more cells than this; a condition is spread over no more."""
+
+Weigh: TypeAlias = Callable[[Record], float]
+
+
+def to_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Read a sequence of distinct attribute names."""
+    expected = "distinct attribute names, at least one"
+    kept = (names,) if isinstance(names, str) else tuple(names)
+    if not kept or len(set(kept)) != len(kept) or not all(isinstance(n, str) for n in kept):
+        raise InvalidArgument("attributes", expected, shown(names))
+    return kept
+
+
+def _to_attributes(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else to_names(names)
+
+
+def _to_table(weights: Array | Weigh) -> Floats | Weigh:
+    if callable(weights):
+        return weights
+    table = to_weights(weights)
+    if table.size == 0 or table.min() < 0 or table.max() > 1:
+        raise InvalidArgument("weights", "numbers from 0 to 1", "some outside that range")
+    return table
+
+
+@frozen(eq=False, repr=False)
+class Linear(ScalarQuery):
+    """The mean, over the rows, of a weight from 0 to 1 that a public rule gives each record.
+
+    A linear query of seed 004, section 4: a float, or with `normalized=False` the sum.
+
+    Parameters
+    ----------
+    weights
+        An array with one weight a cell, flat or shaped like the universe; or a function of a
+        record, a mapping from attributes to labels. A function is evaluated on the cells of the
+        universe, twice, and never on a row: it must give each cell one number from 0 to 1.
+    attributes
+        What the weights depend on, if not on every attribute: the array then covers, and the
+        function then sees, only these, so that the universe may be large.
+
+    Raises
+    ------
+    QueryError
+        When the query is lowered, before anything is paid: if the array has another shape, or the
+        function raises, leaves the range, or gives a cell two values.
+
+    >>> from dpsdk.queries import Linear
+    >>> Linear(lambda record: float(record["age"] >= 65), attributes=["age"])
+    Linear(<lambda>, attributes=('age',))
+    """
+
+    weights: Floats | Weigh = field(converter=_to_table)
+    attributes: tuple[str, ...] | None = field(default=None, converter=_to_attributes)
+    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+    normalized: bool = field(default=True, kw_only=True)
+
+    def footprint(self, domain: Domain, /) -> int:
+        touched = set(self._touched(domain))
+        if self.where is not None:
+            touched.update(name for name, _ in self.where.conditions)
+        return math.prod(domain[name].size for name in touched)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        # Blocks number their cells in the order of the domain.
+        given = domain.project(self._touched(domain))
+        order = sorted(range(len(given.names)), key=lambda axis: domain.position(given.names[axis]))
+        table = self._table(given).transpose(order)
+        names = tuple(given.names[axis] for axis in order)
+        if len(names) == 1:
+            factors = {names[0]: Matrix(table.reshape(1, -1))}
+            return LinearForm(domain, (masked(factors, self.where, domain),))
+        if self.where is None:
+            return LinearForm(domain, (Dense(names, table.shape, table.reshape(1, -1)),))
+        return LinearForm(domain, (self._conditioned(domain, names, table, self.where),))
+
+    def _conditioned(
+        self, domain: Domain, names: tuple[str, ...], table: Floats, where: Conjunction
+    ) -> Dense:
+        cells = self.footprint(domain)
+        if cells > CELL_LIMIT:
+            advice = "put the condition into the weights, on fewer attributes"
+            raise TooLarge(str(self), cells, CELL_LIMIT, "cells", advice)
+        factors = where.factors(domain)
+        joint = tuple(name for name in domain.names if name in names or name in factors)
+        shape = tuple(domain[name].size for name in joint)
+        spread = [size if name in names else 1 for name, size in zip(joint, shape, strict=True)]
+        weights = np.broadcast_to(table.reshape(spread), shape)
+        for axis, name in enumerate(joint):
+            if name in factors:
+                along = [1] * axis + [shape[axis]] + [1] * (len(shape) - axis - 1)
+                weights = weights * factors[name].matrix().reshape(along)
+        return Dense(joint, shape, weights.reshape(1, -1))
+
+    def _touched(self, domain: Domain) -> tuple[str, ...]:
+        return domain.names if self.attributes is None else self.attributes
+
+    def _table(self, touched: Domain) -> Floats:
+        if callable(self.weights):
+            return _tabulated(self.weights, touched, str(self))
+        if self.weights.shape not in {touched.shape, (touched.size,)}:
+            reason = (
+                f"weights of shape {self.weights.shape} for a universe of shape {touched.shape}"
+            )
+            raise QueryError(str(self), reason)
+        return self.weights.reshape(touched.shape)
+
+    def __repr__(self) -> str:
+        if callable(self.weights):
+            rule = getattr(self.weights, "__name__", type(self.weights).__name__)
+        else:
+            rule = f"array of shape {self.weights.shape}"
+        names = "" if self.attributes is None else f", attributes={self.attributes}"
+        return f"Linear({rule}{names}{options(self.where, normalized=self.normalized)})"
+
+
+def _tabulated(function: Weigh, touched: Domain, query: str) -> Floats:
+    if touched.size > CELL_LIMIT:
+        advice = "name the attributes that the function needs with attributes=[...]"
+        raise TooLarge(query, touched.size, CELL_LIMIT, "cells", advice)
+    table = np.array([_weight(function, touched, cell, query) for cell in range(touched.size)])
+    # The second look runs backwards, so that a function that counts its calls is found out.
+    for cell in reversed(range(touched.size)):
+        if _weight(function, touched, cell, query) != table[cell]:
+            reason = f"the function gave two values at {touched.record(cell)}"
+            raise QueryError(query, reason)
+    return table.reshape(touched.shape)
+
+
+def _weight(function: Weigh, touched: Domain, cell: int, query: str) -> float:
+    record = touched.record(cell)
+    try:
+        value = function(dict(record))
+    except Exception as error:
+        reason = f"the function raised {type(error).__name__} at {record}"
+        raise QueryError(query, reason) from error
+    if not isinstance(value, numbers.Real | np.bool_) or not 0 <= float(value) <= 1:
+        reason = f"the function gave {shown(value)} at {record}, expected a number from 0 to 1"
+        raise QueryError(query, reason)
+    return float(value)

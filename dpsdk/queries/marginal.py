@@ -1,0 +1,192 @@
+"""Marginal tables: the histogram of a few attributes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.domain import Attribute, Domain
+from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute
+from dpsdk.forms import Facts, Identity, LinearForm
+from dpsdk.queries.base import CountingQuery
+from dpsdk.queries.conjunction import Conjunction, Where, masked, options, to_where
+from dpsdk.queries.linear import to_names
+from dpsdk.queries.workload import Workload
+from dpsdk.typing import Array, Floats, Label
+
+__all__ = ["Marginal", "MarginalTable", "marginals"]
+
+
+def _to_values(values: Array) -> Floats:
+    result = np.array(values, dtype=np.float64)
+    result.flags.writeable = False
+    return result
+
+
+@frozen(repr=False)
+class MarginalTable:
+    """Numbers for every combination of the labels of a few attributes.
+
+    `values` has one axis an attribute. `table[label, ...]` is one number, as a float.
+    """
+
+    attributes: tuple[Attribute, ...]
+    values: Floats = field(converter=_to_values, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        shape = tuple(attribute.size for attribute in self.attributes)
+        if self.values.shape != shape:
+            raise InvalidArgument("values", f"of shape {shape}", f"shape {self.values.shape}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, one an axis."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    def __getitem__(self, labels: Label | tuple[Label, ...]) -> float:
+        wanted = self._labels(labels)
+        pairs = zip(self.attributes, wanted, strict=True)
+        return float(self.values[tuple(attribute.index(label) for attribute, label in pairs)])
+
+    def _labels(self, labels: Label | tuple[Label, ...]) -> tuple[Label, ...]:
+        # The label of a bin is itself a pair, so a table of one attribute is asked first.
+        if len(self.attributes) == 1 and not (isinstance(labels, tuple) and len(labels) == 1):
+            return (labels,)  # type: ignore[return-value]  # anything else is an unknown label
+        if not isinstance(labels, tuple) or len(labels) != len(self.attributes):
+            expected = f"one for each of {', '.join(self.names)}"
+            raise InvalidArgument("labels", expected, shown(labels))
+        return labels
+
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return float(self.values.sum())
+
+    def project(self, *names: str) -> MarginalTable:
+        """The table of some of the attributes, in the order given: the others are summed out."""
+        wanted = to_names(names)
+        for name in wanted:
+            if name not in self.names:
+                raise UnknownAttribute(name, self.names)
+        axes = [self.names.index(name) for name in wanted]
+        rest = tuple(axis for axis in range(len(self.names)) if axis not in axes)
+        kept = sorted(axes)
+        summed = self.values.sum(axis=rest).transpose([kept.index(axis) for axis in axes])
+        return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed)
+
+    def to_dict(self) -> dict[tuple[Label, ...], float]:
+        """Every combination of labels with its number."""
+        labels = itertools.product(*(attribute.labels for attribute in self.attributes))
+        return dict(zip(labels, self.values.ravel().tolist(), strict=True))
+
+    def to_columns(self, value: str = "value") -> dict[str, list[str] | list[float]]:
+        """One column of labels as text for each attribute, and one of numbers."""
+        texts = [
+            [attribute.text(index) for index in range(attribute.size)]
+            for attribute in self.attributes
+        ]
+        rows = list(itertools.product(*texts))
+        columns: dict[str, list[str] | list[float]] = {
+            name: [row[axis] for row in rows] for axis, name in enumerate(self.names)
+        }
+        columns[value] = self.values.ravel().tolist()
+        return columns
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "polars") -> object:
+        """The same columns as a data frame of a library of your choice, through narwhals.
+
+        Raises
+        ------
+        MissingExtra
+            If narwhals or that library is not installed.
+        """
+        if backend not in {"pandas", "polars", "pyarrow"}:
+            raise InvalidArgument("backend", '"pandas", "polars" or "pyarrow"', shown(backend))
+        try:
+            import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+            return nw.from_dict(self.to_columns(), backend=backend).to_native()
+        except ImportError:
+            raise MissingExtra(f"narwhals or {backend}", "frames") from None
+
+    def __repr__(self) -> str:
+        columns = self.to_columns()
+        shown_rows = min(len(columns["value"]), 12)
+        header = [*self.names, "value"]
+        rows = [
+            [*(str(columns[name][row]) for name in self.names), f"{columns['value'][row]:.6g}"]
+            for row in range(shown_rows)
+        ]
+        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in [header, *rows]
+        ]
+        more = len(columns["value"]) - shown_rows
+        return "\n".join(lines + ([f"... {more:,} more"] if more else []))
+
+
+@frozen(init=False, repr=False)
+class Marginal(CountingQuery[MarginalTable]):
+    """The share of rows at every combination of labels of a few attributes; a `MarginalTable`.
+
+    Its entries are disjoint, so one row moves two of them under replace-one neighbours and one
+    under add-remove, however many there are.
+
+    >>> from dpsdk.queries import Marginal
+    >>> Marginal("sex", "income", where={"age": range(17, 30)})
+    Marginal('sex', 'income', where=Conjunction({'age': range(17, 30)}))
+    """
+
+    attributes: tuple[str, ...]
+    where: Conjunction | None
+    normalized: bool
+
+    def __init__(self, *attributes: str, where: Where = None, normalized: bool = True) -> None:
+        object.__setattr__(self, "attributes", to_names(attributes))
+        object.__setattr__(self, "where", to_where(where))
+        object.__setattr__(self, "normalized", normalized)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        factors = {name: Identity(domain[name].size) for name in self.attributes}
+        return LinearForm(domain, (masked(factors, self.where, domain),))
+
+    def lift(self, raw: Floats, facts: Facts, /) -> MarginalTable:
+        axes = tuple(facts.domain[name] for name in self.attributes)
+        return MarginalTable(axes, self._ordered(raw, facts) * self.scale(facts))
+
+    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+        return self._ordered(raw, facts).reshape(-1) * self.scale(facts)
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        del raw
+        return self._ordered(radii, facts).reshape(-1) * self.scale(facts)
+
+    def _ordered(self, raw: Floats, facts: Facts) -> Floats:
+        """Raw numbers, which follow the domain, with one axis an attribute as asked."""
+        sorted_names = sorted(self.attributes, key=facts.domain.position)
+        shaped = raw.reshape([facts.domain[name].size for name in sorted_names])
+        return shaped.transpose([sorted_names.index(name) for name in self.attributes])
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.attributes))
+        return f"Marginal({names}{options(self.where, normalized=self.normalized)})"
+
+
+def marginals(domain: Domain, k: int, *, normalized: bool = True) -> Workload[MarginalTable]:
+    """All marginal tables of `k` attributes of a domain, as one workload.
+
+    Raises
+    ------
+    InvalidArgument
+        If k is not from 1 to the number of attributes.
+    """
+    count = len(domain.names)
+    ways = to_integer("k", k, f"an integer from 1 to {count}")
+    if not 1 <= ways <= count:
+        raise InvalidArgument("k", f"an integer from 1 to {count}", shown(k))
+    chosen = itertools.combinations(domain.names, ways)
+    return Workload(Marginal(*names, normalized=normalized) for names in chosen)

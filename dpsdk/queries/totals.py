@@ -1,0 +1,152 @@
+"""Counts, bounded sums and means."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import to_name
+from dpsdk.domain import Attribute, Binned, Domain, Integer
+from dpsdk.errors import QueryError
+from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
+from dpsdk.queries.base import Query, ScalarQuery
+from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
+from dpsdk.typing import Floats
+
+__all__ = ["Count", "Mean", "Sum"]
+
+
+def _to_attribute(value: str) -> str:
+    return to_name("attribute", value)
+
+
+def _values(attribute: Attribute, query: str) -> Floats:
+    """What each cell stands for: an integer itself, a bin its middle."""
+    if isinstance(attribute, Integer):
+        return np.arange(attribute.low, attribute.high + 1, dtype=np.float64)
+    if isinstance(attribute, Binned):
+        edges = np.array(attribute.edges)
+        middles: Floats = (edges[:-1] + edges[1:]) / 2
+        return middles
+    raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+
+
+@frozen(repr=False)
+class Count(ScalarQuery):
+    """The share of rows that lie in the domain and meet a condition; a float.
+
+    With `normalized=False` their number.
+
+    >>> from dpsdk.queries import Count
+    >>> Count(where={"sex": "Female"}, normalized=False)
+    Count(where=Conjunction({'sex': 'Female'}), normalized=False)
+    """
+
+    where: Conjunction | None = field(default=None, converter=to_where)
+    normalized: bool = field(default=True, kw_only=True)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        return LinearForm(domain, (masked({}, self.where, domain),))
+
+    def __repr__(self) -> str:
+        return f"Count({options(self.where, normalized=self.normalized).removeprefix(', ')})"
+
+
+@frozen(repr=False)
+class Sum(ScalarQuery):
+    """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
+
+    By default the sum divided by the number of rows, as with every query; `normalized=False` is
+    the sum itself. A bin counts as its middle. Rows outside the domain, and rows that do not meet
+    `where`, add nothing.
+
+    >>> from dpsdk.queries import Sum
+    >>> Sum("hours", normalized=False)
+    Sum('hours', normalized=False)
+    """
+
+    attribute: str = field(converter=_to_attribute)
+    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+    normalized: bool = field(default=True, kw_only=True)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        values = _values(domain[self.attribute], str(self))
+        factors: dict[str, Factor] = {self.attribute: Matrix(values[None, :])}
+        return LinearForm(domain, (masked(factors, self.where, domain),))
+
+    def span(self, facts: Facts, /) -> float:
+        low, high = facts.domain[self.attribute].bounds
+        return super().span(facts) * (max(high, 0.0) - min(low, 0.0))
+
+    def __repr__(self) -> str:
+        return f"Sum({self.attribute!r}{options(self.where, normalized=self.normalized)})"
+
+
+@frozen(repr=False)
+class Mean(Query[float]):
+    """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
+
+    A float within the bounds of the attribute; a bin counts as its middle. It is the ratio of a
+    noisy sum and a noisy count, measured together, since the number of such rows is private. Where
+    hardly any row meets the condition, the bound of its error says so.
+
+    >>> from dpsdk.queries import Mean
+    >>> Mean("hours", where={"sex": "Female"})
+    Mean('hours', where=Conjunction({'sex': 'Female'}))
+    """
+
+    attribute: str = field(converter=_to_attribute)
+    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        attribute = domain[self.attribute]
+        values = _values(attribute, str(self))
+        low, high = attribute.bounds
+        # Twice the distance from the middle runs from -width to width. A count weighted by the
+        # width then moves no further than the sum does, so it is measured at no extra noise.
+        centred = Matrix((2 * values - (low + high))[None, :])
+        total = masked({self.attribute: centred}, self.where, domain)
+        count = masked({}, self.where, domain)
+        weighted = Kronecker(count.names, count.factors, _width(attribute))
+        return LinearForm(domain, (total, weighted))
+
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
+        total, count = float(raw[0]), float(raw[1])
+        return self._at(total / count if count > 0 else 0.0, facts)
+
+    def span(self, facts: Facts, /) -> float:
+        low, high = facts.domain[self.attribute].bounds
+        return high - low
+
+    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+        return np.array([self.lift(raw, facts)])
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        if np.isnan(raw).any():
+            return np.array([self.span(facts)])
+        middle = self.lift(raw, facts)
+        low, high = self.bracket(raw, radii, facts)
+        return np.array([max(middle - low, high - middle)])
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
+        fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])
+        if fewest <= 0:
+            return self._at(-1.0, facts), self._at(1.0, facts)
+        least, greatest = float(raw[0] - radii[0]), float(raw[0] + radii[0])
+        ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
+        return self._at(min(ratios), facts), self._at(max(ratios), facts)
+
+    def _at(self, ratio: float, facts: Facts) -> float:
+        """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
+        low, high = facts.domain[self.attribute].bounds
+        place = min(max(ratio, -1.0), 1.0)
+        attribute = facts.domain[self.attribute]
+        return min(max((low + high + place * _width(attribute)) / 2, low), high)
+
+    def __repr__(self) -> str:
+        return f"Mean({self.attribute!r}{options(self.where, normalized=True)})"
+
+
+def _width(attribute: Attribute) -> float:
+    low, high = attribute.bounds
+    return (high - low) or 1.0

@@ -1,0 +1,131 @@
+"""Workloads: many queries asked at once, with one noise draw by their joint sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar, overload
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.queries.base import Query
+from dpsdk.typing import Floats
+
+__all__ = ["Answers", "Workload"]
+
+A_co = TypeVar("A_co", covariant=True)
+
+WEIGHT_LIMIT = 2**27
+"""The weights of a workload's queries fill a gigabyte at the most."""
+
+
+@frozen(repr=False)
+class Answers(Sequence[A_co], Generic[A_co]):
+    """The answers to a workload, in the order of its queries.
+
+    `values` has all their numbers in one flat array: of scalar queries one each, of tables all
+    entries in order.
+    """
+
+    items: tuple[A_co, ...]
+    values: Floats = field(eq=False)
+
+    @overload
+    def __getitem__(self, index: int) -> A_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[A_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> A_co | tuple[A_co, ...]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(repr, self.items[:4]))
+        more = f", ... {len(self.items) - 4:,} more" if len(self.items) > 4 else ""
+        return f"Answers({first}{more})"
+
+
+@frozen(init=False, repr=False, eq=False)
+class Workload(Query[Answers[A_co], LinearForm]):
+    """Many queries asked at once: a sequence of their answers, for one charge.
+
+    The noise follows the joint sensitivity of all of them, so disjoint or overlapping questions
+    cost less together than one by one. Queries may differ in kind and unit.
+
+    >>> from dpsdk.queries import Threshold, Workload
+    >>> Workload(Threshold("age", t) for t in range(17, 91))
+    Workload of 74 queries
+    """
+
+    queries: tuple[Query[A_co, LinearForm], ...]
+    _parts: dict[Domain, tuple[int, ...]]
+
+    def __init__(self, queries: Iterable[Query[A_co, LinearForm]]) -> None:
+        kept = tuple(queries)
+        if not kept:
+            raise InvalidArgument("queries", "at least one query", "none")
+        for query in kept:
+            if not isinstance(query, Query):
+                raise InvalidArgument("queries", "queries", shown(query))
+        object.__setattr__(self, "queries", kept)
+        object.__setattr__(self, "_parts", {})
+
+    def check(self, facts: Facts, /) -> None:
+        for query in self.queries:
+            query.check(facts)
+
+    def footprint(self, domain: Domain, /) -> int:
+        return sum(query.footprint(domain) for query in self.queries)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        weights = self.footprint(domain)
+        if weights > WEIGHT_LIMIT:
+            advice = "ask structured queries, such as conjunctions, or fewer at once"
+            raise TooLarge(str(self), weights, WEIGHT_LIMIT, "weights", advice)
+        forms = [query.lower(domain) for query in self.queries]
+        self._parts[domain] = tuple(form.rows for form in forms)
+        return LinearForm.stack(forms)
+
+    def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
+        parts = self._split(raw, facts)
+        pairs = list(zip(self.queries, parts, strict=True))
+        items = tuple(query.lift(part, facts) for query, part in pairs)
+        return Answers(items, np.concatenate([query.numbers(part, facts) for query, part in pairs]))
+
+    def span(self, facts: Facts, /) -> float:
+        return max(query.span(facts) for query in self.queries)
+
+    def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
+        return self.lift(raw, facts).values
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        triples = zip(self.queries, self._split(raw, facts), self._split(radii, facts), strict=True)
+        return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
+
+    def bracket(
+        self, raw: Floats, radii: Floats, facts: Facts, /
+    ) -> tuple[Answers[A_co], Answers[A_co]]:
+        parts, wide = self._split(raw, facts), self._split(radii, facts)
+        triples = list(zip(self.queries, parts, wide, strict=True))
+        pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
+        ends: list[Answers[A_co]] = []
+        for side, sign in ((0, -1.0), (1, 1.0)):
+            numbers = [query.numbers(part + sign * width, facts) for query, part, width in triples]
+            ends.append(Answers(tuple(pair[side] for pair in pairs), np.concatenate(numbers)))
+        return ends[0], ends[1]
+
+    def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
+        if facts.domain not in self._parts:
+            self.lower(facts.domain)
+        rows = self._parts[facts.domain]
+        if len(rows) == len(numbers):
+            return list(numbers.reshape(-1, 1))
+        return np.split(numbers, np.cumsum(rows)[:-1])
+
+    def __repr__(self) -> str:
+        return f"Workload of {len(self.queries):,} quer{'y' if len(self.queries) == 1 else 'ies'}"

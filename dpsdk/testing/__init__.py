@@ -1,0 +1,1 @@
+"""Tools for testing code that uses or extends dpsdk; nothing here is private."""

@@ -1,0 +1,34 @@
+"""Public aliases and type variables, for annotating code that uses or extends dpsdk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Bools", "Floats", "Ints", "Label", "Real", "Record"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""An array of float64."""
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+"""An array of int64."""
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+"""An array of booleans."""
+
+Array: TypeAlias = npt.NDArray[Any]
+"""An array of any dtype, as callers hand it in; never the type of an answer."""
+
+Real: TypeAlias = int | float | str | Decimal | Fraction
+"""A finite real number. Text and floats are read as the decimal fraction that they print as."""
+
+Label: TypeAlias = str | int | float | bool | tuple[float, float]
+"""The public name of one cell along one attribute; a bin is named by its two edges."""
+
+Record: TypeAlias = Mapping[str, Label]
+"""One element of a universe: a label for each attribute."""

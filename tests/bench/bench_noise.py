@@ -1,0 +1,166 @@
+"""How fast, how frugal and how silent the noise is, beside numpy and OpenDP in the same run.
+
+Run it as ``python tests/bench/bench_noise.py``; OpenDP is left out where it is not installed. numpy
+draws floats of no privacy; OpenDP adds exact integers to a vector. Rates drift with the machine, so
+that the ratios are medians over interleaved rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, SystemNoise
+from dpsdk.noise.sampler import known, sample
+
+SCALES = (10, 10 * 2**20)
+OURS, FLOATS, OPENDP = "dpsdk", "numpy", "opendp"
+
+
+def cases() -> dict[str, tuple[str, int, NoiseLaw]]:
+    chosen: dict[str, tuple[str, int, NoiseLaw]] = {}
+    for scale in SCALES:
+        chosen[f"laplace {scale}"] = ("laplace", scale, DiscreteLaplace(scale))
+        chosen[f"gaussian {scale}"] = ("gaussian", scale, DiscreteGaussian(scale**2))
+    return chosen
+
+
+def opendp_vector(kind: str, scale: int, size: int) -> Callable[[], object] | None:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int))
+    if kind == "laplace":
+        measurement = dp.m.make_laplace(space, dp.l1_distance(T=int), scale=float(scale))
+    else:
+        measurement = dp.m.make_gaussian(space, dp.l2_distance(T=float), scale=float(scale))
+    zeros = [0] * size
+    return lambda: measurement(zeros)
+
+
+def timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def bytes_a_draw(law: NoiseLaw, size: int) -> float:
+    asked = 0
+
+    def counting(count: int) -> bytes:
+        nonlocal asked
+        asked += count
+        return os.urandom(count)
+
+    sample(counting, known(law), size)
+    return asked / size
+
+
+def throughput(size: int, rounds: int) -> None:
+    source, rng = SystemNoise(), np.random.default_rng()
+    few = max(1000, size // 100)
+    print(f"{'draws per second':18}{OURS:>10}{FLOATS:>10}{OPENDP:>10}", end="")
+    print(f"{'x numpy':>10}{'x opendp':>10}{'bytes a draw':>14}{'new law, ms for 64 / 1024':>28}")
+    for name, (kind, scale, law) in cases().items():
+        theirs = opendp_vector(kind, scale, few)
+        draw = rng.laplace if kind == "laplace" else rng.normal
+        contenders: dict[str, tuple[int, Callable[[], object]]] = {
+            OURS: (size, lambda law=law: source.draw(law, size)),
+            FLOATS: (size, lambda draw=draw, scale=scale: draw(0.0, scale, size)),
+        }
+        if theirs is not None:
+            contenders[OPENDP] = (few, theirs)
+        for _, call in contenders.values():
+            call()
+        rates: dict[str, list[float]] = {who: [] for who in contenders}
+        for _ in range(rounds):
+            for who, (count, call) in contenders.items():
+                rates[who].append(count / timed(call))
+
+        def ratio(other: str, rates: dict[str, list[float]] = rates) -> float:
+            if other not in rates:
+                return float("nan")
+            pairs = zip(rates[OURS], rates[other], strict=True)
+            return statistics.median(a / b for a, b in pairs)
+
+        median = {who: statistics.median(values) for who, values in rates.items()}
+        print(f"{name:18}{median[OURS] / 1e6:9.1f}M{median[FLOATS] / 1e6:9.1f}M", end="")
+        print(f"{median.get(OPENDP, float('nan')) / 1e3:9.0f}k", end="")
+        print(f"{ratio(FLOATS):10.2f}{ratio(OPENDP):10.0f}", end="")
+        first, later = (statistics.median(first_draws(kind, scale, n)) * 1e3 for n in (64, 1024))
+        print(f"{bytes_a_draw(law, size):14.2f}{first:12.2f} / {later:.2f}")
+
+
+def nearby(kind: str, scale: int, k: int) -> NoiseLaw:
+    near = scale + Fraction(k + 1, 1_000_003)
+    return DiscreteLaplace(near) if kind == "laplace" else DiscreteGaussian(near**2)
+
+
+def first_draws(kind: str, scale: int, size: int) -> list[float]:
+    """Seconds that the first draws of laws take which no table exists for yet."""
+    laws = [known(nearby(kind, scale, k * size)) for k in range(1, 12)]
+    return [timed(lambda law=law: sample(os.urandom, law, size)) for law in laws]
+
+
+def auc(low: np.ndarray, high: np.ndarray) -> float:
+    """P(a random entry of `high` exceeds one of `low`), ties counting a half."""
+    both = np.concatenate([low, high])
+    _, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return (ranks[len(low) :].sum() - len(high) * (len(high) + 1) / 2) / (len(low) * len(high))
+
+
+def decile_auc(magnitudes: np.ndarray, nanoseconds: np.ndarray) -> float:
+    """How well latency tells the largest tenth of the noise from the smallest."""
+    # Ties in random order: in order of time, a drift of the machine would look like a leak.
+    shuffled = np.random.default_rng(0).permutation(len(magnitudes))
+    order = shuffled[np.argsort(magnitudes[shuffled], kind="stable")]
+    tenth = len(order) // 10
+    return auc(nanoseconds[order[:tenth]], nanoseconds[order[-tenth:]])
+
+
+def observe(draw: Callable[[int], np.ndarray], calls: int) -> tuple[float, float]:
+    """The median microseconds of a call, and the AUC that its latency gives away."""
+    magnitude = np.empty(calls)
+    nanoseconds = np.empty(calls)
+    for i in range(calls):
+        start = time.perf_counter_ns()
+        drawn = draw(i)
+        nanoseconds[i] = time.perf_counter_ns() - start
+        magnitude[i] = abs(drawn[0])
+    return float(np.median(nanoseconds)) / 1e3, decile_auc(magnitude, nanoseconds)
+
+
+def latency(calls: int) -> None:
+    print()
+    print(f"{'single draws':18}{'us':>10}{'AUC':>10}{'first of a law, us':>22}{'AUC':>10}")
+    source = SystemNoise()
+    for name, (kind, scale, law) in cases().items():
+        for _ in range(5000):
+            source.draw(law, 1)
+        pooled = observe(lambda _, law=law: source.draw(law, 1), calls)
+        laws = [nearby(kind, scale, i) for i in range(calls // 10)]
+        first = observe(lambda i, laws=laws: source.draw(laws[i], 1), len(laws))
+        print(f"{name:18}{pooled[0]:10.2f}{pooled[1]:10.3f}{first[0]:22.0f}{first[1]:10.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=100_000)
+    arguments = parser.parse_args()
+    throughput(arguments.size, arguments.rounds)
+    latency(arguments.calls)
+
+
+if __name__ == "__main__":
+    main()

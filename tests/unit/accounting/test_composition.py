@@ -1,0 +1,241 @@
+from fractions import Fraction
+
+import pytest
+
+from dpsdk.accounting import (
+    AdvancedComposition,
+    AnyOf,
+    ApproximateGuarantee,
+    BasicComposition,
+    BoundedRangeGuarantee,
+    Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    PureGuarantee,
+    State,
+    ZCDPComposition,
+    default_composition,
+    zcdp_start,
+)
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+
+ALL: list[Composition] = [
+    BasicComposition(),
+    AdvancedComposition(),
+    ZCDPComposition(),
+    default_composition(),
+]
+GAUSSIAN = DiscreteGaussianGuarantee(variance=100, shift_squared=1, shift_max=1)
+
+
+def run(composition: Composition, state: State, guarantee: Guarantee) -> tuple[int, State]:
+    """Charge until refused."""
+    count = 0
+    while (after := composition.charge(state, guarantee)) is not None:
+        count, state = count + 1, after
+    return count, state
+
+
+@pytest.mark.parametrize(
+    ("budget", "epsilon", "admitted"),
+    [
+        (Budget(1, 1e-6), "0.01", (100, 349, 487, 487)),
+        (Budget(3, 1e-6), "0.05", (60, 117, 148, 148)),
+        (Budget(8, 1e-6), "0.1", (80, 181, 210, 210)),
+        (Budget(0.5, 1e-6), "0.05", (10, 3, 5, 10)),
+    ],
+)
+def test_the_reference_counts_are_admitted(budget: Budget, epsilon: str, admitted: tuple[int, ...]):
+    guarantee = PureGuarantee(epsilon)
+    for composition, count in zip(ALL, admitted, strict=True):
+        start = composition.begin(budget)
+        assert composition.capacity(start, guarantee) == count
+        assert run(composition, start, guarantee)[0] == count
+
+
+def test_a_tenth_ten_times_is_one_exactly():
+    composition = BasicComposition()
+    count, state = run(composition, composition.begin(Budget(1)), PureGuarantee(0.1))
+    assert count == 10
+    assert composition.fraction(state) == 1.0
+    assert composition.largest_epsilon(state) == 0
+
+
+@pytest.mark.parametrize("parts", [3, 7, 11, 97])
+def test_equal_parts_fill_the_budget(parts: int):
+    composition = BasicComposition()
+    start = composition.begin(Budget(1))
+    assert run(composition, start, PureGuarantee(Fraction(1, parts)))[0] == parts
+
+
+def test_charges_that_miss_the_grid_are_rounded_up():
+    composition = BasicComposition()
+    start = composition.begin(Budget(1))
+    above = PureGuarantee(1 + Fraction(1, 10**200))
+    assert composition.charge(start, above) is None
+    below = PureGuarantee(1 - Fraction(1, 10**200))
+    state = composition.charge(start, below)
+    assert state is not None
+    assert composition.charge(state, PureGuarantee(Fraction(1, 10**200))) is None
+
+
+@pytest.mark.parametrize("composition", ALL)
+def test_refusal_leaves_room_for_a_smaller_request(composition: Composition):
+    start = composition.begin(Budget(1, 1e-6))
+    assert composition.charge(start, PureGuarantee(3)) is None
+    assert composition.charge(start, PureGuarantee("0.001")) is not None
+
+
+@pytest.mark.parametrize("composition", ALL)
+def test_free_runs_change_nothing_and_have_no_limit(composition: Composition):
+    start = composition.begin(Budget(1, 1e-6))
+    for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0)):
+        assert composition.charge(start, free) == start
+        assert composition.capacity(start, free) is None
+
+
+@pytest.mark.parametrize("composition", ALL)
+@pytest.mark.parametrize(
+    "budget", [Budget(1, 1e-6), Budget(20, 0.4), Budget("1e-12", "1e-300"), Budget(10**6, 0.5)]
+)
+def test_the_largest_requests_fit_and_hardly_larger_ones_do_not(
+    composition: Composition, budget: Budget
+):
+    state = composition.begin(budget)
+    first = composition.charge(state, PureGuarantee(composition.largest_epsilon(state) / 3))
+    assert first is not None
+    for place in (state, first):
+        epsilon = composition.largest_epsilon(place)
+        assert composition.charge(place, PureGuarantee(epsilon)) is not None
+        assert composition.charge(place, PureGuarantee(epsilon * Fraction("1.001"))) is None
+        rho = composition.largest_rho(place)
+        if rho:
+            fits = DiscreteGaussianGuarantee(1 / (2 * rho), 1, 1)
+            assert composition.charge(place, fits) is not None
+            exceeds = DiscreteGaussianGuarantee(1 / (2 * rho * Fraction("1.001")), 1, 1)
+            assert composition.charge(place, exceeds) is None
+
+
+def test_basic_prices_a_gaussian_only_by_its_claim():
+    composition = BasicComposition()
+    start = composition.begin(Budget(1, 1e-6))
+    with pytest.raises(UnsupportedGuarantee):
+        composition.charge(start, GAUSSIAN)
+    claimed = DiscreteGaussianGuarantee(100, 1, 1, claim=("0.5", "4e-7"))
+    count, state = run(composition, start, claimed)
+    assert count == 2
+    assert composition.leaked(state) == Fraction("8e-7")
+
+
+def test_a_concentrated_filter_charges_each_law_by_its_own_rho():
+    composition = ZCDPComposition()
+    start = composition.begin(Budget(1, 1e-6))
+    limit = zcdp_start(Fraction(1), Fraction(1, 10**6))
+    assert composition.capacity(start, GAUSSIAN) == limit // Fraction(1, 200)
+    pure = composition.capacity(start, PureGuarantee(0.1))
+    assert pure == composition.capacity(start, DiscreteLaplaceGuarantee(10, 1)) == 4
+    assert composition.capacity(start, BoundedRangeGuarantee(0.1)) == 19
+
+
+def test_leaks_spend_only_the_share_kept_for_them():
+    for composition in (ZCDPComposition(leak_share=0.1), AdvancedComposition(leak_share=0.1)):
+        start = composition.begin(Budget(1, 1e-6))
+        leaking = ApproximateGuarantee("1e-6", "1e-8")
+        assert composition.capacity(start, leaking) == 10
+        state = run(composition, start, leaking)[1]
+        assert composition.fraction(state) == 1.0
+        assert composition.charge(state, PureGuarantee("1e-6")) is not None
+    without = ZCDPComposition()
+    assert without.charge(without.begin(Budget(1, 1e-6)), leaking) is None
+
+
+def test_kept_leaks_and_conversion_together_use_no_more_than_delta():
+    kept = ZCDPComposition(leak_share="0.25").limits(Budget(1, 1e-6))
+    assert kept == (zcdp_start(Fraction(1), Fraction(3, 4 * 10**6)), Fraction(1, 4 * 10**6))
+
+
+def test_any_of_gives_basic_no_delta():
+    composition = AnyOf((BasicComposition(), ZCDPComposition()))
+    start = composition.begin(Budget(1, 1e-6))
+    assert composition.charge(start, ApproximateGuarantee("0.1", "1e-9")) is None
+
+
+def test_any_of_shares_delta_between_the_members_that_spend_it():
+    composition = AnyOf((BasicComposition(), ZCDPComposition(), AdvancedComposition()))
+    start = composition.begin(Budget(1, 1e-6))
+    half = ZCDPComposition().begin(Budget(1, Fraction(1, 2 * 10**6)))
+    assert start.parts[1] == half
+
+
+def test_an_accepted_run_closes_the_members_it_overflows():
+    composition = default_composition()
+    state = composition.begin(Budget(1, 1e-6))
+    # One large run: too much for zCDP (rho 0.042 of 0.024), within basic.
+    state = composition.charge(state, PureGuarantee("0.3"))
+    assert state is not None
+    assert state.parts[1] is None
+    # zCDP stays closed, though a tiny Gaussian would have fitted it.
+    with pytest.raises(UnsupportedGuarantee):
+        composition.charge(state, DiscreteGaussianGuarantee(10**12, 1, 1))
+    assert composition.largest_rho(state) == 0
+    assert composition.largest_epsilon(state) == Fraction("0.7")
+
+
+def test_a_run_that_a_member_cannot_price_closes_that_member():
+    composition = default_composition()
+    state = composition.charge(composition.begin(Budget(1, 1e-6)), GAUSSIAN)
+    assert state is not None
+    assert state.parts[0] is None
+    assert composition.charge(state, PureGuarantee("0.25")) is None
+    assert composition.charge(state, PureGuarantee("0.01")) is not None
+
+
+def test_a_refused_run_closes_no_member():
+    composition = default_composition()
+    start = composition.begin(Budget(1, 1e-6))
+    assert composition.charge(start, PureGuarantee(2)) is None
+    assert composition.charge(start, DiscreteGaussianGuarantee(1, 1, 1)) is None
+    assert composition.capacity(start, PureGuarantee("0.01")) == 487
+
+
+def test_capacity_of_any_of_is_the_number_of_runs_that_follow():
+    composition = default_composition()
+    state = composition.begin(Budget(1, 1e-6))
+    for epsilon in ("0.15", "0.02", "0.01"):
+        guarantee = PureGuarantee(epsilon)
+        assert composition.capacity(state, guarantee) == run(composition, state, guarantee)[0]
+        after = composition.charge(state, guarantee)
+        assert after is not None
+        state = after
+
+
+def test_without_delta_the_default_is_basic_composition():
+    composition = default_composition()
+    start = composition.begin(Budget(1))
+    assert start.parts[1] is None
+    assert composition.capacity(start, PureGuarantee(0.1)) == 10
+    with pytest.raises(UnsupportedGuarantee):
+        composition.charge(start, GAUSSIAN)
+    alone = ZCDPComposition()
+    assert alone.charge(alone.begin(Budget(1)), GAUSSIAN) is None
+    assert alone.fraction(alone.begin(Budget(1))) == 1.0
+
+
+def test_what_is_spent_is_described_for_people():
+    composition = default_composition()
+    state = composition.charge(composition.begin(Budget(1, 1e-6)), PureGuarantee("0.1"))
+    assert state is not None
+    basic, concentrated = composition.describe(state)
+    assert basic == "basic composition: epsilon 0.1 of 1"
+    assert concentrated.startswith("zCDP composition: rho 0.004995")
+
+
+def test_bad_parameters_are_named():
+    with pytest.raises(InvalidArgument) as caught:
+        ZCDPComposition(leak_share=1)
+    assert caught.value.parameter == "leak_share"
+    with pytest.raises(InvalidArgument) as caught:
+        AnyOf(())
+    assert caught.value.parameter == "members"

@@ -1,0 +1,211 @@
+import copy
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from dpsdk.accounting import (
+    ApproximateGuarantee,
+    BasicComposition,
+    Budget,
+    Charge,
+    DiscreteGaussianGuarantee,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+    default_composition,
+    zcdp_rho,
+)
+from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, UnsupportedGuarantee
+
+TENTH = PureGuarantee(0.1)
+
+
+def opened(epsilon: float = 1, delta: float = 1e-6) -> Odometer:
+    return Odometer(Budget(epsilon, delta), default_composition())
+
+
+def test_charges_are_numbered_from_one_and_remembered():
+    odometer = opened()
+    assert odometer.charge(TENTH, "a") == 1
+    assert odometer.charge(PureGuarantee(0.2), "b") == 2
+    assert odometer.entries == (
+        Charge(1, "a", TENTH),
+        Charge(2, "b", PureGuarantee(0.2)),
+    )
+
+
+def test_a_tenth_ten_times_fills_one_and_no_more():
+    odometer = Odometer(Budget(1), BasicComposition())
+    for _ in range(10):
+        odometer.charge(TENTH, "a tenth")
+    assert odometer.spent.epsilon == 1
+    assert odometer.spent.fraction == 1.0
+    assert odometer.remaining.epsilon == 0
+    with pytest.raises(BudgetExceeded):
+        odometer.charge(PureGuarantee("1e-60"), "more")
+
+
+def test_refusal_changes_nothing_and_says_what_is_left():
+    odometer = opened()
+    odometer.charge(TENTH, "first")
+    before = odometer.state, odometer.entries, odometer.spent
+    with pytest.raises(BudgetExceeded) as caught:
+        odometer.charge(PureGuarantee(3), "too much")
+    assert (odometer.state, odometer.entries, odometer.spent) == before
+    assert caught.value.asked == "3-DP"
+    assert "(1, 1e-6)-DP in 1 charge" in caught.value.spent
+    assert "epsilon 0.9" in caught.value.remaining
+    odometer.charge(PureGuarantee(0.5), "smaller")
+
+
+def test_several_runs_are_charged_all_or_none():
+    odometer = opened()
+    assert odometer.charge_all([TENTH, TENTH], "two") == (1, 2)
+    before = odometer.state, odometer.entries
+    with pytest.raises(BudgetExceeded) as caught:
+        odometer.charge_all([TENTH] * 9, "nine")
+    assert caught.value.asked == "9 runs of 0.1-DP"
+    with pytest.raises(BudgetExceeded):
+        odometer.charge_all([TENTH, PureGuarantee(2)], "mixed")
+    assert (odometer.state, odometer.entries) == before
+    assert odometer.charge_all([], "none") == ()
+    assert odometer.charge_all([TENTH] * 8, "eight") == tuple(range(3, 11))
+
+
+def test_an_unsupported_run_changes_nothing():
+    odometer = Odometer(Budget(1, 1e-6), BasicComposition())
+    with pytest.raises(UnsupportedGuarantee):
+        odometer.charge_all([TENTH, DiscreteGaussianGuarantee(9, 1, 1)], "mixed")
+    assert odometer.entries == ()
+    assert odometer.spent.epsilon == 0
+
+
+def test_spent_sums_what_the_runs_are_proven_to_cost():
+    odometer = Odometer(Budget(1, 1e-6), default_composition(leak_share=0.5))
+    odometer.charge_all([PureGuarantee(0.02)] * 3, "pure")
+    assert odometer.spent.epsilon == Fraction("0.06")
+    assert odometer.spent.rho == pytest.approx(3 * zcdp_rho(PureGuarantee(0.02)))
+    odometer.charge(DiscreteGaussianGuarantee(100, 1, 1), "gaussian")
+    odometer.charge(ApproximateGuarantee("0.01", "1e-9"), "leaking")
+    spent = odometer.spent
+    assert spent.epsilon is None
+    assert spent.delta == Fraction(1, 10**9)
+    assert spent.charges == 5
+    assert spent.guarantee == odometer.budget
+
+
+def test_affords_counts_the_runs_that_fit():
+    odometer = opened()
+    assert odometer.affords(PureGuarantee("0.01")) == 487
+    assert odometer.affords(PureGuarantee(0)) is None
+    assert odometer.affords(PureGuarantee(2)) == 0
+
+
+def test_shown_in_one_line_for_a_notebook():
+    odometer = opened()
+    odometer.charge(PureGuarantee(0.25), "a quarter")
+    assert repr(odometer.spent) == (
+        "Spent(25% of (1, 1e-6)-DP in 1 charge, epsilon 0.25, rho 0.031088)"
+    )
+    assert repr(odometer.remaining) == (
+        "Remaining(75%, at most one run of epsilon 0.75 or of rho 0)"
+    )
+    assert repr(odometer).startswith("Odometer(25% of ")
+
+
+def test_it_cannot_be_copied_or_pickled():
+    odometer = opened()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(NotCopyable):
+            copied(odometer)
+
+
+def test_a_forked_process_cannot_spend(monkeypatch: pytest.MonkeyPatch):
+    odometer = opened()
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    with pytest.raises(Closed):
+        odometer.charge(TENTH, "in the child")
+    monkeypatch.undo()
+    assert odometer.charge(TENTH, "in the parent") == 1
+
+
+def test_sixteen_threads_end_exactly_on_the_budget():
+    odometer = Odometer(Budget(1), BasicComposition())
+    hundredth = PureGuarantee("0.005")
+
+    def spend(_: int) -> int:
+        accepted = 0
+        for _ in range(100):
+            try:
+                odometer.charge(hundredth, "thread")
+            except BudgetExceeded:
+                continue
+            accepted += 1
+        return accepted
+
+    with ThreadPoolExecutor(16) as pool:
+        accepted = sum(pool.map(spend, range(16)))
+    assert accepted == 200
+    assert odometer.spent.epsilon == 1
+    assert [entry.number for entry in odometer.entries] == list(range(1, 201))
+
+
+class Spending(RuleBasedStateMachine):
+    """Any mixture of requests: exact sums never pass the limits, and refusals change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = Budget(2, "1e-5")
+        self.odometer = Odometer(self.budget, default_composition("0.1"))
+        self.limit = ZCDPComposition("0.1").limits(self.budget)[0]
+        self.rho = Fraction(0)
+        self.delta = Fraction(0)
+        self.epsilon: Fraction | None = Fraction(0)
+
+    def ask(self, guarantee) -> None:
+        before = self.odometer.state
+        fits = None
+        try:
+            fits = self.odometer.affords(guarantee)
+            self.odometer.charge(guarantee, "asked")
+        except (BudgetExceeded, UnsupportedGuarantee):
+            assert not fits
+            assert self.odometer.state == before
+            return
+        assert fits is None or fits >= 1
+        self.rho += zcdp_rho(guarantee)
+        if isinstance(guarantee, ApproximateGuarantee):
+            self.delta += guarantee.delta
+        if self.epsilon is not None:
+            pure = isinstance(guarantee, PureGuarantee)
+            self.epsilon = self.epsilon + guarantee.epsilon if pure else None
+
+    @rule(epsilon=st.decimals("0.001", "1.5", places=3))
+    def pure(self, epsilon) -> None:
+        self.ask(PureGuarantee(epsilon))
+
+    @rule(variance=st.integers(5, 10**4))
+    def gaussian(self, variance: int) -> None:
+        self.ask(DiscreteGaussianGuarantee(variance, 1, 1))
+
+    @rule(epsilon=st.decimals("0.001", "0.2", places=3), delta=st.integers(1, 50))
+    def approximate(self, epsilon, delta: int) -> None:
+        self.ask(ApproximateGuarantee(epsilon, Fraction(delta, 10**8)))
+
+    @invariant()
+    def some_theorem_covers_all_runs(self) -> None:
+        basic = self.epsilon is not None and self.epsilon <= 2
+        concentrated = self.rho <= self.limit and self.delta <= Fraction(1, 10**6)
+        assert basic or concentrated
+        assert self.odometer.spent.epsilon == self.epsilon
+
+
+Spending.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSpending = Spending.TestCase

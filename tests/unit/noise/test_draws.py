@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from chi_square import fit
+
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+from dpsdk.testing.noise import seeded
+
+SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
+WIDE = Fraction(10 * 2**20)
+LAWS: list[NoiseLaw] = [
+    *(DiscreteLaplace(s) for s in [*SCALES, WIDE]),
+    *(DiscreteGaussian(s**2) for s in SCALES),
+    *(Geometric(s) for s in [*SCALES, WIDE]),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_many_draws_fit_the_law(law: NoiseLaw) -> None:
+    assert fit(law, seeded(11).draw(law, 1_000_000)) > 1e-3
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_single_draws_fit_the_law(law: NoiseLaw) -> None:
+    source = seeded(12)
+    drawn = np.concatenate([source.draw(law, 100) for _ in range(60)])
+    assert fit(law, drawn, bins=30) > 1e-3
+
+
+@pytest.mark.parametrize("size", [1000, 100])
+def test_a_wide_gaussian_fits_after_division(size: int) -> None:
+    # Cells of 2^20 steps hold the continuous law to within 10^-12; a thousandth of sigma apart.
+    law = DiscreteGaussian(Fraction(1000 * 2**20) ** 2)
+    source = seeded(13)
+    rounds = 200 if size == 1000 else 60
+    drawn = np.concatenate([source.draw(law, size) for _ in range(rounds)])
+    assert fit(DiscreteGaussian(1000**2), (drawn + 2**19) >> 20, bins=60) > 1e-3
+
+
+def test_a_wide_gaussian_has_uniform_low_bits() -> None:
+    drawn = seeded(14).draw(DiscreteGaussian(Fraction(2**30) ** 2), 160_000)
+    for shift in range(0, 20, 4):
+        counts = np.bincount((drawn >> shift) & 15, minlength=16)
+        assert ((counts - 10_000) ** 2 / 10_000).sum() < 45  # chi-square of 15, p about 10^-4
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteLaplace("9.9"), DiscreteGaussian("98.01")], ids=["Laplace", "Gaussian"]
+)
+def test_a_scale_one_percent_off_is_noticed(law: NoiseLaw) -> None:
+    wrong = DiscreteLaplace(10) if isinstance(law, DiscreteLaplace) else DiscreteGaussian(100)
+    assert fit(wrong, seeded(15).draw(law, 1_000_000)) < 1e-6
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(0), DiscreteGaussian(0), Geometric(0)], ids=str)
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_zero_noise_is_zero(law: NoiseLaw, size: int) -> None:
+    drawn = seeded(1).draw(law, size)
+    assert drawn.dtype == np.int64
+    assert drawn.tolist() == [0] * size
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(2**55), DiscreteGaussian(2**110)], ids=str)
+def test_the_widest_laws_stay_in_range(law: NoiseLaw) -> None:
+    drawn = seeded(2).draw(law, 100_000)
+    assert np.abs(drawn).max() < 2**61
+    ratio = np.abs(drawn.astype(float)).max() / law.standard_deviation()
+    assert ratio > 3
+    assert drawn.astype(float).std() / law.standard_deviation() == pytest.approx(1, abs=0.02)
+
+
+def test_sizes_beyond_one_block_are_filled() -> None:
+    drawn = seeded(3).draw(DiscreteLaplace(1000), 200_001)
+    assert len(drawn) == 200_001
+    assert np.abs(drawn[-1000:]).mean() == pytest.approx(1000, rel=0.2)

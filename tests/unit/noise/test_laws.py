@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from fractions import Fraction
+
+import mpmath as mp
+import pytest
+
+from dpsdk.errors import InvalidArgument
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+
+SMALL = [
+    DiscreteLaplace(Fraction(1, 3)),
+    DiscreteLaplace(1),
+    DiscreteLaplace("7.3"),
+    DiscreteGaussian("0.05"),
+    DiscreteGaussian("0.9"),
+    DiscreteGaussian(1),
+    DiscreteGaussian("57.3"),
+    DiscreteGaussian(3000),
+    Geometric("0.4"),
+    Geometric(6),
+]
+
+
+def weight(law: NoiseLaw, z: int) -> mp.mpf:
+    if isinstance(law, DiscreteGaussian):
+        return mp.exp(-mp.mpf(z * z) * law.variance.denominator / (2 * law.variance.numerator))
+    assert isinstance(law, DiscreteLaplace | Geometric)
+    return mp.exp(-mp.mpf(z) * law.scale.denominator / law.scale.numerator)
+
+
+def brute_tails(law: NoiseLaw, end: int) -> list[mp.mpf]:
+    """P(|Z| > r) for r below `end`, by summing weights at 40 digits."""
+    sides = 1 if isinstance(law, Geometric) else 2
+    with mp.workdps(40):
+        weights = [weight(law, z) for z in range(end)]
+        total = 1 + sides * mp.fsum(weights[1:])
+        return [sides * mp.fsum(weights[r + 1 :]) / total for r in range(end)]
+
+
+@pytest.mark.parametrize("law", SMALL, ids=str)
+def test_tail_is_the_sum_of_the_law(law: NoiseLaw) -> None:
+    end = 20 + math.ceil(40 * law.standard_deviation() + 40)
+    truth = brute_tails(law, end)
+    for radius in range(0, end // 2, 1 + end // 60):
+        if truth[radius] > 1e-290:
+            assert law.tail(radius) == pytest.approx(float(truth[radius]), rel=1e-12)
+    assert law.tail(-1) == 1.0
+
+
+@pytest.mark.parametrize("law", SMALL, ids=str)
+def test_standard_deviation_is_that_of_the_law(law: NoiseLaw) -> None:
+    with mp.workdps(40):
+        end = 60 + math.ceil(60 * law.standard_deviation())
+        sides = 1 if isinstance(law, Geometric) else 2
+        weights = [weight(law, z) for z in range(end)]
+        total = 1 + sides * mp.fsum(weights[1:])
+        mean = mp.fsum(z * w for z, w in enumerate(weights)) / total if sides == 1 else 0
+        square = sides * mp.fsum(z * z * w for z, w in enumerate(weights)) / total
+        truth = float(mp.sqrt(square - mean**2))
+    assert law.standard_deviation() == pytest.approx(truth, rel=1e-12)
+
+
+def test_gaussian_bound_is_above_the_truth_and_tight() -> None:
+    law = DiscreteGaussian(4097**2)
+    with mp.workdps(40):
+        total = mp.sqrt(2 * mp.pi * law.variance.numerator)
+        for radius in (0, 3000, 4096, 9000, 30000):
+            weights = (weight(law, z) for z in range(radius + 1, radius + 40000))
+            truth = 2 * mp.fsum(weights) / total
+            assert float(truth) * (1 - 1e-12) <= law.tail(radius) <= float(truth) * (1 + 1e-5)
+
+
+LARGE = [DiscreteLaplace(10 * 2**20), DiscreteGaussian(100 * 2**40), DiscreteLaplace(2**55)]
+
+
+@pytest.mark.parametrize("law", [*SMALL, *LARGE, Geometric(2**40)], ids=str)
+@pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 1e-9, 1e-40])
+@pytest.mark.parametrize("entries", [1, 7, 4_000_000])
+def test_radius_is_minimal(law: NoiseLaw, beta: float, entries: int) -> None:
+    radius = law.radius(beta, entries)
+
+    def some_exceed(r: int) -> float:
+        each = law.tail(r)
+        return 1.0 if each >= 1 else -math.expm1(entries * math.log1p(-each))
+
+    assert some_exceed(radius) <= beta * (1 + 1e-12)
+    if radius > 0:
+        # Steps of a float at this magnitude.
+        step = max(1, radius >> 45)
+        assert some_exceed(radius - step) > beta * (1 - 1e-12)
+
+
+def test_radius_of_one_and_of_many_entries_agree_with_arithmetic_by_hand() -> None:
+    # P(|Z| > r) = 2 q^(r+1) / (1 + q) with q = exp(-1/10): 0.0526 for r = 29, 0.0476 for r = 30.
+    assert DiscreteLaplace(10).radius(0.05) == 30
+    assert Geometric(10).radius(0.05) == 29
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(0), DiscreteGaussian(0), Geometric(0)], ids=str)
+def test_zero_means_no_noise(law: NoiseLaw) -> None:
+    assert law.tail(0) == 0.0
+    assert law.tail(-1) == 1.0
+    assert law.radius(1e-9, 10**6) == 0
+    assert law.standard_deviation() == 0.0
+
+
+def test_laws_are_values() -> None:
+    law = DiscreteLaplace(Fraction(1, 3))
+    assert law == DiscreteLaplace(Fraction(2, 6))
+    assert hash(law) == hash(DiscreteLaplace(Fraction(2, 6)))
+    assert law != Geometric(Fraction(1, 3))
+    assert DiscreteLaplace("0.1").scale == Fraction(1, 10)
+    assert copy.deepcopy(law) == law
+    assert pickle.loads(pickle.dumps(law)) == law  # noqa: S301
+    assert len({law, DiscreteLaplace(Fraction(1, 3)), DiscreteGaussian(Fraction(1, 3))}) == 2
+
+
+@pytest.mark.parametrize("value", [-1, 2**55 + 1, "nan", float("inf"), Fraction(1, 2**1024), True])
+def test_scales_out_of_range_are_refused(value: float) -> None:
+    with pytest.raises(InvalidArgument, match="scale"):
+        DiscreteLaplace(value)
+
+
+def test_variance_out_of_range_is_refused() -> None:
+    DiscreteGaussian(2**110)
+    with pytest.raises(InvalidArgument, match="variance"):
+        DiscreteGaussian(2**110 + 1)
+    with pytest.raises(InvalidArgument, match="variance"):
+        DiscreteGaussian("-0.1")
+
+
+@pytest.mark.parametrize("beta", [0, 1, -0.1, float("nan")])
+def test_radius_refuses_a_beta_outside_0_1(beta: float) -> None:
+    with pytest.raises(InvalidArgument, match="beta"):
+        DiscreteLaplace(1).radius(beta)
+
+
+def test_radius_refuses_no_entries() -> None:
+    with pytest.raises(InvalidArgument, match="entries"):
+        DiscreteLaplace(1).radius(0.1, 0)
+
+
+def test_laws_name_themselves_briefly() -> None:
+    assert str(DiscreteLaplace(10)) == "discrete Laplace noise of scale 10"
+    assert str(DiscreteGaussian(100)) == "discrete Gaussian noise of sigma 10"

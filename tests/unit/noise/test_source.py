@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
+from fractions import Fraction
+from multiprocessing.connection import Connection
+
+import numpy as np
+import pytest
+
+import dpsdk.noise.source as source_module
+from dpsdk.errors import InvalidArgument, Redacted
+from dpsdk.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    NoiseSource,
+    SystemNoise,
+    discrete_gaussian,
+    discrete_laplace,
+)
+from dpsdk.testing.noise import SeededNoise, seeded
+
+WIDE = DiscreteLaplace(2**50)
+"""Equal draws of it do not happen by chance: two agree with probability below 2^-51."""
+
+
+def repeated(*draws: list[int]) -> int:
+    """How many values occur more than once, in one list or in several."""
+    everything = [value for part in draws for value in part]
+    return len(everything) - len(set(everything))
+
+
+def singles(source: NoiseSource, count: int) -> list[int]:
+    return [int(source.draw(WIDE, 1)[0]) for _ in range(count)]
+
+
+def test_only_the_system_is_private() -> None:
+    assert SystemNoise().private is True
+    assert seeded(1).private is False
+
+
+def test_single_draws_never_repeat_across_pools() -> None:
+    assert repeated(singles(SystemNoise(), 20_000)) == 0
+
+
+def test_a_pool_serves_sizes_in_turn() -> None:
+    source = SystemNoise()
+    draws = [source.draw(WIDE, size).tolist() for size in (1, 5, 127, 3, 40, 1, 100, 64, 2) * 20]
+    assert [len(part) for part in draws[:9]] == [1, 5, 127, 3, 40, 1, 100, 64, 2]
+    assert repeated(*draws) == 0
+
+
+def test_threads_never_get_the_same_draw() -> None:
+    source = SystemNoise()
+    results: list[list[int]] = [[] for _ in range(8)]
+    start = threading.Barrier(8)
+
+    def work(mine: list[int]) -> None:
+        start.wait()
+        mine.extend(singles(source, 3000))
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(mine) for mine in results] == [3000] * 8
+    assert repeated(*results) == 0
+
+
+def send_singles(sender: Connection, source: SystemNoise | None) -> None:
+    sender.send(singles(source or SystemNoise(), 500))
+    sender.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
+    source = SystemNoise()
+    before = singles(source, 500)
+    context = multiprocessing.get_context("fork")
+    children: list[list[int]] = []
+    processes = []
+    for _ in range(3):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=send_singles, args=(sender, source))
+        process.start()
+        processes.append((process, receiver))
+    after = singles(source, 500)
+    for process, receiver in processes:
+        children.append(receiver.recv())
+        process.join()
+    assert repeated(before, after, *children) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_while_the_lock_is_held_can_draw() -> None:
+    source = SystemNoise()
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    with source._pools._lock:
+        process = context.Process(target=send_singles, args=(sender, source))
+        process.start()
+    assert receiver.poll(20)
+    assert repeated(receiver.recv()) == 0
+    process.join()
+
+
+def test_a_pool_of_another_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SystemNoise()
+    singles(source, 20)
+    (pool,) = source._pools._pools.values()
+    inherited = set(pool.drawn.tolist())
+    monkeypatch.setattr(source_module.os, "getpid", lambda: -1)
+    assert not inherited & set(singles(source, 200))
+
+
+def test_spawned_children_share_no_draw() -> None:
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=send_singles, args=(sender, None))
+    process.start()
+    theirs = receiver.recv()
+    process.join()
+    assert repeated(theirs, singles(SystemNoise(), 500)) == 0
+
+
+def test_old_pools_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(source_module.time, "monotonic", lambda: clock[0])
+    source = SystemNoise()
+    singles(source, 20)
+    (pool,) = source._pools._pools.values()
+    left = set(pool.drawn[pool.position :].tolist())
+    clock[0] += 5.1
+    assert not left & set(singles(source, 200))
+
+
+def test_pools_are_few_and_bounded() -> None:
+    source = SystemNoise()
+    for scale in range(1, 200):
+        source.draw(DiscreteLaplace(scale), 1)
+    singles(source, 30_000)
+    assert len(source._pools._pools) <= 64
+    assert max(len(pool.drawn) for pool in source._pools._pools.values()) <= 4096
+
+
+def test_a_small_draw_does_not_reach_into_the_pool() -> None:
+    source = SystemNoise()
+    drawn = source.draw(WIDE, 2)
+    assert drawn.base is None
+    drawn[:] = 0
+    assert 0 not in source.draw(WIDE, 8)
+
+
+@pytest.mark.parametrize("make", [SystemNoise, lambda: seeded(1)], ids=["system", "seeded"])
+@pytest.mark.parametrize("attempt", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_sources_refuse_to_be_copied(make, attempt) -> None:
+    with pytest.raises(Redacted, match="copying or pickling"):
+        attempt(make())
+
+
+def test_the_same_seed_repeats_and_another_does_not() -> None:
+    sizes = (1, 3, 1000, 0, 200, 1)
+    same = [np.concatenate([s.draw(WIDE, n) for n in sizes]) for s in (seeded(7), seeded(7))]
+    assert np.array_equal(*same)
+    assert repeated(same[0].tolist(), seeded(8).draw(WIDE, 1000).tolist()) == 0
+
+
+def test_seeded_draws_do_not_depend_on_what_ran_before() -> None:
+    law = DiscreteLaplace("123.456")
+    first = seeded(5).draw(law, 10)
+    seeded(6).draw(law, 5000)
+    assert np.array_equal(first, seeded(5).draw(law, 10))
+
+
+def test_seeded_threads_share_a_source_without_repetition() -> None:
+    source = seeded(3)
+    results: list[list[int]] = [[] for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda mine=mine: mine.extend(source.draw(WIDE, 5000).tolist()))
+        for mine in results
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert repeated(*results) == 0
+
+
+def test_functions_for_use_alone_take_decimal_text() -> None:
+    assert discrete_laplace("0.001", 500).tolist() == [0] * 500
+    assert discrete_gaussian("0.001", 500).tolist() == [0] * 500
+    assert np.abs(discrete_laplace(Fraction(1000), 2000)).mean() == pytest.approx(1000, rel=0.25)
+    assert discrete_gaussian(1000, 2000).std() == pytest.approx(1000, rel=0.25)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, True, "3"])
+@pytest.mark.parametrize("source", [SystemNoise(), seeded(1)], ids=["system", "seeded"])
+def test_sizes_must_be_integers_of_at_least_0(source: NoiseSource, size: int) -> None:
+    with pytest.raises(InvalidArgument, match="size"):
+        source.draw(DiscreteGaussian(1), size)
+
+
+class Foreign(NoiseLaw):
+    def tail(self, radius: int) -> float:
+        return 0.0
+
+    def standard_deviation(self) -> float:
+        return 0.0
+
+    def _guess(self, probability: float) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_law_without_a_sampler_is_refused(size: int) -> None:
+    for source in (SystemNoise(), seeded(1)):
+        with pytest.raises(InvalidArgument, match="law"):
+            source.draw(Foreign(), size)
+
+
+def test_uniform_below_is_uniform_and_refuses_0() -> None:
+    source = seeded(4)
+    counts = np.bincount([source.uniform_below(5) for _ in range(20_000)], minlength=5)
+    assert ((counts - 4000) ** 2 / 4000).sum() < 24  # chi-square of 4, p about 10^-4
+    assert source.uniform_below(1) == 0
+    assert 0 <= source.uniform_below(10**50) < 10**50
+    with pytest.raises(InvalidArgument, match="n must be"):
+        source.uniform_below(0)
+
+
+def test_coins_refuse_negative_exponents() -> None:
+    source = seeded(4)
+    with pytest.raises(InvalidArgument, match="x must be"):
+        source.bernoulli_exp(Fraction(-1))
+    with pytest.raises(InvalidArgument, match="numerators"):
+        source.bernoulli_exp_array(np.array([1, -1]), 2)
+    with pytest.raises(InvalidArgument, match="denominator"):
+        source.bernoulli_exp_array(np.array([1, 1]), 0)
+
+
+def test_the_seeded_class_is_what_seeded_returns() -> None:
+    assert isinstance(seeded(-3), SeededNoise)
+    with pytest.raises(InvalidArgument, match="seed"):
+        seeded(1.5)  # type: ignore[arg-type]  # the refusal is what is tested

@@ -216,9 +216,12 @@ class Integer(Attribute):
         return float(self.low), float(self.high)
 
     def index(self, label: Label) -> int:
-        if isinstance(label, numbers.Integral) and not isinstance(label, bool):
+        # Plain integers first: asking an abstract class costs more than the rest of the look-up.
+        if type(label) is int or (
+            isinstance(label, numbers.Integral) and not isinstance(label, bool)
+        ):
             number = int(label) - self.low
-            if 0 <= number < self.size:
+            if 0 <= number <= self.high - self.low:
                 return number
         raise self._unknown(label, f"an integer from {self.low} to {self.high}")
 

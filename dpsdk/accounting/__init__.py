@@ -9,13 +9,16 @@ from dpsdk.accounting.additive import (
     ZCDPComposition,
 )
 from dpsdk.accounting.any_of import AnyOf, default_composition
+from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.calibration import calibrate, max_epsilon_for
 from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.composition import Composition, State
 from dpsdk.accounting.conversion import (
     bun_steinke_epsilon,
     bun_steinke_start,
     gaussian_claim,
+    renyi_start,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_start,
@@ -31,6 +34,15 @@ from dpsdk.accounting.guarantee import (
     PureGuarantee,
 )
 from dpsdk.accounting.odometer import Charge, Odometer, Remaining, Spent
+from dpsdk.accounting.plan import (
+    Plan,
+    advanced_epsilon,
+    heterogeneous_epsilon,
+    optimal_epsilon,
+    plan,
+)
+from dpsdk.accounting.readings import Readings
+from dpsdk.accounting.renyi import RenyiComposition, renyi_divergence
 
 __all__ = [
     # What one run satisfies.
@@ -52,6 +64,7 @@ __all__ = [
     "AdvancedComposition",
     "ZCDPComposition",
     "EnvelopeComposition",
+    "RenyiComposition",
     "AnyOf",
     "default_composition",
     # What was spent.
@@ -59,6 +72,16 @@ __all__ = [
     "Charge",
     "Spent",
     "Remaining",
+    "Anytime",
+    "Readings",
+    # What fits, and what a list declared beforehand costs.
+    "calibrate",
+    "max_epsilon_for",
+    "Plan",
+    "plan",
+    "advanced_epsilon",
+    "heterogeneous_epsilon",
+    "optimal_epsilon",
     # From one notion of privacy to another.
     "zcdp_start",
     "zcdp_epsilon",
@@ -69,4 +92,6 @@ __all__ = [
     "gdp_start",
     "gdp_epsilon",
     "gdp_delta",
+    "renyi_divergence",
+    "renyi_start",
 ]

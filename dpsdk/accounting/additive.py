@@ -108,6 +108,11 @@ class AdditiveComposition(Composition):
     title: ClassVar[str]
     axis: ClassVar[str]
 
+    @property
+    def concurrent(self) -> bool:
+        """True: the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
+        return True
+
     @abstractmethod
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The largest sum of charges, and the largest sum of leaks."""

@@ -45,6 +45,11 @@ class AnyOf(Composition):
 
     members: tuple[Composition, ...] = field(converter=_members)
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether every member allows interactive runs to interleave."""
+        return all(member.concurrent for member in self.members)
+
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged."""
         users = sum(member.uses_delta for member in self.members)

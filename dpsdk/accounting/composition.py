@@ -49,6 +49,14 @@ class Composition(ABC):
     uses_delta: ClassVar[bool] = True
     """Whether the theorem behind the filter itself spends δ, leaks aside."""
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether interactive runs may stay open and interleave with others.
+
+        False unless a composition says, with a proof, that it may.
+        """
+        return False
+
     @abstractmethod
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged."""

@@ -34,6 +34,7 @@ __all__ = [
     "bun_steinke_epsilon",
     "bun_steinke_start",
     "gaussian_claim",
+    "renyi_start",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_start",
@@ -180,6 +181,34 @@ def zcdp_delta(rho: Real, epsilon: Real) -> float:
     slope = UP.subtract(UP.multiply(UP.add(1, excess), fraction_up(spent)), fraction_down(bound))
     exponent = UP.subtract(UP.multiply(excess, slope), _order_term_down(excess))
     return min(1.0, float_up(exp_up(exponent))) if exponent < 0 else 1.0
+
+
+@lru_cache(maxsize=1024)
+def renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
+    """The largest Rényi divergence of one order that is certified to give (ε, δ), rounded down.
+
+    Parameters
+    ----------
+    epsilon
+        At least 0.
+    delta
+        In [0, 1).
+    order
+        Above 1.
+
+    Returns
+    -------
+    Fraction
+        ε + [ln δ + a ln(a/(a-1)) + ln(a-1)] / (a-1) at the order a; 0 where that is not positive.
+    """
+    if delta <= 0 or epsilon < 0:
+        return Fraction(0)
+    low, high = fraction_down(order - 1), fraction_up(order - 1)
+    log_ratio = ln_down(DOWN.add(1, DOWN.divide(1, high)))
+    term = DOWN.add(DOWN.multiply(DOWN.add(1, low), log_ratio), ln_down(low))
+    term = DOWN.add(term, ln_down(fraction_down(delta)))
+    limit = DOWN.add(fraction_down(epsilon), DOWN.divide(term, low if term < 0 else high))
+    return max(Fraction(0), Fraction(limit))
 
 
 @lru_cache(maxsize=1024)

@@ -192,6 +192,11 @@ class EnvelopeComposition(Composition):
 
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
 
+    @property
+    def concurrent(self) -> bool:
+        """True: what each run is charged for is its trade-off curve."""
+        return True
+
     def begin(self, budget: Budget) -> State:
         """The state in which nothing was charged."""
         leaks = budget.delta * self.leak_share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from fractions import Fraction
@@ -11,13 +12,19 @@ from typing import NoReturn, SupportsIndex
 
 from attrs import frozen
 
+from dpsdk._checks import to_probability
+from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.conversion import zcdp_epsilon
 from dpsdk.accounting.figures import figure, percentage
 from dpsdk.accounting.grid import ceil_steps, from_steps
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.plan import plan
+from dpsdk.accounting.readings import Readings
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable
+from dpsdk.typing import Real
 
 __all__ = ["Charge", "Odometer", "Remaining", "Spent"]
 
@@ -120,11 +127,16 @@ class Odometer:
         What may be spent.
     composition
         The filter that decides what fits.
+    anytime
+        A bound to report beside it, fixed before the first run. It enforces nothing.
     """
 
-    def __init__(self, budget: Budget, composition: Composition) -> None:
+    def __init__(
+        self, budget: Budget, composition: Composition, anytime: Anytime | None = None
+    ) -> None:
         self._budget = budget
         self._composition = composition
+        self._anytime = anytime
         self._state = composition.begin(budget)
         self._entries: list[Charge] = []
         self._epsilon: int | None = 0
@@ -169,6 +181,33 @@ class Odometer:
     def remaining(self) -> Remaining:
         """What can still be spent."""
         return self._remaining(self._state)
+
+    def readings(self, delta: Real) -> Readings:
+        """What the runs so far cost, read in several ways, each with its condition.
+
+        Parameters
+        ----------
+        delta
+            Strictly between 0 and 1: the δ of the figures that hold at one level.
+
+        Raises
+        ------
+        InvalidArgument
+            If `delta` is out of range.
+        """
+        level = to_probability("delta", delta)
+        with self._lock:
+            rho = from_steps(self._rho)
+            runs = [entry.guarantee for entry in self._entries]
+        leaks = sum((leak(run) for run in runs), Fraction(0))
+        anytime = None if leaks or self._anytime is None else self._anytime.epsilon(rho)
+        return Readings(
+            delta=level,
+            always=self._budget,
+            anytime=anytime,
+            level=zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf,
+            planned=plan(runs).epsilon(level),
+        )
 
     def affords(self, guarantee: Guarantee) -> int | None:
         """How many more such runs fit, one after the other; None where they are free.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -23,6 +24,10 @@ def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
     """Sum counts by cell number into a table. Exact for integer counts within 2**53."""
     flat = np.bincount(cells, weights=counts, minlength=math.prod(shape))
     return flat.astype(np.float64, copy=False).reshape(shape)
+
+
+def _powered(weights: Floats, power: int) -> Floats:
+    return weights * weights if power == 2 else np.abs(weights)
 
 
 class Block(ABC):
@@ -45,11 +50,16 @@ class Block(ABC):
     def integral(self) -> bool:
         """Whether all weights are integers."""
 
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest weight of all."""
+        low, high = self.extents()
+        return float(low.min()), float(high.max())
+
     @property
     def reach(self) -> float:
         """No partial sum over the cells of one record exceeds this, in whatever order."""
-        low, high = self.extents()
-        return max(float(np.abs(low).max()), float(np.abs(high).max()))
+        low, high = self.limits()
+        return max(-low, high)
 
     @abstractmethod
     def extents(self) -> tuple[Floats, Floats]:
@@ -99,7 +109,10 @@ class Kronecker(Block):
 
     @property
     def rows(self) -> int:
-        return math.prod(factor.rows for factor in self.factors)
+        rows = 1
+        for factor in self.factors:
+            rows *= factor.rows
+        return rows
 
     @property
     def integral(self) -> bool:
@@ -108,8 +121,16 @@ class Kronecker(Block):
     @property
     def reach(self) -> float:
         # A factor that shrinks is applied after one that grows, so it counts as one.
-        largest = (float(np.abs(factor.extents()).max()) for factor in self.factors)
-        return max(abs(self.scale), 1.0) * math.prod(max(size, 1.0) for size in largest)
+        ends = (factor.limits() for factor in self.factors)
+        return max(abs(self.scale), 1.0) * math.prod(max(-low, high, 1.0) for low, high in ends)
+
+    def limits(self) -> tuple[float, float]:
+        low = high = self.scale
+        for factor in self.factors:
+            first, last = factor.limits()
+            corners = (low * first, low * last, high * first, high * last)
+            low, high = min(corners), max(corners)
+        return low, high
 
     def extents(self) -> tuple[Floats, Floats]:
         low = high = np.array([self.scale])
@@ -167,7 +188,7 @@ class Kronecker(Block):
         for turn, number in enumerate(uneven):
             factor = Matrix(self.factors[number].matrix())
             factors[number], changes[number] = factor.rounded(share + (turn < extra))
-        largest = [float(np.abs(factor.extents()).max()) for factor in self.factors]
+        largest = [max(map(abs, factor.limits())) for factor in self.factors]
         change = 0.0
         for number in uneven:
             others = (largest[i] + changes[i] for i in range(len(self.factors)) if i != number)
@@ -217,7 +238,7 @@ class Dense(Block):
         return self.weights[:, np.ravel_multi_index(tuple(codes), self.shape)]
 
     def column_norms(self, power: int) -> Floats:
-        norms: Floats = (np.abs(self.weights) ** power).sum(axis=0)
+        norms: Floats = _powered(self.weights, power).sum(axis=0)
         return norms.reshape(self.shape)
 
     def rounded(self, bits: int) -> tuple[Dense, float]:
@@ -266,6 +287,10 @@ class Products(Block):
         return all(bool((matrix == np.rint(matrix)).all()) for matrix in self.matrices)
 
     def extents(self) -> tuple[Floats, Floats]:
+        return self._ends
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
         low = high = np.ones(self.rows)
         for matrix in self.matrices:
             ends = matrix.min(axis=1), matrix.max(axis=1)
@@ -308,7 +333,7 @@ class Products(Block):
         for chunk in self._chunks():
             right: Floats = np.ones((len(self.matrices[0][chunk]), 1))
             for matrix in self.matrices[1:]:
-                piece = np.abs(matrix[chunk]) ** power
+                piece = _powered(matrix[chunk], power)
                 right = (right[:, :, None] * piece[:, None, :]).reshape(len(right), -1)
-            total += (np.abs(self.matrices[0][chunk]) ** power).T @ right
+            total += _powered(self.matrices[0][chunk], power).T @ right
         return total.reshape(self.shape)

@@ -55,6 +55,11 @@ class Factor(ABC):
     def extents(self) -> tuple[Floats, Floats]:
         """The smallest and the largest weight of each function; two arrays of length `rows`."""
 
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest weight of all."""
+        low, high = self.extents()
+        return float(low.min()), float(high.max())
+
     @abstractmethod
     def apply(self, table: Floats, axis: int) -> Floats:
         """Replace the axis of cells of a table by an axis of answers."""
@@ -94,8 +99,11 @@ class Identity(Factor):
         return self.size
 
     def extents(self) -> tuple[Floats, Floats]:
-        low = 1.0 if self.size == 1 else 0.0
-        return np.full(self.size, low), np.ones(self.size)
+        low, high = self.limits()
+        return np.full(self.size, low), np.full(self.size, high)
+
+    def limits(self) -> tuple[float, float]:
+        return float(self.size == 1), 1.0
 
     def apply(self, table: Floats, axis: int) -> Floats:
         del axis
@@ -151,8 +159,12 @@ class Range(Factor):
         return 1
 
     def extents(self) -> tuple[Floats, Floats]:
+        low, high = self.limits()
+        return np.array([low]), np.array([high])
+
+    def limits(self) -> tuple[float, float]:
         full = self.start <= 0 and self.stop >= self.size
-        return np.array([float(full)]), np.array([float(self.start < self.stop)])
+        return float(full), float(self.start < self.stop)
 
     def apply(self, table: Floats, axis: int) -> Floats:
         index = (slice(None),) * axis + (slice(self.start, self.stop),)

@@ -102,8 +102,7 @@ class LinearForm(Form):
     @cached_property
     def largest(self) -> float:
         """The largest absolute weight."""
-        low, high = self.extents()
-        return max(float(np.abs(low).max()), float(np.abs(high).max()))
+        return max(max(map(abs, block.limits())) for block in self.blocks)
 
     @cached_property
     def reach(self) -> float:

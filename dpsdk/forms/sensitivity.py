@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -30,7 +31,7 @@ __all__ = ["Sensitivity", "sensitivity"]
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
 
-_WEIGHT_LIMIT = 2**24
+_WEIGHT_LIMIT = 2**22
 """The most weights that a search for the worst pair of cells writes out."""
 
 _PAIR_LIMIT = 2**11
@@ -98,16 +99,23 @@ def sensitivity(form: LinearForm, facts: Facts) -> Sensitivity:
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
     largest = form.largest
     exact_floats = form.integral and form.rows * max(largest, largest**2) < _EXACT
+    if exact_floats:
+        return _whole(move)
     # Sums of rows non-negative terms are off by a relative (rows + 2) 2**-53 at the most.
-    slack = 1 if exact_floats else 1 + Fraction(4 * (form.rows + 16), 2**53)
+    slack = 1 + Fraction(4 * (form.rows + 16), 2**53)
     l1, l2, top = (Fraction(value) * slack for value in (move.l1, move.l2, move.maximum))
-    if form.integral and not exact_floats:
+    if form.integral:
         l1, l2, top = (Fraction(math.ceil(value)) for value in (l1, l2, top))
     return Sensitivity(l1, l2, top, move.exact)
 
 
+@lru_cache(1024)
+def _whole(move: _Move) -> Sensitivity:
+    return Sensitivity(Fraction(move.l1), Fraction(move.l2), Fraction(move.maximum), move.exact)
+
+
 def _one_function(block: Block, facts: Facts) -> _Move:
-    low, high = (float(end[0]) for end in block.extents())
+    low, high = block.limits()
     if facts.outside:
         low, high = min(low, 0.0), max(high, 0.0)
     replace = facts.neighbors is Neighbors.REPLACE_ONE
@@ -203,20 +211,20 @@ def _search(
     """Compare the heaviest columns with each other; bound what lighter ones can do."""
     names = tuple(sizes)
     shape = tuple(sizes.values())
-    norms = {power: _joint_norms(blocks, names, shape, power) for power in (1, 2)}
+    # Squares of 0/1 weights are the weights, so one search serves both norms.
+    powers = (1,) if _binary(blocks) else (1, 2)
+    norms = [_joint_norms(blocks, names, shape, power) for power in powers]
     top = _by_rows(blocks, replace=replace, outside=outside).maximum
     if not replace:
-        return _Move(float(norms[1].max()), float(norms[2].max()), top, exact=True)
-    signed = any(float(block.extents()[0].min()) < 0 for block in blocks)
+        return _Move(float(norms[0].max()), float(norms[-1].max()), top, exact=True)
+    signed = any(block.limits()[0] < 0 for block in blocks)
     rows = sum(block.rows for block in blocks)
     width = min(_WEIGHT_LIMIT // max(rows, 1), _PAIR_LIMIT, math.isqrt(_WORK_LIMIT // max(rows, 1)))
-    l1, exact_l1 = _worst_pair(
-        blocks, names, shape, norms[1], width, 1, signed=signed, outside=outside
-    )
-    l2, exact_l2 = _worst_pair(
-        blocks, names, shape, norms[2], width, 2, signed=signed, outside=outside
-    )
-    return _Move(l1, l2, top, exact=exact_l1 and exact_l2)
+    found = [
+        _worst_pair(blocks, names, shape, norm, width, power, signed=signed, outside=outside)
+        for power, norm in zip(powers, norms, strict=True)
+    ]
+    return _Move(found[0][0], found[-1][0], top, exact=all(exact for _, exact in found))
 
 
 def _joint_norms(
@@ -275,10 +283,7 @@ def _worst_pair(
 
 def _binary(blocks: Sequence[Block]) -> bool:
     return all(
-        block.integral
-        and float(block.extents()[0].min()) >= 0
-        and float(block.extents()[1].max()) <= 1
-        for block in blocks
+        block.integral and block.limits()[0] >= 0 and block.limits()[1] <= 1 for block in blocks
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from attrs import field, frozen
 from dpsdk._checks import to_positive
 from dpsdk.accounting import DiscreteGaussianGuarantee, DiscreteLaplaceGuarantee, Guarantee
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, sensitivity
+from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
@@ -116,20 +117,23 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
 def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
     bits, lattice, change = _on_lattice(form, noise, facts)
     move = sensitivity(lattice, facts)
-    law: NoiseLaw
-    guarantee: Guarantee
+    law, guarantee = _calibrated(noise, move)
+    accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, facts.row_limit * change)
+    return Pricing(lattice, bits, law, guarantee, accuracy)
+
+
+@lru_cache(1024)
+def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
+    """The law that makes moves of this size cost what was asked, and what it then guarantees."""
     if isinstance(noise, LaplaceNoise):
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
-        law, guarantee = DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
-    else:
-        squared = math.ceil(move.l2_squared)
-        variance = squared / (2 * noise.rho)
-        law = DiscreteGaussian(variance)
-        largest = min(math.ceil(move.maximum), math.isqrt(squared))
-        guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
-    accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, facts.row_limit * change)
-    return Pricing(lattice, bits, law, guarantee, accuracy)
+        return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
+    squared = math.ceil(move.l2_squared)
+    variance = squared / (2 * noise.rho)
+    largest = min(math.ceil(move.maximum), math.isqrt(squared))
+    guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
+    return DiscreteGaussian(variance), guarantee
 
 
 def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, LinearForm, float]:

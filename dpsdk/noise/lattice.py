@@ -32,7 +32,7 @@ class Lattice:
     """Draws V: M or -M-1, by the weight of the starts of the cells."""
 
     shift: int
-    """m, at most 49."""
+    """m, at most 53, so that floats hold every offset exactly."""
 
     base: int
     slope: int

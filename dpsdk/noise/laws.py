@@ -16,7 +16,7 @@ from dpsdk.typing import Real
 __all__ = ["MAX_SCALE", "DiscreteGaussian", "DiscreteLaplace", "Geometric", "NoiseLaw"]
 
 MAX_SCALE = 1 << 55
-"""The largest scale or standard deviation: draws then stay below 2^62 but for one in 2^63."""
+"""The largest scale or sigma. Draws of it reach 2^62 with probability below 2^-183."""
 
 _MAX_BITS = 1024
 _SUMMED_SD = 1 << 12

@@ -58,8 +58,8 @@ class NoiseSource(ABC):
         Returns
         -------
         Ints
-            `size` integers in units of the law. A draw beyond ±(2^62 - 1), less likely than one in
-            2^63, is set to that bound; this is a function of the draw alone, so no privacy is lost.
+            `size` integers in units of the law. A draw beyond ±(2^62 - 1), of probability below
+            2^-183, is set to that bound; a function of the draw alone, it costs no privacy.
 
         Raises
         ------

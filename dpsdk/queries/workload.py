@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Generic, TypeVar, overload
 
 import numpy as np
@@ -11,7 +12,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.typing import Floats
 
@@ -32,7 +33,12 @@ class Answers(Sequence[A_co], Generic[A_co]):
     """
 
     items: tuple[A_co, ...]
-    values: Floats = field(eq=False)
+    _numbers: Callable[[], Floats] = field(eq=False, repr=False)
+
+    @cached_property
+    def values(self) -> Floats:
+        """All numbers of all answers in one flat array."""
+        return self._numbers()
 
     @overload
     def __getitem__(self, index: int) -> A_co: ...
@@ -87,15 +93,22 @@ class Workload(Query[Answers[A_co], LinearForm]):
         if weights > WEIGHT_LIMIT:
             advice = "ask structured queries, such as conjunctions, or fewer at once"
             raise TooLarge(str(self), weights, WEIGHT_LIMIT, "weights", advice)
-        forms = [query.lower(domain) for query in self.queries]
-        self._parts[domain] = tuple(form.rows for form in forms)
-        return LinearForm.stack(forms)
+        blocks: list[Kronecker | Dense] = []
+        rows: list[int] = []
+        for query in self.queries:
+            form = query.lower(domain)
+            blocks.extend(form.blocks)
+            rows.append(form.rows)
+        self._parts[domain] = tuple(rows)
+        return LinearForm(domain, blocks)
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
         parts = self._split(raw, facts)
         pairs = list(zip(self.queries, parts, strict=True))
-        items = tuple(query.lift(part, facts) for query, part in pairs)
-        return Answers(items, np.concatenate([query.numbers(part, facts) for query, part in pairs]))
+        items = tuple([query.lift(part, facts) for query, part in pairs])
+        return Answers(
+            items, lambda: np.concatenate([query.numbers(part, facts) for query, part in pairs])
+        )
 
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self.queries)
@@ -113,11 +126,15 @@ class Workload(Query[Answers[A_co], LinearForm]):
         parts, wide = self._split(raw, facts), self._split(radii, facts)
         triples = list(zip(self.queries, parts, wide, strict=True))
         pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
-        ends: list[Answers[A_co]] = []
-        for side, sign in ((0, -1.0), (1, 1.0)):
-            numbers = [query.numbers(part + sign * width, facts) for query, part, width in triples]
-            ends.append(Answers(tuple(pair[side] for pair in pairs), np.concatenate(numbers)))
-        return ends[0], ends[1]
+
+        def end(side: int, sign: float) -> Answers[A_co]:
+            def numbers() -> Floats:
+                pieces = [q.numbers(part + sign * width, facts) for q, part, width in triples]
+                return np.concatenate(pieces)
+
+            return Answers(tuple(pair[side] for pair in pairs), numbers)
+
+        return end(0, -1.0), end(1, 1.0)
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
         if facts.domain not in self._parts:

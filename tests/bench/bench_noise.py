@@ -147,7 +147,7 @@ def latency(calls: int) -> None:
         for _ in range(5000):
             source.draw(law, 1)
         pooled = observe(lambda _, law=law: source.draw(law, 1), calls)
-        laws = [nearby(kind, scale, i) for i in range(calls // 10)]
+        laws = [nearby(kind, scale, i) for i in range(calls // 4)]
         first = observe(lambda i, laws=laws: source.draw(laws[i], 1), len(laws))
         print(f"{name:18}{pooled[0]:10.2f}{pooled[1]:10.3f}{first[0]:22.0f}{first[1]:10.3f}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.stats import chi2
 
@@ -32,13 +34,21 @@ def probabilities_between(law: NoiseLaw, edges: Ints) -> np.ndarray:
 
 def fit(law: NoiseLaw, drawn: Ints, bins: int = 200) -> float:
     """The p-value of Pearson's test on about `bins` bins expected to hold 20 draws or more."""
-    reach = law.radius(min(0.5, 100 / len(drawn)))
+    return fit_parts(law, [drawn], len(drawn), bins)
+
+
+def fit_parts(law: NoiseLaw, parts: Iterable[Ints], total: int, bins: int) -> float:
+    """The same for draws that come in parts, `total` in all."""
+    reach = law.radius(min(0.5, 100 / total))
     low = 0 if isinstance(law, Geometric) else -reach
     edges = np.unique(np.linspace(low, reach + 1, bins).astype(np.int64))
     edges = np.concatenate([[-(2**62)], edges, [2**62]])
-    expected = probabilities_between(law, edges) * len(drawn)
+    expected = probabilities_between(law, edges) * total
+    observed = np.zeros(len(expected))
+    for part in parts:
+        observed += np.diff(np.searchsorted(np.sort(part), edges))
+    assert observed.sum() == total
     keep = expected >= 20
-    observed = np.diff(np.searchsorted(np.sort(drawn), edges))
     both = [np.append(x[keep], x[~keep].sum()) for x in (observed, expected)]
     if both[1][-1] < 20:
         both = [np.append(x[:-2], x[-2:].sum()) for x in both]

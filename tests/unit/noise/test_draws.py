@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from chi_square import fit
+from chi_square import fit, fit_parts
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
 from dpsdk.testing.noise import seeded
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
@@ -76,3 +76,32 @@ def test_sizes_beyond_one_block_are_filled() -> None:
     drawn = seeded(3).draw(DiscreteLaplace(1000), 200_001)
     assert len(drawn) == 200_001
     assert np.abs(drawn[-1000:]).mean() == pytest.approx(1000, rel=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "law",
+    [
+        DiscreteLaplace(Fraction(1, 3)),
+        DiscreteLaplace(10),
+        DiscreteLaplace("1000.7"),
+        DiscreteLaplace(WIDE),
+        DiscreteGaussian(1),
+        DiscreteGaussian(100),
+        DiscreteGaussian("1001400.49"),
+        Geometric("33.3"),
+    ],
+    ids=str,
+)
+def test_a_hundred_million_system_draws_fit_the_law(law: NoiseLaw) -> None:
+    source = SystemNoise()
+    parts = (source.draw(law, 10**6) for _ in range(100))
+    assert fit_parts(law, parts, 10**8, bins=4000) > 1e-7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [DiscreteLaplace("47.1"), DiscreteGaussian(2000)], ids=str)
+def test_ten_million_small_system_draws_fit_the_law(law: NoiseLaw) -> None:
+    source = SystemNoise()
+    parts = (source.draw(law, 1000) for _ in range(10_000))
+    assert fit_parts(law, parts, 10**7, bins=4000) > 1e-7

@@ -54,6 +54,18 @@ def test_a_pool_serves_sizes_in_turn() -> None:
     assert repeated(*draws) == 0
 
 
+@pytest.mark.parametrize("size", [1, 100, 5000])
+def test_draws_are_a_function_of_the_bytes_of_the_system_alone(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def replay() -> np.ndarray:
+        monkeypatch.setattr(source_module.os, "urandom", seeded(9)._bits)
+        return SystemNoise().draw(WIDE, size)
+
+    assert np.array_equal(replay(), replay())
+    assert repeated(replay().tolist()) == 0
+
+
 def test_threads_never_get_the_same_draw() -> None:
     source = SystemNoise()
     results: list[list[int]] = [[] for _ in range(8)]

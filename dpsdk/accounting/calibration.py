@@ -1,0 +1,130 @@
+"""Finding the largest parameters with which planned runs fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.directed import truncated
+from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["calibrate", "fits_all", "largest", "max_epsilon_for"]
+
+_DIGITS = 12
+
+
+def largest(fits: Callable[[Fraction], bool], low: Fraction) -> Fraction:
+    """The largest number that fits, to nine digits and rounded down; 0 where none is found.
+
+    Parameters
+    ----------
+    fits
+        Whether a positive number fits; every smaller one then does, too.
+    low
+        Where the search starts; best a number that fits.
+
+    Returns
+    -------
+    Fraction
+        A number for which `fits` was seen to hold, of at most twelve significant digits, or 0.
+    """
+    low = truncated(low, _DIGITS)
+    if low <= 0:
+        low = Fraction(1)
+    for _ in range(1100):
+        if fits(low):
+            break
+        low = truncated(low / 2, _DIGITS)
+    else:
+        return Fraction(0)
+    high = 2 * low
+    for _ in range(1100):
+        if not fits(high):
+            break
+        low, high = high, 2 * high
+    while high - low > low / 10**9:
+        middle = truncated((low + high) / 2, _DIGITS)
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) -> bool:
+    """Whether all of the runs fit, one after the other.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of them.
+    """
+    for guarantee in runs:
+        after = composition.charge(state, guarantee)
+        if after is None:
+            return False
+        state = after
+    return True
+
+
+def calibrate(
+    composition: Composition, state: State, plan: Callable[[Fraction], Iterable[Guarantee]]
+) -> Fraction:
+    """The largest scale at which a whole plan fits, to nine digits and rounded down.
+
+    Parameters
+    ----------
+    composition
+        The filter in force.
+    state
+        What is already spent.
+    plan
+        The runs at a positive scale, in their order; each must cost more at a larger scale, as with
+        ``lambda x: [PureGuarantee(0.9 * x), PureGuarantee(0.1 * x)]`` in Fractions.
+
+    Returns
+    -------
+    Fraction
+        A scale at which the plan was seen to fit, or 0 where none was found.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of the runs.
+    """
+    return largest(lambda scale: fits_all(composition, state, plan(scale)), Fraction(1))
+
+
+def max_epsilon_for(composition: Composition, state: State, count: int) -> Fraction:
+    """The largest ε such that `count` runs of pure ε fit, to nine digits and rounded down.
+
+    Parameters
+    ----------
+    composition
+        The filter in force.
+    state
+        What is already spent.
+    count
+        At least 1.
+
+    Raises
+    ------
+    InvalidArgument
+        If the count is not a positive integer.
+    """
+    runs = to_integer("count", count, "a positive integer")
+    if runs < 1:
+        raise InvalidArgument("count", "a positive integer", shown(count))
+
+    def fits(epsilon: Fraction) -> bool:
+        capacity = composition.capacity(state, PureGuarantee(epsilon))
+        return capacity is None or capacity >= runs
+
+    single = composition.largest_epsilon(state)
+    exact = single / runs
+    if exact and fits(exact) and not fits(exact * (1 + Fraction(1, 10**9))):
+        return exact
+    return largest(fits, exact)

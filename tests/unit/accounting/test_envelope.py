@@ -1,0 +1,280 @@
+import itertools
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from dpsdk.accounting import (
+    AnyOf,
+    ApproximateGuarantee,
+    BasicComposition,
+    BoundedRangeGuarantee,
+    Budget,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    EnvelopeComposition,
+    Guarantee,
+    PureGuarantee,
+    State,
+    gdp_start,
+)
+from dpsdk.accounting.envelope import discrete_gaussian_excess
+from dpsdk.accounting.grid import floor_steps, from_steps
+from dpsdk.errors import UnsupportedGuarantee
+
+mpf = mpmath.mpf
+Loss = list[tuple[mpmath.mpf, mpmath.mpf]]
+"""Atoms of a privacy loss and their probabilities under the first of two neighbours."""
+
+ENVELOPE = EnvelopeComposition()
+
+
+def real(value: Fraction) -> mpmath.mpf:
+    return mpf(value.numerator) / value.denominator
+
+
+def gaussian_delta(x: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
+    """The hockey-stick divergence at e^x of unit Gaussians, squared shift v, for any real x."""
+    if v <= 0:
+        return max(mpf(0), 1 - mpmath.exp(x))
+    mu = mpmath.sqrt(v)
+    return mpmath.ncdf(mu / 2 - x / mu) - mpmath.exp(x) * mpmath.ncdf(-mu / 2 - x / mu)
+
+
+def two_points(t: mpmath.mpf, width: mpmath.mpf) -> Loss:
+    """The loss that is t or t - width."""
+    p = mpmath.expm1(width - t) / mpmath.expm1(width) * mpmath.exp(t)
+    return [(t, p), (t - width, 1 - p)]
+
+
+def gaussian_loss(variance: Fraction, shifts: tuple[int, ...]) -> Loss:
+    """The loss of discrete Gaussians shifted by these steps, summed over the entries."""
+    spread = real(variance)
+    reach = int(mpmath.ceil(15 * mpmath.sqrt(spread))) + 1
+    masses = {y: mpmath.exp(-mpf(y * y) / (2 * spread)) for y in range(-reach, reach + 1)}
+    whole = sum(masses.values())
+    atoms: dict[int, mpmath.mpf] = {0: mpf(1)}
+    for shift in shifts:
+        grown: dict[int, mpmath.mpf] = {}
+        for (total, p), (y, mass) in itertools.product(atoms.items(), masses.items()):
+            key = total + shift * shift + 2 * shift * y
+            grown[key] = grown.get(key, mpf(0)) + p * mass / whole
+        atoms = grown
+    return [(mpf(total) / (2 * spread), p) for total, p in atoms.items() if p > mpf("1e-60")]
+
+
+def worst_excess(loss: Loss, v: mpmath.mpf, cost: mpmath.mpf) -> mpmath.mpf:
+    """How far f ⊗ G(√(v - cost)) rises above G(√v), relative to what the charge pays for."""
+    w = v - cost
+    worst = mpf("-inf")
+    for step in range(-24, 25):
+        x = step * mpmath.sqrt(v) / 6
+        left = sum(p * gaussian_delta(x - value, w) for value, p in loss)
+        right = gaussian_delta(x, v)
+        room = right - gaussian_delta(x, w)
+        worst = max(worst, (left - right) / room)
+    return worst
+
+
+def charged(guarantee: Guarantee, v: Fraction) -> tuple[mpmath.mpf, mpmath.mpf] | None:
+    """The v on the grid, and what the filter charges there."""
+    state = State((0, 0), (floor_steps(v), 0))
+    after = ENVELOPE.charge(state, guarantee)
+    if after is None:
+        return None
+    return real(from_steps(state.limit[0])), real(from_steps(after.spent[0]))
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "0.5", "3"])
+@pytest.mark.parametrize("ratio", ["1.6", "1.83", "2.5", "7", "60"])
+def test_charges_of_pure_runs_cover_randomised_response(epsilon: str, ratio: str):
+    size = Fraction(epsilon)
+    with mpmath.workdps(60):
+        found = charged(PureGuarantee(size), Fraction(ratio) * size**2)
+        if size == 3 and ratio == "1.6":
+            # The worst-case rule still fits; no smoother one does.
+            assert found is not None
+            assert found[1] > real(size**2) * mpf("1.4")
+        if found is None:
+            pytest.skip("does not fit")
+        loss = two_points(real(size), 2 * real(size))
+        assert worst_excess(loss, *found) <= mpf("1e-30")
+        if found[1] < found[0]:
+            assert worst_excess(loss, found[0], found[1] * mpf("0.6")) > 0
+
+
+@pytest.mark.parametrize("split", ["0.5", "0.1", "0.8", "0.999"])
+@pytest.mark.parametrize(
+    ("eta", "ratio"), [("0.1", "0.5"), ("0.1", "1.1"), ("1", "3"), ("4", "40")]
+)
+def test_charges_of_bounded_range_cover_every_split(split: str, eta: str, ratio: str):
+    size = Fraction(eta)
+    with mpmath.workdps(60):
+        found = charged(BoundedRangeGuarantee(size), Fraction(ratio) * size**2)
+        assert found is not None
+        loss = two_points(real(size) * mpf(split), real(size))
+        assert worst_excess(loss, *found) <= mpf("1e-30")
+
+
+@pytest.mark.parametrize(
+    ("variance", "shifts"),
+    [
+        ("0.5", (1,)),
+        ("1", (1,)),
+        ("1", (1, 1)),
+        ("1", (2,)),
+        ("2", (1, 2)),
+        ("6", (3,)),
+        ("25", (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("ratio", ["1.1", "2.1", "6", "30"])
+def test_charges_of_discrete_gaussians_cover_the_lattice(
+    variance: str, shifts: tuple[int, ...], ratio: str
+):
+    spread, square = Fraction(variance), sum(shift**2 for shift in shifts)
+    guarantee = DiscreteGaussianGuarantee(spread, square, max(shifts))
+    with mpmath.workdps(60):
+        found = charged(guarantee, Fraction(ratio) * square / spread)
+        if found is None:
+            assert Fraction(ratio) < 6
+            return
+        assert worst_excess(gaussian_loss(spread, shifts), *found) <= mpf("1e-30")
+
+
+def test_a_narrow_discrete_gaussian_costs_more_than_a_continuous_one():
+    with mpmath.workdps(60):
+        loss = gaussian_loss(Fraction(1, 4), (1,))
+        # The charge of a continuous Gaussian, which is false here.
+        assert worst_excess(loss, mpf(40), mpf(4)) > mpf("0.01")
+        found = charged(DiscreteGaussianGuarantee("0.25", 1, 1), Fraction(120))
+        assert found is not None
+        assert found[1] > mpf("4.2")
+        assert worst_excess(loss, *found) <= 0
+
+
+@pytest.mark.parametrize("variance", ["0.25", "0.5", "1", "3"])
+@pytest.mark.parametrize("entries", [1, 2])
+def test_the_excess_bounds_the_variance_of_shifted_discrete_gaussians(variance: str, entries: int):
+    spread = Fraction(variance)
+    excess = discrete_gaussian_excess(spread, entries)
+    assert excess is not None
+    with mpmath.workdps(40):
+        for center in ("0", "0.3", "0.5"):
+            ys = range(-25, 26)
+            weight = [mpmath.exp(-((y - mpf(center)) ** 2) / (2 * real(spread))) for y in ys]
+            whole = sum(weight)
+            mean = sum(y * p for y, p in zip(ys, weight, strict=True)) / whole
+            second = sum((y - mean) ** 2 * p for y, p in zip(ys, weight, strict=True)) / whole
+            assert second <= real(spread) * (1 + real(excess))
+
+
+def test_too_narrow_a_discrete_gaussian_is_refused():
+    start = ENVELOPE.begin(Budget(50, 1e-6))
+    with pytest.raises(UnsupportedGuarantee):
+        ENVELOPE.charge(start, DiscreteGaussianGuarantee("0.1", 1, 1))
+    with pytest.raises(UnsupportedGuarantee):
+        ENVELOPE.capacity(start, DiscreteGaussianGuarantee("0.5", 10**6, 1))
+
+
+@pytest.mark.parametrize(
+    ("budget", "epsilon", "pure", "bounded"),
+    [
+        (Budget(1, 1e-6), "0.01", 557, 553),
+        (Budget(3, 1e-6), "0.05", 165, 162),
+        (Budget(8, 1e-6), "0.1", 232, 228),
+        (Budget(0.5, 1e-6), "0.05", 5, 4),
+    ],
+)
+def test_as_many_runs_fit_as_the_reference_says(
+    budget: Budget, epsilon: str, pure: int, bounded: int
+):
+    start = ENVELOPE.begin(budget)
+    admitted = ENVELOPE.capacity(start, PureGuarantee(epsilon))
+    assert admitted is not None
+    assert pure <= admitted <= pure + 1
+    assert ENVELOPE.capacity(start, BoundedRangeGuarantee(2 * Fraction(epsilon))) == bounded
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        PureGuarantee("0.03"),
+        PureGuarantee("0.3"),
+        DiscreteLaplaceGuarantee(40, 1),
+        BoundedRangeGuarantee("0.1"),
+        DiscreteGaussianGuarantee(400, 2, 1),
+        ApproximateGuarantee("0.05", "1e-8"),
+    ],
+)
+def test_capacity_is_the_number_of_runs_that_follow(guarantee: Guarantee):
+    composition = EnvelopeComposition(leak_share="0.1")
+    state = composition.begin(Budget(2, 1e-6))
+    capacity, count = composition.capacity(state, guarantee), 0
+    while (after := composition.charge(state, guarantee)) is not None:
+        state, count = after, count + 1
+        if count == 3:
+            left = composition.capacity(state, guarantee)
+            assert left is not None
+            assert capacity == 3 + left
+    assert count == capacity
+    assert count > 2
+
+
+def test_fine_lattices_use_the_whole_budget():
+    # 100 Gaussians of standard deviation 5 are exactly 2-GDP, which is (10.9972, 1e-6)-DP.
+    start = ENVELOPE.begin(Budget("10.9972", 1e-6))
+    fine = DiscreteGaussianGuarantee(25 * 10**8, 10**8, 10**4)
+    assert ENVELOPE.capacity(start, fine) == 100
+    coarse = DiscreteGaussianGuarantee(25, 1, 1)
+    assert ENVELOPE.capacity(start, coarse) == 99
+
+
+def test_charges_do_not_grow_as_more_is_left():
+    for guarantee in (PureGuarantee("0.1"), DiscreteGaussianGuarantee(2, 1, 1)):
+        costs = []
+        for v in ("0.02", "0.05", "0.3", "0.55", "2", "30"):
+            found = charged(guarantee, Fraction(v))
+            if found is not None:
+                costs.append(found[1])
+        assert len(costs) >= 3
+        assert costs == sorted(costs, reverse=True)
+
+
+def test_the_largest_requests_fit():
+    for budget in (Budget(1, 1e-6), Budget(20, 0.4), Budget("1e-9", "1e-200"), Budget(10**5, 0.5)):
+        state = ENVELOPE.begin(budget)
+        epsilon = ENVELOPE.largest_epsilon(state)
+        assert epsilon > 0
+        assert ENVELOPE.charge(state, PureGuarantee(epsilon)) is not None
+        rho = ENVELOPE.largest_rho(state)
+        wide = DiscreteGaussianGuarantee(10**30 / (2 * rho), 10**30, 10**15)
+        assert ENVELOPE.charge(state, wide) is not None
+
+
+def test_leaks_and_free_runs():
+    composition = EnvelopeComposition(leak_share="0.5")
+    state = composition.begin(Budget(1, 1e-6))
+    assert composition.charge(state, PureGuarantee(0)) == state
+    assert composition.capacity(state, PureGuarantee(0)) is None
+    assert composition.capacity(state, ApproximateGuarantee(0, "1e-7")) == 5
+    after = composition.charge(state, ApproximateGuarantee("0.01", "1e-7"))
+    assert after is not None
+    assert composition.leaked(after) == Fraction(1, 10**7)
+    assert ENVELOPE.charge(ENVELOPE.begin(Budget(1, 1e-6)), ApproximateGuarantee(0, "1e-9")) is None
+
+
+def test_nothing_fits_without_delta():
+    start = ENVELOPE.begin(Budget(1))
+    assert ENVELOPE.charge(start, PureGuarantee("0.001")) is None
+    assert ENVELOPE.fraction(start) == 1.0
+
+
+def test_basic_or_envelope_admits_what_either_does():
+    composition = AnyOf((BasicComposition(), EnvelopeComposition()))
+    start = composition.begin(Budget(1, 1e-6))
+    assert composition.capacity(start, PureGuarantee("0.1")) == 10
+    assert composition.capacity(start, PureGuarantee("0.01")) == 558
+    assert composition.concurrent
+    assert start.parts[1] is not None
+    assert from_steps(start.parts[1].limit[0]) <= gdp_start(Fraction(1), Fraction(1, 10**6))

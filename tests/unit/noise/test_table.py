@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scripted import Scripted, no_bits, word64
+
+from dpsdk.noise.gaussian import gaussian_survival, half_gaussian_survival
+from dpsdk.noise.interval import Bracket
+from dpsdk.noise.laplace import geometric_survival, laplace_survival
+from dpsdk.noise.table import Fineness, Sign, Survival, Table
+
+PRECISION = 400
+
+
+def truths(kind: str, parameter: Fraction, rows: int) -> list[mp.mpf]:
+    """P(K > k) for k below `rows`, at 400 bits, from the definitions."""
+    with mp.workprec(PRECISION):
+        x = mp.mpf(parameter.numerator) / parameter.denominator
+        q = mp.exp(-1 / x)
+        if kind == "geometric":
+            return [q ** (k + 1) for k in range(rows)]
+        if kind == "laplace":
+            return [2 * q ** (k + 1) / (1 + q) for k in range(rows)]
+        reach = int(mp.sqrt(2 * x * PRECISION)) + 2
+        weights = [mp.exp(-(mp.mpf(z) ** 2) / (2 * x)) for z in range(max(reach, rows) + 1)]
+        sides = 2 if kind == "gaussian" else 1
+        total = 1 + sides * mp.fsum(weights[1:])
+        tail = mp.mpf(0)
+        tails = []
+        for weight in reversed(weights[1:]):
+            tail += sides * weight
+            tails.append(tail / total)
+        return tails[::-1][:rows]
+
+
+SURVIVALS: dict[str, Callable[[Fraction, int], object]] = {
+    "geometric": geometric_survival,
+    "laplace": laplace_survival,
+    "gaussian": gaussian_survival,
+    "half gaussian": half_gaussian_survival,
+}
+CASES = [
+    ("laplace", Fraction(1, 3)),
+    ("laplace", Fraction(1, 60)),
+    ("laplace", Fraction(10)),
+    ("laplace", Fraction("127.9")),
+    ("geometric", Fraction(1, 3)),
+    ("geometric", Fraction(4)),
+    ("geometric", Fraction("80.01")),
+    ("gaussian", Fraction(1, 9)),
+    ("gaussian", Fraction(1)),
+    ("gaussian", Fraction(100)),
+    ("gaussian", Fraction("16383.9")),
+    ("half gaussian", Fraction(16)),
+    ("half gaussian", Fraction("4096.5")),
+    ("half gaussian", Fraction(16383)),
+]
+
+
+def survival_of(kind: str, parameter: Fraction) -> Survival:
+    return lambda precision: SURVIVALS[kind](parameter, precision)  # type: ignore[return-value]
+
+
+def table_of(kind: str, parameter: Fraction, fineness: Fineness = Fineness.FINE) -> Table:
+    sign = Sign.MIRROR if kind in ("laplace", "gaussian") else Sign.FOLD
+    return Table(survival_of(kind, parameter), sign, fineness)
+
+
+@pytest.mark.parametrize(("kind", "parameter"), CASES)
+def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: Fraction) -> None:
+    table = table_of(kind, parameter)
+    low = table._low[::-1].tolist()
+    with mp.workprec(PRECISION):
+        expected = [int(mp.floor(g * 2**63)) for g in truths(kind, parameter, len(low))]
+    assert low == expected
+    assert table._high[::-1].tolist() == expected
+    assert expected[-1] == 0
+    assert all(word > 0 for word in expected[:-1])
+
+
+@pytest.mark.parametrize(("kind", "parameter"), CASES)
+def test_brackets_hold_the_survival_function_at_any_precision(
+    kind: str, parameter: Fraction
+) -> None:
+    for precision in (127, 191, 255):
+        brackets: Iterator[Bracket] = iter(SURVIVALS[kind](parameter, precision))  # type: ignore[call-overload]
+        with mp.workprec(PRECISION):
+            unit = mp.mpf(2) ** precision
+            last = (1 << precision, 1 << precision)
+            truth = truths(kind, parameter, 4000)
+            for k, (low, high) in enumerate(brackets):
+                if k >= len(truth):
+                    break
+                assert low <= truth[k] * unit <= high
+                assert low <= last[0]
+                assert high <= last[1]
+                assert high - low < 2**50
+                last = low, high
+
+
+@pytest.mark.parametrize(("kind", "parameter"), CASES)
+def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Fraction) -> None:
+    table = table_of(kind, parameter)
+    guide = table._guide
+    assert guide is not None
+    unresolved = guide == np.iinfo(np.int64).min
+    rows = int(np.abs(guide[~unresolved]).max()) + 2
+    with mp.workprec(PRECISION):
+        survival = [mp.mpf(1), *truths(kind, parameter, rows)]
+        for index in np.flatnonzero(~unresolved).tolist()[:: 1 if rows < 200 else 7]:
+            drawn, cell = int(guide[index]), index % 2**15
+            if table._sign is Sign.MIRROR:
+                assert drawn <= 0 if index >= 2**15 else drawn >= 0
+                k = abs(drawn)
+            else:
+                assert drawn < 0 if index >= 2**15 else drawn >= 0
+                k = drawn if drawn >= 0 else ~drawn
+            # K is k on the whole cell: every U of it is below P(K > k-1), and none below P(K > k).
+            assert mp.mpf(cell + 1) / 2**15 <= survival[k]
+            assert mp.mpf(cell) / 2**15 >= survival[k + 1]
+        # What is decided never outweighs the outcome, and little is left open.
+        values, counts = np.unique(guide[~unresolved], return_counts=True)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            k = abs(value) if table._sign is Sign.MIRROR else max(value, ~value)
+            mass = survival[k] - survival[k + 1]
+            if not (table._sign is Sign.MIRROR and k == 0):
+                mass /= 2
+            assert mp.mpf(count) / 2**16 <= mass
+    assert unresolved.mean() < 0.05
+
+
+def draw_one(table: Table, fineness: Fineness, prefix: int, more: list[int]) -> int:
+    """The draw of a positive sign whose U starts with 63 bits of `prefix`, then words `more`."""
+    if fineness is Fineness.COARSE:
+        script = [word64(prefix)]
+    else:
+        cell, rest = prefix >> 48, prefix & (2**48 - 1)
+        script = [cell.to_bytes(2, "little"), word64(rest)]
+    bits = Scripted(script + [word64(word) for word in more])
+    (drawn,) = table.draw(bits, 1)
+    assert bits.done
+    return int(drawn)
+
+
+def scaled(g: mp.mpf, length: int) -> int:
+    return int(mp.floor(mp.ldexp(g, length)))
+
+
+@pytest.mark.parametrize("fineness", Fineness)
+@pytest.mark.parametrize(
+    ("kind", "parameter"),
+    [
+        ("laplace", Fraction(10)),
+        ("laplace", Fraction(1, 3)),
+        ("gaussian", Fraction(100)),
+        ("half gaussian", Fraction(20)),
+        ("geometric", Fraction("5.5")),
+    ],
+)
+def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(
+    kind: str, parameter: Fraction, fineness: Fineness
+) -> None:
+    table = table_of(kind, parameter, fineness)
+    rows = len(table._low) - 1
+    with mp.workprec(PRECISION):
+        survival = truths(kind, parameter, rows)
+        for k in range(0, rows, 1 + rows // 12):
+            prefix = scaled(survival[k], 63)
+            second = scaled(survival[k], 127) & (2**64 - 1)
+            third = scaled(survival[k], 191) & (2**64 - 1)
+            # Below P(K > k) the draw is k + 1; at or above it, k.
+            assert draw_one(table, fineness, prefix, [second - 1]) == k + 1
+            assert draw_one(table, fineness, prefix, [second + 1]) == k
+            assert draw_one(table, fineness, prefix, [second, third - 1]) == k + 1
+            assert draw_one(table, fineness, prefix, [second, third + 1]) == k
+            assert draw_one(table, fineness, prefix, [second, third, 0]) == k + 1
+            assert draw_one(table, fineness, prefix, [second, third, 2**64 - 1]) == k
+
+
+@pytest.mark.parametrize("fineness", Fineness)
+@pytest.mark.parametrize("zeros", [0, 1, 3])
+def test_draws_beyond_the_last_row_are_found(fineness: Fineness, zeros: int) -> None:
+    table = table_of("laplace", Fraction(10), fineness)
+    length = 63 + 64 * (zeros + 1)
+    for word in (2**30 + 1, 2**40 + 1, 2**64 - 1):
+        drawn = draw_one(table, fineness, 0, [0] * zeros + [word])
+        with mp.workprec(PRECISION):
+            u, v = mp.ldexp(word, -length), mp.ldexp(word + 1, -length)
+            # The draw k has P(K > k) <= U < P(K > k-1) for all U from u to v.
+            q = mp.exp(-mp.mpf(1) / 10)
+            assert 2 * q ** (drawn + 1) / (1 + q) <= u
+            assert v <= 2 * q**drawn / (1 + q)
+        assert drawn > len(table._low) - 2
+
+
+def test_a_resolved_prefix_takes_no_further_bits() -> None:
+    table = table_of("laplace", Fraction(10))
+    assert table.draw(Scripted([(2**15 - 1).to_bytes(2, "little")]), 1).tolist() == [0]
+    assert table.draw(Scripted([b""]), 0).tolist() == []
+
+
+@pytest.mark.parametrize("fineness", Fineness)
+@pytest.mark.parametrize(
+    ("sign", "expected"), [(Sign.NONE, [3, 3]), (Sign.MIRROR, [3, -3]), (Sign.FOLD, [3, -4])]
+)
+def test_the_sign_bit_acts_as_named(sign: Sign, expected: list[int], fineness: Fineness) -> None:
+    table = Table(survival_of("geometric", Fraction(5)), sign, fineness)
+    # P(K > 3) < 1/2 < P(K > 2), half-way into the interval of 3.
+    if fineness is Fineness.COARSE:
+        bits = Scripted([word64(2**62) + word64(2**62 + 2**63)])
+    else:
+        bits = Scripted([(2**14).to_bytes(2, "little") + (2**14 + 2**15).to_bytes(2, "little")])
+    assert table.draw(bits, 2).tolist() == expected
+
+
+def test_a_survival_function_that_ends_too_early_is_refused() -> None:
+    with pytest.raises(ArithmeticError, match="ended above"):
+        Table(lambda precision: [(1 << precision - 1,) * 2], Sign.NONE, Fineness.COARSE)
+
+
+def test_small_scales_need_no_bits_beyond_the_guide_for_zero() -> None:
+    table = table_of("gaussian", Fraction(1, 10**6))
+    assert table.draw(lambda count: b"\xff" * count, 4).tolist() == [0] * 4
+    with pytest.raises(AssertionError, match="bytes asked for"):
+        table.draw(no_bits, 1)
+
+
+@pytest.mark.parametrize("fineness", Fineness)
+def test_shift_brings_every_scale_into_the_table(fineness: Fineness) -> None:
+    least = fineness.least_scale
+    assert fineness.shift(2 * least - 1) == 0
+    for scale in (2 * least, 2 * least + 1, 10**6, 2**55 - 1, 2**55):
+        assert least <= Fraction(scale, 2 ** fineness.shift(scale)) < 2 * least
+    assert fineness.shift(2**55) <= 53

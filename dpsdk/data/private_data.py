@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from os import PathLike, fspath
-from typing import Literal, NoReturn, TypeAlias, final
+from typing import Literal, NoReturn, TextIO, TypeAlias, final
 
 import numpy as np
 
@@ -122,7 +124,8 @@ class PrivateData:
     ) -> PrivateData:
         """Read a text file whose first line names its columns. Spaces around values are dropped.
 
-        A line with too few fields is a row outside the domain. The name defaults to the path.
+        A path that ends with .gz is read through gzip. A line with too few fields is a row outside
+        the domain. The name defaults to the path.
 
         Raises
         ------
@@ -308,7 +311,7 @@ def _read(
 ) -> tuple[Histogram | None, str]:
     codes: dict[str, list[Ints]] = {name: [] for name in domain.names}
     try:
-        with open(path, encoding=encoding, newline="") as file:  # noqa: PTH123
+        with _opened(path, encoding) as file:
             lines = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
             header = [title.strip() for title in next(lines, ())]
             missing = [name for name in domain.names if name not in header]
@@ -326,6 +329,8 @@ def _read(
                     if outside == "raise" and (code < 0).any():
                         return None, f"a value of {attribute.name!r} is outside the domain"
                     codes[attribute.name].append(code)
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        return None, "is not a whole gzip file"
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"
     except (UnicodeError, LookupError):
@@ -336,6 +341,12 @@ def _read(
     return _inside(
         {name: np.concatenate([empty, *code]) for name, code in codes.items()}, domain
     ), ""
+
+
+def _opened(path: str, encoding: str) -> TextIO:
+    if path.endswith(".gz"):
+        return gzip.open(path, "rt", encoding=encoding, newline="")
+    return open(path, encoding=encoding, newline="")  # noqa: PTH123
 
 
 def _tally(

@@ -24,8 +24,8 @@ __all__ = ["Lattice"]
 class Lattice:
     """A law of wide scale, ready to be drawn from.
 
-    A coarse cell `cell` (the integer M of |V|) and a distance `offset` into it weigh
-    exp(-exponent) less than the start of the cell does.
+    Cell M holds the integers at distances 2^m M + offset from the origin, on either side of it. The
+    law makes such an integer less likely than the start of its cell by a factor exp(-exponent).
     """
 
     table: Table

@@ -43,11 +43,12 @@ _UNRESOLVED = np.iinfo(np.int64).min
 
 
 class Fineness(Enum):
-    """How wide a law a table holds before a lattice takes over: what to build, or what to draw.
+    """What to save: time for each draw, or time to build.
 
-    The coarse scale of a lattice lies between `least_scale` and twice that. Fine tables are rows of
-    thousands with a guide, a millisecond or two to build; coarse ones, without guide, take a tenth
-    of that, and each draw from them several times as long.
+    Fine tables have thousands of rows and a guide, and take a millisecond or two to build. Coarse
+    ones have hundreds and no guide: they take a tenth of that, and a draw several times as long.
+    Laws too wide for a table go on a lattice, whose table has a scale from `least_scale` to twice
+    that.
     """
 
     COARSE = 4
@@ -55,7 +56,7 @@ class Fineness(Enum):
 
     @property
     def least_scale(self) -> int:
-        """The scale from which twice on a lattice is used."""
+        """Half the scale at which lattices begin."""
         return self.value
 
     def shift(self, scale_floor: int) -> int:

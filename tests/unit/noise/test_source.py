@@ -132,6 +132,26 @@ def test_a_pool_of_another_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     assert not inherited & set(singles(source, 200))
 
 
+def send_singles_under_an_old_number(sender: Connection, source: SystemNoise, parent: int) -> None:
+    source_module.os.getpid = lambda: parent
+    send_singles(sender, source)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_with_the_number_of_its_parent_inherits_no_draw() -> None:
+    source = SystemNoise()
+    before = singles(source, 500)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(
+        target=send_singles_under_an_old_number, args=(sender, source, os.getpid())
+    )
+    process.start()
+    assert repeated(before, singles(source, 500), receiver.recv()) == 0
+    process.join()
+
+
 def test_spawned_children_share_no_draw() -> None:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)

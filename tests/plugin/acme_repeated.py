@@ -1,0 +1,61 @@
+"""A stranger's mechanism on the kernel's `measure`: nothing of dpsdk was changed for it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.mechanisms import OneShot
+from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.typing import Floats
+
+
+@frozen
+class MedianAccuracy(Accuracy):
+    """A median is off by more than r only if more than half of its odd number of draws are."""
+
+    each: Accuracy
+    times: int
+    kind: str = field(init=False, default="union over the majorities of the draws")
+    proven: bool = field(init=False, default=True)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        # Of `times` draws fewer than 2**times majorities exist, each missing with p**majority.
+        majority = self.times // 2 + 1
+        return self.each.radii((beta / 2**self.times) ** (1 / majority), joint=joint)
+
+
+@frozen
+class Repeated(OneShot[LinearForm]):
+    """Ask everything an odd number of times, and keep the median of each number."""
+
+    epsilon: Fraction
+    times: int = 3
+
+    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
+        pricing = price(form, self._noise, facts)
+        cost = Cost((pricing.guarantee,) * self.times)
+        return Quote(Cost(), cost, MedianAccuracy(pricing.accuracy, self.times))
+
+    def open(self, kernel: Kernel, /) -> _Repeating:
+        return _Repeating(kernel, self._noise, self.times)
+
+    @property
+    def _noise(self) -> LaplaceNoise:
+        return LaplaceNoise(self.epsilon / self.times)
+
+
+@frozen
+class _Repeating:
+    kernel: Kernel
+    noise: LaplaceNoise
+    times: int
+
+    def answer(self, form: LinearForm, /) -> Measurement:
+        draws = [self.kernel.measure(form, self.noise) for _ in range(self.times)]
+        values: Floats = np.median([draw.values for draw in draws], axis=0)
+        return Measurement(values, MedianAccuracy(draws[0].accuracy, self.times))

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from importlib.resources import as_file, files
 from io import StringIO
@@ -22,7 +22,7 @@ __all__ = ["demo", "example"]
 
 
 @contextmanager
-def example(name: str) -> Iterator[Path]:
+def example(name: str) -> Generator[Path]:
     """The path of a file of docs/examples, from an installed package or from its repository."""
     packaged = files("dpsdk") / "_examples" / name
     if packaged.is_file():
@@ -47,7 +47,10 @@ def demo(noise: NoiseSource | None = None) -> None:
     session = Session(data, Budget(epsilon=1, delta=1e-6), noise=noise)
     _write(_strong("dpsdk: one private table, one budget, many typed answers"))
     _write("\nThe table holds 48,842 people of the census of 1994 (UCI Adult). Noise is fresh, so")
-    _write("numbers differ from run to run; ± is what 95% of runs stay within.\n")
+    _write(
+        "numbers differ from run to run; the truth is within ± of them in 95% of all runs. Prices"
+    )
+    _write("are an epsilon, or a rho where noise is Gaussian; the session adds them up.\n")
     _write(_code('data = PrivateData.from_csv("adult.csv.gz", domain, name="adult")'))
     _write(_code("session = Session(data, Budget(epsilon=1, delta=1e-6))"))
     for number, (title, step) in enumerate(_STEPS.items(), start=1):
@@ -56,7 +59,7 @@ def demo(noise: NoiseSource | None = None) -> None:
         printed = StringIO()
         with redirect_stdout(printed):
             step(session)
-        _write(textwrap.indent(printed.getvalue().rstrip(), "  "))
+        _write(_output(printed.getvalue()))
 
 
 def _thresholds(session: Session) -> None:
@@ -123,6 +126,12 @@ _STEPS: dict[str, Callable[[Session], None]] = {
 def _body(step: Callable[[Session], None]) -> str:
     lines = inspect.getsource(step).splitlines()
     return textwrap.dedent("\n".join(lines[1:]))
+
+
+def _output(text: str) -> str:
+    wrapper = textwrap.TextWrapper(100, initial_indent="  ", subsequent_indent="      ")
+    lines = (f"  {line}" for line in text.splitlines())
+    return "\n".join(line if len(line) <= 100 else wrapper.fill(line[2:]) for line in lines)
 
 
 def _styled(text: str, style: str) -> str:

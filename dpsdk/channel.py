@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Event
 from types import TracebackType
 from typing import Generic, NoReturn, TypeVar, final
 
@@ -84,7 +86,16 @@ class Channel(Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = ("_closed", "_log", "_lowered", "_name", "_observer", "_private", "_strategy")
+    __slots__ = (
+        "_closed",
+        "_log",
+        "_lowered",
+        "_name",
+        "_observer",
+        "_over",
+        "_private",
+        "_strategy",
+    )
 
     def __init__(
         self,
@@ -93,6 +104,7 @@ class Channel(Generic[F_contra]):
         lowered: Lowered,
         log: Callable[[Entry], None],
         observer: Observer | None,
+        over: Event,
         *,
         private: bool,
     ) -> None:
@@ -101,6 +113,7 @@ class Channel(Generic[F_contra]):
         self._lowered = lowered
         self._log = log
         self._observer = observer
+        self._over = over
         self._private = private
         self._closed = False
 
@@ -122,6 +135,8 @@ class Channel(Generic[F_contra]):
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
+        if self._over.is_set():
+            raise Closed("the session")
         if self._closed:
             raise Closed(f"the channel to {self._name}")
         form = self._lowered.form(query)
@@ -140,7 +155,8 @@ class Channel(Generic[F_contra]):
             if answered or paid.guarantees:
                 self._log(Entry(label, self._name, cost, answered))
         if self._observer is not None:
-            self._observer(Answered(label, self._name))
+            with suppress(Exception):  # what was paid for must not be lost
+                self._observer(Answered(label, self._name))
         return Release(
             value,
             label,

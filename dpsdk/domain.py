@@ -11,7 +11,7 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -121,7 +121,7 @@ class Boolean(Attribute):
 
 def _to_labels(labels: Sequence[str | int]) -> tuple[str | int, ...]:
     expected = "a non-empty sequence of distinct texts or integers"
-    if isinstance(labels, str):
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InvalidArgument("labels", expected, shown(labels))
     result: list[str | int] = []
     for label in labels:
@@ -136,6 +136,13 @@ def _to_labels(labels: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(result)
 
 
+def _to_other(label: str | int | None) -> str | int | None:
+    # True equals 1, but it is no label.
+    if label is None or isinstance(label, str):
+        return label
+    return to_integer("other", label, "one of the labels")
+
+
 @frozen
 class Categorical(Attribute):
     """An attribute with unordered labels, each a text or an integer.
@@ -148,7 +155,7 @@ class Categorical(Attribute):
     ordered: ClassVar[bool] = False
     name: str = field(converter=_to_attribute_name)
     values: tuple[str | int, ...] = field(converter=_to_labels)
-    other: str | int | None = None
+    other: str | int | None = field(default=None, converter=_to_other)
     _numbers: dict[str | int, int] = field(init=False, repr=False, eq=False, hash=False)
 
     def __attrs_post_init__(self) -> None:
@@ -167,8 +174,8 @@ class Categorical(Attribute):
         return self.values
 
     def index(self, label: Label) -> int:
-        if isinstance(label, str | int) and not isinstance(label, bool):
-            number = self._numbers.get(label)
+        if isinstance(label, str | numbers.Integral) and not isinstance(label, bool):
+            number = self._numbers.get(cast("str | int", label))
             if number is not None:
                 return number
         names = ", ".join(repr(value) for value in self.values[:12])
@@ -235,10 +242,15 @@ class Integer(Attribute):
 def _to_edges(edges: Sequence[float]) -> tuple[float, ...]:
     expected = "at least two finite, strictly increasing numbers"
     result: list[float] = []
-    for edge in edges if not isinstance(edges, str) else [edges]:
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise InvalidArgument("edges", expected, shown(edges))
+    for edge in edges:
         if isinstance(edge, bool | str) or not isinstance(edge, numbers.Real):
             raise InvalidArgument("edges", expected, shown(edges))
-        result.append(float(edge))
+        try:
+            result.append(float(edge))
+        except OverflowError:
+            raise InvalidArgument("edges", expected, shown(edges)) from None
     rising = all(a < b for a, b in pairwise(result))
     if len(result) < 2 or not rising or not all(math.isfinite(edge) for edge in result):
         raise InvalidArgument("edges", expected, shown(edges))
@@ -267,7 +279,7 @@ class Binned(Attribute):
         return self.edges[0], self.edges[-1]
 
     def index(self, label: Label) -> int:
-        if isinstance(label, tuple) and len(label) == 2:
+        if isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], numbers.Real):
             number = bisect_right(self.edges, label[0]) - 1
             if 0 <= number < self.size and label == self.label(number):
                 return number
@@ -412,18 +424,26 @@ class Domain:
         except json.JSONDecodeError as error:
             message = f"the domain is not JSON: {error.msg} at line {error.lineno}"
             raise DomainError(message) from None
+        except (ValueError, RecursionError):
+            message = "the domain is JSON with too long numbers or too deep brackets"
+            raise DomainError(message) from None
         content = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
         if content.get("format") != _FORMAT:
             message = f'a domain file is an object with "format": "{_FORMAT}"'
             raise DomainError(message)
-        if content.get("version") != _VERSION:
+        version = content.get("version")
+        if isinstance(version, bool) or version != _VERSION:
             message = f"this version reads domain files of version {_VERSION} only"
             raise DomainError(message)
         declared = content.get("attributes")
         if not isinstance(declared, list):
             message = 'a domain file lists its "attributes"'
             raise DomainError(message)
-        return cls(*map(_attribute_from_json, cast("list[object]", declared)))
+        attributes = map(_attribute_from_json, cast("list[object]", declared))
+        try:
+            return cls(*attributes)
+        except InvalidArgument as error:
+            raise DomainError(str(error)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the declaration to a file."""

@@ -51,8 +51,8 @@ Event: TypeAlias = Opened | Charged | Refused | Answered
 class Observer(Protocol):
     """Anything to call with each event, in the thread that caused it.
 
-    What it raises reaches the caller of the session, except between a charge and its release:
-    there the exception is dropped, so that what was paid for is not lost.
+    What it raises at `Refused` reaches the caller of the session. At the other events the exception
+    is dropped, so that what was paid for is not lost.
     """
 
     def __call__(self, event: Event, /) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from contextlib import suppress
+from threading import Event, Lock
 from types import TracebackType
 from typing import NoReturn, TypeVar, final
 
@@ -109,7 +110,7 @@ class Session:
         self._channels: dict[object, object] = {}
         self._entries: list[Entry] = []
         self._lock = Lock()
-        self._closed = False
+        self._closed = Event()
 
     @property
     def domain(self) -> Domain:
@@ -179,7 +180,7 @@ class Session:
         BudgetExceeded
             If that does not fit what is left. Nothing was charged.
         """
-        if self._closed:
+        if self._closed.is_set():
             raise Closed("the session")
         if not isinstance(mechanism, Mechanism):
             raise InvalidArgument("mechanism", "a mechanism", shown(mechanism))
@@ -187,20 +188,24 @@ class Session:
         kernel = Kernel(self._data, self._odometer, self._noise, name, self._observer)
         paid = Receipt("")
         token = receipt.set(paid)
+        opened = False
         try:
             strategy = mechanism.open(kernel)
+            opened = True
         finally:
             receipt.reset(token)
             if paid.guarantees:
-                self._log(Entry("", name, Cost(tuple(paid.guarantees))))
+                self._log(Entry("", name, Cost(tuple(paid.guarantees)), opened))
         if self._observer is not None:
-            self._observer(Opened(name))
+            with suppress(Exception):  # what was paid for must not be lost
+                self._observer(Opened(name))
         return Channel(
             strategy,
             name,
             self._lowered,
             self._log,
             self._observer,
+            self._closed,
             private=self._noise.private,
         )
 
@@ -227,11 +232,11 @@ class Session:
         return min(known) // len(known) if len(known) > 1 else known[0]
 
     def close(self) -> None:
-        """Answer nothing more."""
-        self._closed = True
+        """Answer nothing more, nor through any channel of the session."""
+        self._closed.set()
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
-        if self._closed:
+        if self._closed.is_set():
             raise Closed("the session")
         if isinstance(using, Channel):
             if not using.belongs_to(self._lowered):
@@ -265,7 +270,7 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self._entries):,} entries"
+        state = "closed" if self._closed.is_set() else f"{len(self._entries):,} entries"
         mark = "" if self._noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._data!r}, {state})\n"

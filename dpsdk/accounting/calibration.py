@@ -124,7 +124,9 @@ def max_epsilon_for(composition: Composition, state: State, count: int) -> Fract
         return capacity is None or capacity >= runs
 
     single = composition.largest_epsilon(state)
+    if not single:
+        return single
     exact = single / runs
-    if exact and fits(exact) and not fits(exact * (1 + Fraction(1, 10**9))):
+    if fits(exact) and not fits(exact * (1 + Fraction(1, 10**9))):
         return exact
     return largest(fits, exact)

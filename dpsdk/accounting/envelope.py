@@ -35,13 +35,17 @@ from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = ["EnvelopeComposition", "discrete_gaussian_excess"]
 
+_LEAST = Decimal("1e-200")
+
 Price = tuple[int, int]
 """The steps that a run costs, and the smallest v from which on that holds."""
 
 _BITS = 8
 """Charges are worked out for v cut to so many bits: a charge stays valid for every larger v."""
 
-_RESERVES = tuple(Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.01", "0.001"))
+_RESERVES = tuple(
+    Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.01", "1e-3", "1e-5")
+)
 """The shares w/v for which the charge of a discrete Gaussian is worked out."""
 
 
@@ -57,14 +61,15 @@ def _pure_cost(epsilon: Fraction, v: int) -> int | None:
 
     With w = v - cost it suffices that w + ε² + ε⁴/(6w) ≤ v and ε² ≤ 5w.
     """
+    corner = _corner_cost(epsilon, v)
     square = ceil_steps(epsilon * epsilon)
     left = v - square
     root = left * left - (2 * square * square + 2) // 3
     if left > 0 and root >= 0:
         w = (left + math.isqrt(root)) // 2
         if 5 * w >= square and 6 * w * (v - w - square) >= square * square:
-            return v - w
-    return _corner_cost(epsilon, v)
+            return v - w if corner is None else min(v - w, corner)
+    return corner
 
 
 @lru_cache(maxsize=8192)
@@ -73,14 +78,14 @@ def _bounded_range_cost(eta: Fraction, v: int) -> int | None:
 
     With w = v - cost it suffices that w (v - w) / v ≥ η²/4, the largest variance of such a loss.
     """
+    corner = _corner_cost(eta / 2, v)
     square = ceil_steps(eta * eta)
     root = v * (v - square)
     if root >= 0:
         w = (v + math.isqrt(root)) // 2
-        corner = _corner_cost(eta / 2, v)
         if 4 * w * (v - w) >= v * square:
             return v - w if corner is None else min(v - w, corner)
-    return _corner_cost(eta / 2, v)
+    return corner
 
 
 def _cut(v: int) -> int:
@@ -123,7 +128,8 @@ def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | Non
     if whole > Decimal("1.5"):
         return None
     weight = UP.multiply(UP.multiply(Decimal("39.479"), rest), whole)
-    return Fraction(UP.divide(weight, DOWN.subtract(2, whole))) * variance
+    # Kept from vanishing, since a decimal of astronomic exponent has no workable fraction.
+    return Fraction(max(_LEAST, UP.divide(weight, DOWN.subtract(2, whole)))) * variance
 
 
 @lru_cache(maxsize=4096)

@@ -42,16 +42,18 @@ def _index(attribute: Attribute, value: object) -> int:
 
 
 def _looked_up(column: Array, number: Callable[[object], int]) -> Ints:
-    """Number each distinct value once."""
+    """Number each distinct value once; one that cannot be compared is outside."""
     known: dict[object, int] = {}
     result = np.empty(len(column), dtype=np.int64)
     values = cast("list[object]", column.tolist())
     for place, value in enumerate(values):
+        if isinstance(value, np.generic):
+            value = value.item()  # noqa: PLW2901  # an object column may hold numpy scalars
         try:
             code = known.get((type(value), value))
             if code is None:
                 code = known[(type(value), value)] = number(value)
-        except TypeError:  # unhashable
+        except Exception:  # noqa: BLE001  # whatever a value does, it is only outside
             code = -1
         result[place] = code
     return result
@@ -74,6 +76,8 @@ def _categories(attribute: Categorical, column: Array) -> Ints:
     texts = {str(label): code for label, code in numbers.items()}
 
     def number(value: object) -> int:
+        if value is None or value != value:  # None, NaN: no value at all
+            return -1
         if isinstance(value, str):
             stripped = value.strip()
             return numbers.get(value, numbers.get(stripped, texts.get(stripped, other)))
@@ -135,11 +139,12 @@ def _bins(attribute: Binned, column: Array, *, clip: bool) -> Ints:
 
 def _to_floats(column: Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     if column.dtype.kind in "biuf":
-        return column.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return column.astype(np.float64)
     result = np.full(len(column), np.nan)
     for place, value in enumerate(cast("list[object]", column.tolist())):
         try:
             result[place] = float(cast("float", value))
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # noqa: BLE001  # whatever a value does, it is only outside
             result[place] = np.nan
     return result

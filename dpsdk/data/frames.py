@@ -10,23 +10,39 @@ import numpy as np
 from dpsdk.errors import MissingExtra
 from dpsdk.typing import Array
 
-__all__ = ["columns_of"]
+__all__ = ["columns_of", "require_narwhals"]
 
 
-def columns_of(frame: object, names: Sequence[str]) -> tuple[dict[str, Array] | None, str]:
-    """The named columns, masked where null; or None and what is wrong with the frame.
-
-    A lazy frame is collected, its named columns only. Narwhals is imported here and not before.
+def require_narwhals() -> None:
+    """Import narwhals, here and not before.
 
     Raises
     ------
     MissingExtra
-        If narwhals is not installed.
+        If it is not installed.
     """
     try:
         import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtra("narwhals", "frames") from None
+    del nw
+
+
+def columns_of(frame: object, names: Sequence[str]) -> tuple[dict[str, Array] | None, str]:
+    """The named columns, masked where null; or None and what is wrong with the frame.
+
+    A lazy frame is collected, its named columns only. Call `require_narwhals` first. Nothing is
+    raised, since tracebacks and the messages of other libraries may quote values.
+    """
+    try:
+        return _columns(frame, names)
+    except Exception:  # noqa: BLE001  # its text may quote values
+        return None, "cannot be read; collect and check it before it is handed over"
+
+
+def _columns(frame: object, names: Sequence[str]) -> tuple[dict[str, Array] | None, str]:
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
     table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
     if not isinstance(table, nw.DataFrame | nw.LazyFrame):
         return None, f"expected a data frame, got {type(frame).__name__}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import numbers
 import zlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -14,11 +15,11 @@ import numpy as np
 
 from dpsdk._checks import shown, to_integer, to_name
 from dpsdk.data.encode import encode
-from dpsdk.data.frames import columns_of
+from dpsdk.data.frames import columns_of, require_narwhals
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import keep
-from dpsdk.domain import Domain
-from dpsdk.errors import DataError, InvalidArgument, Redacted
+from dpsdk.domain import Attribute, Domain
+from dpsdk.errors import DataError, DpsdkError, InvalidArgument, MissingExtra, Redacted, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.typing import Array, Floats, Ints
 
@@ -33,6 +34,7 @@ Outside: TypeAlias = Literal["cell", "clip", "raise"]
 """
 
 _CHUNK = 2**16
+_ATTRIBUTE_LIMIT = 2**62
 _SUPPORTED = "booleans, integers, floats or texts"
 
 
@@ -102,9 +104,12 @@ class PrivateData:
             are more than `max_rows` rows, or no row where the number of rows is public.
         """
         source = "the columns"
-        taken, problem = _take(columns, domain, outside)
+        wrong = _wrong(domain, name, neighbors, outside, max_rows)
+        taken, problem = (None, "") if wrong else _take(columns, domain, outside)
         # The traceback of an error must not carry the values.
         del columns
+        if wrong:
+            raise wrong
         if taken is None:
             raise DataError(source, problem)
         return cls._keep(taken, domain, source, name, neighbors, outside, max_rows)
@@ -133,10 +138,15 @@ class PrivateData:
             As for `from_columns`, and if the file is not such a text.
         """
         source = fspath(path)
+        label = source if name is None else name
+        wrong = _wrong(domain, label, neighbors, outside, max_rows)
+        if wrong:
+            raise wrong
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
+            raise InvalidArgument("delimiter", "one character", shown(delimiter))
         taken, problem = _read(source, domain, outside, delimiter, encoding)
         if taken is None:
             raise DataError(source, problem)
-        label = source if name is None else name
         return cls._keep(taken, domain, source, label, neighbors, outside, max_rows)
 
     @classmethod
@@ -162,12 +172,15 @@ class PrivateData:
             If narwhals is not installed.
         """
         source = "the frame"
-        columns, problem = columns_of(frame, domain.names)
+        wrong = _wrong(domain, name, neighbors, outside, max_rows) or _lacking()
+        columns, problem = (None, "") if wrong else columns_of(frame, domain.names)
         del frame
         taken: Histogram | None = None
         if columns is not None:
             taken, problem = _take(columns, domain, outside)
         del columns
+        if wrong:
+            raise wrong
         if taken is None:
             raise DataError(source, problem)
         return cls._keep(taken, domain, source, name, neighbors, outside, max_rows)
@@ -193,8 +206,11 @@ class PrivateData:
             If the array does not have one whole number, zero or more, for each cell.
         """
         source = "the counts"
-        taken, problem = _tally(counts, domain, to_integer("outside_rows", outside_rows))
+        wrong = _wrong(domain, name, neighbors, "cell", max_rows)
+        taken, problem = (None, "") if wrong else _tally(counts, domain, outside_rows)
         del counts, outside_rows
+        if wrong:
+            raise wrong
         if taken is None:
             raise DataError(source, problem)
         return cls._keep(taken, domain, source, name, neighbors, "cell", max_rows)
@@ -210,17 +226,16 @@ class PrivateData:
         outside: Outside,
         max_rows: int | None,
     ) -> PrivateData:
-        if not isinstance(neighbors, Neighbors):
-            raise InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
-        limit = DEFAULT_MAX_ROWS if max_rows is None else to_integer("max_rows", max_rows)
+        limit = DEFAULT_MAX_ROWS if max_rows is None else int(max_rows)
         public = neighbors is Neighbors.REPLACE_ONE
-        rows = taken.rows
-        if rows > limit and not (public and max_rows is None):
+        # The number of rows may be private, so no frame that raises has a name for it.
+        if taken.rows > limit and not (public and max_rows is None):
             raise DataError(source, f"more than max_rows={limit} rows; declare a larger max_rows")
-        if public and rows == 0:
+        if public and taken.rows == 0:
             raise DataError(source, "no rows, where their number is public")
+        rows = taken.rows
         self = cls.__new__(cls)
-        self._name = to_name("name", name)
+        self._name = name
         self._facts = Facts(
             domain,
             neighbors,
@@ -262,29 +277,72 @@ DEFAULT_MAX_ROWS = 2**24
 """The most rows of a table whose row count is private, unless its owner declares another limit."""
 
 
+def _wrong(
+    domain: Domain, name: str, neighbors: Neighbors, outside: Outside, max_rows: int | None
+) -> DpsdkError | None:
+    """What is wrong with the public arguments; returned, so that values can be dropped first."""
+    try:
+        if not isinstance(domain, Domain):
+            return InvalidArgument("domain", "a domain", shown(domain))
+        to_name("name", name)
+        if not isinstance(neighbors, Neighbors):
+            return InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
+        if outside not in ("cell", "clip", "raise"):
+            return InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+        if max_rows is not None and to_integer("max_rows", max_rows) < 1:
+            return InvalidArgument("max_rows", "an integer of at least 1", shown(max_rows))
+    except InvalidArgument as error:
+        return error
+    for attribute in domain.attributes:
+        if attribute.size > _ATTRIBUTE_LIMIT:
+            advice = "declare narrower bounds, or split it into several attributes"
+            what = f"attribute {attribute.name!r}"
+            return TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
+    return None
+
+
+def _lacking() -> MissingExtra | None:
+    try:
+        require_narwhals()
+    except MissingExtra as error:
+        return error
+    return None
+
+
 def _take(
     columns: Mapping[str, Array | list[object]], domain: Domain, outside: Outside
 ) -> tuple[Histogram | None, str]:
-    if outside not in {"cell", "clip", "raise"}:
-        raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
     codes: dict[str, Ints] = {}
     for attribute in domain.attributes:
-        if attribute.name not in columns:
-            return None, f"no column {attribute.name!r}"
-        column, missing = _array(columns[attribute.name])
-        if column.ndim != 1:
-            return None, f"column {attribute.name!r} is not one-dimensional"
-        if column.dtype.kind not in "biufOUST":
-            return None, f"column {attribute.name!r} is of type {column.dtype}; give {_SUPPORTED}"
-        code = encode(attribute, column, clip=outside == "clip")
-        if missing is not None:
-            code[missing] = -1
-        if outside == "raise" and (code < 0).any():
-            return None, f"a value of {attribute.name!r} is outside the domain"
+        code, problem = _column(columns, attribute, outside)
+        if code is None:
+            return None, problem
         codes[attribute.name] = code
         if len(code) != len(next(iter(codes.values()))):
             return None, f"column {attribute.name!r} is not as long as the others"
     return _inside(codes, domain), ""
+
+
+def _column(
+    columns: Mapping[str, Array | list[object]], attribute: Attribute, outside: Outside
+) -> tuple[Ints | None, str]:
+    name = attribute.name
+    try:
+        if name not in columns:
+            return None, f"no column {name!r}"
+        column, missing = _array(columns[name])
+        if column.ndim != 1:
+            return None, f"column {name!r} is not one-dimensional"
+        if column.dtype.kind not in "biufOUT":
+            return None, f"column {name!r} is of type {column.dtype}; give {_SUPPORTED}"
+        code = encode(attribute, column, clip=outside == "clip")
+    except Exception:  # noqa: BLE001  # its text may quote values
+        return None, f"column {name!r} cannot be read as a sequence of values"
+    if missing is not None:
+        code[missing] = -1
+    if outside == "raise" and (code < 0).any():
+        return None, f"a value of {name!r} is outside the domain"
+    return code, ""
 
 
 def _array(column: Array | list[object]) -> tuple[Array, Array | None]:
@@ -352,10 +410,16 @@ def _opened(path: str, encoding: str) -> TextIO:
 def _tally(
     counts: Array | list[int], domain: Domain, outside_rows: int
 ) -> tuple[Histogram | None, str]:
-    array = np.asarray(counts)
+    try:
+        array = np.asarray(counts)
+    except Exception:  # noqa: BLE001  # its text may quote values
+        return None, "not an array"
     if array.shape not in {domain.shape, (domain.size,)}:
         return None, f"of shape {array.shape}, expected {domain.shape} or ({domain.size},)"
-    if array.dtype.kind not in "biuf" or outside_rows < 0:
+    whole = isinstance(outside_rows, numbers.Integral) and not isinstance(outside_rows, bool)
+    if not whole or outside_rows < 0:
+        return None, "outside_rows is not a whole number, zero or more"
+    if array.dtype.kind not in "biuf":
         return None, "not whole numbers"
     flat: Floats = array.reshape(-1).astype(np.float64)
     if not (np.isfinite(flat).all() and (flat >= 0).all() and (flat == np.rint(flat)).all()):

@@ -182,7 +182,12 @@ class Kronecker(Block):
         """The block in integer units of 2**-bits, and the largest change, in the old unit."""
         uneven = [number for number, factor in enumerate(self.factors) if not factor.integral]
         if not uneven:
-            return Kronecker(self.names, self.factors, self.scale * 2.0**bits), 0.0
+            wanted = self.scale * 2.0**bits
+            scale = math.floor(wanted + 0.5)
+            change = abs(scale - wanted) * 2.0**-bits
+            return Kronecker(self.names, self.factors, float(scale)), change * self._weight
+        if not self.scale.is_integer():
+            return self._absorbed(uneven[0]).rounded(bits)
         share, extra = divmod(bits, len(uneven))
         factors, changes = list(self.factors), [0.0] * len(self.factors)
         for turn, number in enumerate(uneven):
@@ -194,6 +199,17 @@ class Kronecker(Block):
             others = (largest[i] + changes[i] for i in range(len(self.factors)) if i != number)
             change += changes[number] * math.prod(others)
         return Kronecker(self.names, tuple(factors), self.scale), change * abs(self.scale)
+
+    @property
+    def _weight(self) -> float:
+        """The largest absolute weight before the scale."""
+        return math.prod(max(map(abs, factor.limits())) for factor in self.factors)
+
+    def _absorbed(self, number: int) -> Kronecker:
+        """The same block with its scale inside one factor."""
+        factors = list(self.factors)
+        factors[number] = Matrix(factors[number].matrix() * self.scale)
+        return Kronecker(self.names, tuple(factors))
 
     @property
     def partition(self) -> bool:

@@ -154,6 +154,12 @@ class Range(Factor):
     start: int
     stop: int
 
+    def __attrs_post_init__(self) -> None:
+        # A slice would read a negative end from the back.
+        if not 0 <= self.start <= self.stop <= self.size:
+            expected = f"0 <= start <= stop <= {self.size}"
+            raise InvalidArgument("start and stop", expected, f"{self.start} and {self.stop}")
+
     @property
     def rows(self) -> int:
         return 1

@@ -98,10 +98,11 @@ def sensitivity(form: LinearForm, facts: Facts) -> Sensitivity:
 
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
     largest = form.largest
-    exact_floats = form.integral and form.rows * max(largest, largest**2) < _EXACT
+    # Differences of two columns reach twice the largest weight, sums of two norms twice that.
+    exact_floats = form.integral and 16 * form.rows * max(largest, largest**2) < _EXACT
     if exact_floats:
         return _whole(move)
-    # Sums of rows non-negative terms are off by a relative (rows + 2) 2**-53 at the most.
+    # Every move found is off by a relative 4 (rows + 3) 2**-53 and a second-order term at the most.
     slack = 1 + Fraction(4 * (form.rows + 16), 2**53)
     l1, l2, top = (Fraction(value) * slack for value in (move.l1, move.l2, move.maximum))
     if form.integral:
@@ -260,14 +261,18 @@ def _worst_pair(
     else:
         order = np.argsort(-norms, kind="stable")
         heaviest, lighter = order[:width], norms[order[width:]]
-    codes = dict(zip(names, np.unravel_index(heaviest, shape), strict=True))
+    cells = np.unravel_index(heaviest, shape) if shape else ()
+    codes = dict(zip(names, cells, strict=True))
     pieces = [block.columns([codes[name] for name in block.names]) for block in blocks]
     # A block without attributes has one column for all cells.
     columns = np.concatenate([np.broadcast_to(p, (len(p), len(heaviest))) for p in pieces])
     best = float(norms.max()) if outside else 0.0
-    own = norms[heaviest]
     if power == 2 or _binary(blocks):
         # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
+        # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
+        # floats round off is small beside it, however much the columns have in common.
+        columns -= columns[:, :1].copy()
+        own = (columns**2).sum(axis=0)
         best = max(best, float((own[:, None] + own[None, :] - 2 * (columns.T @ columns)).max()))
     else:
         for number in range(columns.shape[1] - 1):

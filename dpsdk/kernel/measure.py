@@ -17,10 +17,27 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import to_positive
-from dpsdk.accounting import DiscreteGaussianGuarantee, DiscreteLaplaceGuarantee, Guarantee
+from dpsdk._checks import shown, to_positive
+from dpsdk.accounting import (
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    zcdp_epsilon,
+    zcdp_start,
+)
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.forms import (
+    Dense,
+    Facts,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Matrix,
+    Prefix,
+    Range,
+    Sensitivity,
+    sensitivity,
+)
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
@@ -33,6 +50,9 @@ _EXACT = 2.0**53
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
+
+_KINDS: frozenset[type] = frozenset({Dense, Identity, Kronecker, Matrix, Prefix, Range})
+"""What a form may be made of."""
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
@@ -67,9 +87,19 @@ class GaussianNoise:
     rho: Fraction = field(converter=_rho)
     claim: tuple[Fraction, Fraction] | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.claim is not None and not _certified(self.rho, *self.claim):
+            raise InvalidArgument("claim", "an (ε, δ) that this rho implies", shown(self.claim))
+
     def scale_for(self, largest_move: float) -> float:
         """At least this much noise goes where one answer moves so far."""
         return largest_move / math.sqrt(2 * float(self.rho))
+
+
+def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    if not 0 < delta < 1 or epsilon < 0:
+        return False
+    return rho <= zcdp_start(epsilon, delta) or zcdp_epsilon(rho, delta) <= epsilon
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
@@ -104,8 +134,8 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
     Raises
     ------
     InvalidArgument
-        If the noise would be wider than the lattice can hold, or the counts could not be summed
-        exactly.
+        If the form does not fit the domain or is made of foreign classes, if the noise would be
+        wider than the lattice can hold, or if the counts could not be summed exactly.
     """
     known = _priced.setdefault(form, {})
     pricing = known.get((noise, facts))
@@ -114,7 +144,32 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
     return pricing
 
 
+def _check(form: LinearForm, facts: Facts) -> None:
+    """Let in only what the theorem speaks of.
+
+    Forms, blocks and factors compute both what is charged and what is read, so a class of another
+    author could charge for one thing and read another, or take the counts away; and a factor of
+    the wrong size would be priced for cells that it does not read.
+    """
+    if type(form) is not LinearForm:
+        raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
+    if form.domain is not facts.domain and form.domain != facts.domain:
+        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    for block in form.blocks:
+        shape = tuple(facts.domain[name].size for name in block.names)
+        if block.shape != shape or len(set(block.names)) != len(shape):
+            expected = f"of shape {shape}, as their attributes are"
+            raise InvalidArgument("blocks", expected, f"shape {block.shape}")
+        kinds = {type(block)}
+        if isinstance(block, Kronecker):
+            kinds.update(map(type, block.factors))
+        if not kinds <= _KINDS:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds - _KINDS))
+            raise InvalidArgument("blocks", "made of the classes of dpsdk.forms", names)
+
+
 def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
+    _check(form, facts)
     bits, lattice, change = _on_lattice(form, noise, facts)
     move = sensitivity(lattice, facts)
     law, guarantee = _calibrated(noise, move)
@@ -147,14 +202,16 @@ def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, Line
     rows = max(facts.row_limit, 1)
     bits = 0 if form.integral else _wanted_bits(form, noise, facts)
     while True:
-        lattice, change = form.rounded(bits) if not form.integral else (form, 0.0)
+        # Another form in either case: prices are kept by form, and would keep their key alive.
+        same = LinearForm(form.domain, form.blocks), 0.0
+        lattice, change = same if form.integral else form.rounded(bits)
         excess = lattice.reach * rows / _EXACT
-        if excess <= 1.0:
+        if excess < 1.0:
             return bits, lattice, change
         if not bits:
             expected = "small enough that rows times weight stay within 2**53"
             raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")
-        bits = max(0, bits - math.ceil(math.log2(excess)))
+        bits = max(0, bits - max(1, math.ceil(math.log2(excess))))
 
 
 def _wanted_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:

@@ -29,17 +29,21 @@ def exp_bracket(x: Fraction, precision: int) -> Bracket:
     guard = halvings + 16 + precision.bit_length()
     working = precision + guard
     step = (x.numerator << working) // (x.denominator << halvings)
-
-    # Each term is below its true value by less than two units, since the step is at most a half.
-    term = total = 1 << working
-    order = 0
-    while term:
-        order += 1
-        term = term * step // (order << working)
-        total += -term if order % 2 else term
-    # Two units a term, two for the terms never summed, one for rounding the step.
-    slack = 2 * order + 4
-    low, high = max(0, total - slack), total + slack
+    low, high = _series(step, working)
     for _ in range(halvings):
         low, high = low * low >> working, round_up(high * high, working)
     return low >> guard, min(1 << precision, round_up(high, guard))
+
+
+def _series(step: int, precision: int) -> Bracket:
+    """A bracket of exp(-y) for each y between `step` and `step` + 1 units, and at most a half."""
+    # Each term is below its true value by less than two units, since the step is at most a half.
+    term = total = 1 << precision
+    order = 0
+    while term:
+        order += 1
+        term = term * step // (order << precision)
+        total += -term if order % 2 else term
+    # Two units a term, two for the terms never summed, one for rounding the step.
+    slack = 2 * order + 4
+    return max(0, total - slack), total + slack

@@ -59,7 +59,9 @@ class NoiseSource(ABC):
         -------
         Ints
             `size` integers in units of the law. A draw beyond ±(2^62 - 1), of probability below
-            2^-183, is set to that bound; a function of the draw alone, it costs no privacy.
+            2^-183, is set to that bound. Whoever adds it to a private number must then clamp the
+            sum, further in than that number reaches from the bound: so clamped, the sum is what
+            the ideal one would be (docs/explanation/proofs/measure.md).
 
         Raises
         ------
@@ -67,6 +69,26 @@ class NoiseSource(ABC):
             For a size below 0, or a law that has no exact sampler.
         """
         return sample(self._bits, known(law), to_size(size))
+
+    def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
+        """Whether independent draws of a law are at or above their levels.
+
+        Code that needs no more of a draw than this comparison should ask this, so that an exact
+        enumeration has two branches to follow instead of one for every value.
+
+        Parameters
+        ----------
+        law : NoiseLaw
+            As in `draw`.
+        levels : Ints
+            One level for each draw, shape (k,).
+
+        Returns
+        -------
+        Bools
+            Shape (k,).
+        """
+        return self.draw(law, len(levels)) >= levels
 
     def uniform_below(self, n: int) -> int:
         """A uniform integer in 0 .. n-1, for any n >= 1 however large.

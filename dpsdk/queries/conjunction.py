@@ -12,8 +12,9 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.domain import Attribute, Domain, Integer
-from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
 from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import ScalarQuery
 from dpsdk.typing import Label
 
@@ -125,11 +126,14 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
 
 
 def _range(attribute: Attribute, wanted: range) -> Factor:
-    if not len(wanted):
+    if not wanted:
         raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
-    if isinstance(attribute, Integer) and abs(wanted.step) == 1:
-        ends = sorted((attribute.index(wanted[0]), attribute.index(wanted[-1])))
-        return Range(attribute.size, ends[0], ends[1] + 1)
+    if isinstance(attribute, Integer):
+        first, last = sorted((attribute.index(wanted[0]), attribute.index(wanted[-1])))
+        if abs(wanted.step) == 1:
+            return Range(attribute.size, first, last + 1)
+        _limit(attribute)
+        return _chosen(attribute, range(first, last + 1, abs(wanted.step)))
     return _chosen(attribute, (attribute.index(label) for label in wanted))
 
 
@@ -139,9 +143,16 @@ def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
         raise QueryError(f"a condition on {attribute.name!r}", "an empty set holds no label")
     if chosen[-1] - chosen[0] == len(chosen) - 1:
         return Range(attribute.size, chosen[0], chosen[-1] + 1)
+    _limit(attribute)
     weights = np.zeros((1, attribute.size))
     weights[0, chosen] = 1.0
     return Matrix(weights)
+
+
+def _limit(attribute: Attribute) -> None:
+    if attribute.size > MATRIX_LIMIT:
+        what, advice = f"a condition on {attribute.name!r}", "use a range of labels without gaps"
+        raise TooLarge(what, attribute.size, MATRIX_LIMIT, "weights", advice)
 
 
 def _complement(factor: Factor) -> Factor:

@@ -160,7 +160,7 @@ def _weight(function: Weigh, touched: Domain, cell: int, query: str) -> float:
     except Exception as error:
         reason = f"the function raised {type(error).__name__} at {record}"
         raise QueryError(query, reason) from error
-    if not isinstance(value, numbers.Real | np.bool_) or not 0 <= float(value) <= 1:
+    if not isinstance(value, numbers.Real | np.bool_) or not 0 <= value <= 1:
         reason = f"the function gave {shown(value)} at {record}, expected a number from 0 to 1"
         raise QueryError(query, reason)
     return float(value)

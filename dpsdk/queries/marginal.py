@@ -83,7 +83,15 @@ class MarginalTable:
         return dict(zip(labels, self.values.ravel().tolist(), strict=True))
 
     def to_columns(self, value: str = "value") -> dict[str, list[str] | list[float]]:
-        """One column of labels as text for each attribute, and one of numbers."""
+        """One column of labels as text for each attribute, and one, named `value`, of numbers.
+
+        Raises
+        ------
+        InvalidArgument
+            If an attribute has that name.
+        """
+        if value in self.names:
+            raise InvalidArgument("value", "another name than the attributes have", shown(value))
         texts = [
             [attribute.text(index) for index in range(attribute.size)]
             for attribute in self.attributes
@@ -95,11 +103,17 @@ class MarginalTable:
         columns[value] = self.values.ravel().tolist()
         return columns
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "polars") -> object:
+    def to_frame(
+        self,
+        backend: Literal["pandas", "polars", "pyarrow"] = "polars",
+        value: str = "value",
+    ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
 
         Raises
         ------
+        InvalidArgument
+            If the library is another, or an attribute has the name `value`.
         MissingExtra
             If narwhals or that library is not installed.
         """
@@ -108,24 +122,25 @@ class MarginalTable:
         try:
             import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
-            return nw.from_dict(self.to_columns(), backend=backend).to_native()
+            return nw.from_dict(self.to_columns(value), backend=backend).to_native()
         except ImportError:
             raise MissingExtra(f"narwhals or {backend}", "frames") from None
 
     def __repr__(self) -> str:
-        columns = self.to_columns()
-        shown_rows = min(len(columns["value"]), 12)
         header = [*self.names, "value"]
         rows = [
-            [*(str(columns[name][row]) for name in self.names), f"{columns['value'][row]:.6g}"]
-            for row in range(shown_rows)
+            [
+                *(a.text(index) for a, index in zip(self.attributes, cell, strict=True)),
+                f"{float(self.values[cell]):.6g}",
+            ]
+            for cell in itertools.islice(np.ndindex(self.values.shape), 12)
         ]
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
             for line in [header, *rows]
         ]
-        more = len(columns["value"]) - shown_rows
+        more = self.values.size - len(rows)
         return "\n".join(lines + ([f"... {more:,} more"] if more else []))
 
 

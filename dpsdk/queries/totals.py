@@ -7,8 +7,9 @@ from attrs import field, frozen
 
 from dpsdk._checks import to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
-from dpsdk.errors import QueryError
+from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
+from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import Query, ScalarQuery
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Floats
@@ -22,6 +23,9 @@ def _to_attribute(value: str) -> str:
 
 def _values(attribute: Attribute, query: str) -> Floats:
     """What each cell stands for: an integer itself, a bin its middle."""
+    if attribute.size > MATRIX_LIMIT:
+        advice = "declare narrower bounds, or bins"
+        raise TooLarge(query, attribute.size, MATRIX_LIMIT, "weights", advice)
     if isinstance(attribute, Integer):
         return np.arange(attribute.low, attribute.high + 1, dtype=np.float64)
     if isinstance(attribute, Binned):
@@ -126,6 +130,9 @@ class Mean(Query[float]):
             return np.array([self.span(facts)])
         middle = self.lift(raw, facts)
         low, high = self.bracket(raw, radii, facts)
+        if high - low >= self.span(facts):
+            # Nothing was learned: said in full, so that the bound is marked as vacuous.
+            return np.array([self.span(facts)])
         return np.array([max(middle - low, high - middle)])
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:

@@ -8,11 +8,23 @@ from pathlib import Path
 import pytest
 
 from dpsdk.accounting import (
+    AnyOf,
+    Anytime,
     BasicComposition,
     BoundedRangeGuarantee,
     Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    EnvelopeComposition,
+    Guarantee,
     PureGuarantee,
+    advanced_epsilon,
     bun_steinke_epsilon,
+    gdp_epsilon,
+    heterogeneous_epsilon,
+    optimal_epsilon,
+    renyi_divergence,
+    renyi_start,
     zcdp_epsilon,
     zcdp_rho,
 )
@@ -82,3 +94,112 @@ def test_leaks_beside_concentrated_composition():
         rho = zcdp_rho(PureGuarantee(base_epsilon(row))) * runs(row)
         left = Fraction(row["delta"]) - runs(row) * Fraction("1e-10")
         check(row, zcdp_epsilon(rho, left))
+
+
+def test_the_three_forms_of_advanced_composition():
+    for method, form in (
+        ("DRV loose 2k e0^2", "loose"),
+        ("DRV k e0 (e^e0-1)", "middle"),
+        ("DRV tight k e0 tanh(e0/2)", "tight"),
+    ):
+        for row in chosen(method):
+            check(row, advanced_epsilon(base_epsilon(row), runs(row), row["delta"], form))
+
+
+def test_the_heterogeneous_theorem():
+    for row in chosen("KOV Thm 3.5", "laplace") + chosen("KOV Thm 3.5", "randomized"):
+        check(row, heterogeneous_epsilon([base_epsilon(row)] * runs(row), row["delta"]))
+
+
+def test_the_optimal_theorem():
+    for row in chosen("KOV optimal (pure, exact)"):
+        check(row, optimal_epsilon(base_epsilon(row), runs(row), row["delta"]))
+    for row in chosen("KOV optimal (exact)"):
+        bound = optimal_epsilon(base_epsilon(row), runs(row), row["delta"], leak_each="1e-10")
+        check(row, bound)
+
+
+def test_leaks_beside_advanced_composition():
+    for row in chosen("DRV tight, slack delta-k delta0"):
+        left = Fraction(row["delta"]) - runs(row) * Fraction("1e-10")
+        check(row, advanced_epsilon(base_epsilon(row), runs(row), left))
+
+
+def test_gaussian_runs_that_are_fixed_beforehand():
+    for row in chosen("GDP exact"):
+        check(row, gdp_epsilon(runs(row) ** 0.5 / float(base_epsilon(row)), row["delta"]))
+    for row in chosen("basic on analytic-Gaussian (eps_i,delta/2k)"):
+        k = runs(row)
+        each = gdp_epsilon(1 / base_epsilon(row), Fraction(row["delta"]) / (2 * k))
+        check(row, k * each)
+
+
+def test_the_renyi_curve_of_randomised_response():
+    for row in chosen("RDP exact curve, continuous order, CKS", "randomized"):
+        guarantee, delta = PureGuarantee(base_epsilon(row)), Fraction(row["delta"])
+        bounds = []
+        for step in range(1, 220):
+            order = 1 + Fraction(round(1.12**step * 1000), 20000)
+            # The certified divergence grows one for one with epsilon.
+            spent = renyi_divergence(guarantee, order) * runs(row)
+            bounds.append(float(spent - (renyi_start(Fraction(10**4), delta, order) - 10**4)))
+        check(row, min(bounds), tolerance=2e-3)
+
+
+def test_the_anytime_bound():
+    bound = Anytime(delta="1e-6", around="0.025")
+    for row in chosen("time-uniform mixture odometer gamma=0.05/31"):
+        check(row, bound.epsilon(base_epsilon(row) ** 2 / 2 * runs(row)))
+
+
+def admits(composition: Composition, epsilon: float, groups: list[tuple[Guarantee, int]]) -> bool:
+    state = composition.begin(Budget(epsilon, 1e-6))
+    for guarantee, count in groups:
+        for _ in range(count):
+            after = composition.charge(state, guarantee)
+            if after is None:
+                return False
+            state = after
+    return True
+
+
+ENVELOPE = "GDP-envelope filter (fully adaptive)"
+
+
+def test_the_envelope_filter_on_pure_runs():
+    # The charge proved here is a little below the reference's.
+    for row in chosen(ENVELOPE, "randomized"):
+        group = [(PureGuarantee(base_epsilon(row)), runs(row))]
+        epsilon = float(row["epsilon"])
+        assert admits(EnvelopeComposition(), epsilon * 1.001, group), row
+        assert not admits(EnvelopeComposition(), epsilon * 0.97, group), row
+
+
+def test_the_envelope_filter_on_gaussian_runs():
+    for row in chosen(ENVELOPE, "gaussian"):
+        # On a lattice fine enough that it behaves as the continuous law of the reference.
+        spread = base_epsilon(row) ** 2 * 10**8
+        group: list[tuple[Guarantee, int]]
+        group = [(DiscreteGaussianGuarantee(spread, 10**8, 10**4), runs(row))]
+        epsilon = float(row["epsilon"])
+        assert admits(EnvelopeComposition(), epsilon * 1.0001, group), row
+        assert not admits(EnvelopeComposition(), epsilon * 0.9999, group), row
+
+
+def test_the_envelope_filter_on_bounded_range_runs():
+    # The substitute that is proved costs a little more than the reference's formula.
+    for row in chosen(ENVELOPE, "exponential"):
+        group: list[tuple[Guarantee, int]]
+        group = [(BoundedRangeGuarantee(base_epsilon(row)), runs(row))]
+        epsilon = float(row["epsilon"])
+        assert admits(EnvelopeComposition(), epsilon * 1.05, group), row
+        assert not admits(EnvelopeComposition(), epsilon * 0.97, group), row
+
+
+def test_basic_or_envelope_on_pure_runs():
+    either = AnyOf((BasicComposition(), EnvelopeComposition()))
+    for row in chosen("portfolio basic|GDP-envelope (fully adaptive)", "randomized"):
+        group = [(PureGuarantee(base_epsilon(row)), runs(row))]
+        epsilon = float(row["epsilon"])
+        assert admits(either, epsilon * 1.001, group), row
+        assert not admits(either, epsilon * 0.97, group), row

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from chi_square import fit, fit_parts
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise, sampler
+from dpsdk.noise.table import Fineness
 from dpsdk.testing.noise import seeded
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
@@ -70,6 +71,23 @@ def test_the_widest_laws_stay_in_range(law: NoiseLaw) -> None:
     ratio = np.abs(drawn.astype(float)).max() / law.standard_deviation()
     assert ratio > 3
     assert drawn.astype(float).std() / law.standard_deviation() == pytest.approx(1, abs=0.02)
+
+
+def test_the_number_of_draws_alone_decides_how_fine_the_tables_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Fineness] = []
+    build = sampler._sampler
+
+    def recording(law: sampler.KnownLaw, fineness: Fineness) -> object:
+        asked.append(fineness)
+        return build(law, fineness)
+
+    monkeypatch.setattr(sampler, "_sampler", recording)
+    for size in (1, 1023, 1024, 10**5, 5):
+        sampler.sample(seeded(1)._bits, DiscreteLaplace("321.1"), size)
+    coarse, fine = Fineness.COARSE, Fineness.FINE
+    assert asked == [coarse, coarse, fine, fine, coarse]
 
 
 def test_sizes_beyond_one_block_are_filled() -> None:

@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from dpsdk.noise.interval import exp_bracket, round_up
+from dpsdk.noise.interval import _series, exp_bracket, round_up
 
 EXPONENTS = [
     Fraction(1, 2**80),
@@ -29,6 +29,15 @@ def test_bracket_holds_the_exponential_closely(x: Fraction, precision: int) -> N
         truth = mp.exp(-mp.mpf(x.numerator) / x.denominator) * mp.mpf(2) ** precision
         assert low <= truth <= high
     assert high - low <= 2
+
+
+@pytest.mark.parametrize("precision", [3, 6, 9])
+def test_series_holds_the_exponential_at_every_step(precision: int) -> None:
+    with mp.workprec(100):
+        for step in range((1 << precision - 1) + 1):
+            low, high = _series(step, precision)
+            assert low <= mp.ldexp(mp.exp(-mp.ldexp(step + 1, -precision)), precision)
+            assert high >= mp.ldexp(mp.exp(-mp.ldexp(step, -precision)), precision)
 
 
 def test_bracket_of_zero_is_one_exactly() -> None:

@@ -103,8 +103,10 @@ def test_values_out_of_range_are_set_to_the_bound(shift: int) -> None:
     lattice = evolve(lattice_of(DiscreteLaplace(1000), Fineness.FINE), shift=shift)
     last = LIMIT >> shift
     full = (1 << shift) - 1
-    coarse = np.array([last, last, last + 1, LIMIT, -last - 1, -last - 1, -last - 2, ~LIMIT])
-    fine = np.array([0, full, 0, full, 0, 1, full, 0])
+    coarse = np.array(
+        [last, last, last + 1, LIMIT, -last - 1, -last - 1, -last - 1, -last - 2, ~LIMIT]
+    )
+    fine = np.array([0, full, 0, full, 0, 1, full, full, 0])
     assert lattice._join(coarse, fine).tolist() == [
         LIMIT - full,
         LIMIT,
@@ -112,6 +114,7 @@ def test_values_out_of_range_are_set_to_the_bound(shift: int) -> None:
         LIMIT,
         -LIMIT,
         -LIMIT,
+        full - 2**62,
         -LIMIT,
         -LIMIT,
     ]

@@ -107,30 +107,33 @@ def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Frac
     table = table_of(kind, parameter)
     guide = table._guide
     assert guide is not None
-    unresolved = guide == np.iinfo(np.int64).min
-    rows = int(np.abs(guide[~unresolved]).max()) + 2
+    resolved = guide != np.iinfo(np.int64).min
+    index, drawn = np.flatnonzero(resolved), guide[resolved]
+    cell, negative = (index % 2**15).astype(np.uint64), index >= 2**15
+    if table._sign is Sign.MIRROR:
+        k = np.abs(drawn)
+        assert np.all(np.where(negative, drawn <= 0, drawn >= 0))
+    else:
+        k = np.where(drawn < 0, ~drawn, drawn)
+        assert np.array_equal(drawn < 0, negative)
+
+    # 2^63 P(K > k) rounded down, for k = -1, 0, 1, ...; comparing it with integers loses nothing.
     with mp.workprec(PRECISION):
-        survival = [mp.mpf(1), *truths(kind, parameter, rows)]
-        for index in np.flatnonzero(~unresolved).tolist()[:: 1 if rows < 200 else 7]:
-            drawn, cell = int(guide[index]), index % 2**15
-            if table._sign is Sign.MIRROR:
-                assert drawn <= 0 if index >= 2**15 else drawn >= 0
-                k = abs(drawn)
-            else:
-                assert drawn < 0 if index >= 2**15 else drawn >= 0
-                k = drawn if drawn >= 0 else ~drawn
-            # K is k on the whole cell: every U of it is below P(K > k-1), and none below P(K > k).
-            assert mp.mpf(cell + 1) / 2**15 <= survival[k]
-            assert mp.mpf(cell) / 2**15 >= survival[k + 1]
-        # What is decided never outweighs the outcome, and little is left open.
-        values, counts = np.unique(guide[~unresolved], return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            k = abs(value) if table._sign is Sign.MIRROR else max(value, ~value)
-            mass = survival[k] - survival[k + 1]
-            if not (table._sign is Sign.MIRROR and k == 0):
-                mass /= 2
-            assert mp.mpf(count) / 2**16 <= mass
-    assert unresolved.mean() < 0.05
+        survival = [mp.mpf(1), *truths(kind, parameter, int(k.max()) + 1)]
+        word = np.array([int(mp.floor(mp.ldexp(g, 63))) for g in survival], dtype=np.uint64)
+    # K is k on the whole cell: every U of it is below P(K > k-1), and none below P(K > k).
+    unit = np.uint64(2**48)
+    assert np.all((cell + np.uint64(1)) * unit <= word[k])
+    assert np.all(cell * unit > word[k + 1])
+
+    # What is decided never outweighs the outcome, and little is left open.
+    values, counts = np.unique(drawn, return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        row = abs(value) if table._sign is Sign.MIRROR else max(value, ~value)
+        mass = survival[row] - survival[row + 1]
+        both_signs = table._sign is Sign.MIRROR and row == 0
+        assert mp.mpf(count) / 2**16 <= (mass if both_signs else mass / 2)
+    assert resolved.mean() > 0.95
 
 
 def draw_one(table: Table, fineness: Fineness, prefix: int, more: list[int]) -> int:

@@ -1,0 +1,99 @@
+"""How Sphinx builds these pages: `sphinx-build -n -W -b html docs build`, without a network."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import dpsdk
+
+if TYPE_CHECKING:
+    from docutils.nodes import Element, TextElement
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+project = "dpsdk"
+author = "The dpsdk authors"
+copyright = author
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["examples/README.md", "build"]
+html_theme = "furo"
+html_title = "dpsdk"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = False
+default_role = "code"
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Without a network there is no inventory of Python, numpy or attrs to link to.
+    (r"py:.*", r"(?!dpsdk\.).*"),
+    # Aliases and type variables are no objects of their own in the index.
+    (r"py:.*", r"dpsdk\.[\w.]*\.(A|F|A_co|F_co|F_contra|Group|Weigh|Noise|Floats|Ints|Source)"),
+]
+
+PACKAGES = (
+    "dpsdk",
+    "dpsdk.accounting",
+    "dpsdk.errors",
+    "dpsdk.forms",
+    "dpsdk.kernel",
+    "dpsdk.mechanisms",
+    "dpsdk.noise",
+    "dpsdk.observe",
+    "dpsdk.queries",
+    "dpsdk.release",
+    "dpsdk.testing",
+    "dpsdk.typing",
+)
+
+
+def _public_names() -> dict[str, str]:
+    """From where an object is defined, and from its bare name, to the name it is documented by."""
+    known: dict[str, str] = {}
+    for package in PACKAGES:
+        module: ModuleType = dpsdk if package == "dpsdk" else import_module(package)
+        for name in module.__all__:
+            home = getattr(getattr(module, name), "__module__", package)
+            for key in (f"{home}.{name}", f"{package}.{name}", name):
+                known.setdefault(key, f"{package}.{name}")
+    return known
+
+
+PUBLIC = _public_names()
+
+
+def _resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: TextElement
+) -> Element | None:
+    """Link to the public name of what is defined in a module further down."""
+    target = PUBLIC.get(node.get("reftarget", ""))
+    if target is None or node.get("refdomain") != "py":
+        return None
+    python = env.get_domain("py")
+    return python.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
+
+
+def _escape(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Keep |x| what it means in mathematics; reStructuredText takes it for a substitution."""
+    del app, what, name, obj, options
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith(">>>"):
+            lines[number] = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
+
+
+def setup(app: Sphinx) -> None:
+    """Register the two hooks above."""
+    app.connect("missing-reference", _resolve)
+    app.connect("autodoc-process-docstring", _escape)

@@ -1,0 +1,199 @@
+"""The exact law of a program's outcome, by running it once for every path of its draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import NoReturn
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.data import PrivateData
+from dpsdk.errors import DpsdkError
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, NoiseSource
+from dpsdk.testing.audit.programs import Program
+from dpsdk.typing import Bools, Ints
+
+__all__ = ["BranchingNoise", "Law", "TooManyPaths", "enumerate_law"]
+
+TAIL = 1e-13
+"""The mass that the enumeration of one draw leaves out, at the most."""
+
+PATH_LIMIT = 300_000
+
+
+class TooManyPaths(DpsdkError):
+    """The program draws too much to be enumerated: shrink the table or the query, or `sample`."""
+
+
+@frozen
+class Law:
+    """The law of an outcome, with what the enumeration left out.
+
+    `masses` bounds each outcome's probability from below; `lost` is the mass of the paths that
+    were not taken, which may belong to any outcome. `paths` counts those taken.
+    """
+
+    masses: dict[Hashable, float]
+    lost: float
+    paths: int
+
+
+@frozen
+class _Choice:
+    """The outcomes of one draw, likeliest first, and the mass that they leave out."""
+
+    values: tuple[int, ...]
+    masses: tuple[float, ...]
+    lost: float
+
+
+class BranchingNoise(NoiseSource):
+    """A source that takes one path through the tree of all draws, and can move to the next.
+
+    Every draw of a law is a branching over the values that matter: all but a tail of mass at most
+    `tail`, which is carried along as lost. Draws that are coins or uniform branch exactly.
+    """
+
+    __slots__ = ("_depth", "_path", "_tail")
+
+    def __init__(self, tail: float = TAIL) -> None:
+        self._tail = tail
+        self._path: list[tuple[_Choice, int]] = []
+        self._depth = 0
+
+    @property
+    def private(self) -> bool:
+        """Always false."""
+        return False
+
+    def start(self) -> None:
+        """Walk the current path from its root."""
+        self._depth = 0
+
+    def advance(self) -> bool:
+        """Move to the next path; False if all were taken."""
+        del self._path[self._depth :]
+        while self._path:
+            choice, taken = self._path.pop()
+            if taken + 1 < len(choice.values):
+                self._path.append((choice, taken + 1))
+                return True
+        return False
+
+    def mass(self) -> float:
+        """The probability of the current path."""
+        return math.prod(choice.masses[taken] for choice, taken in self._path[: self._depth])
+
+    def draw(self, law: NoiseLaw, size: int) -> Ints:
+        """One value an entry, along the current path."""
+        choice = _support(law, self._tail)
+        return np.array([self._take(choice) for _ in range(size)], dtype=np.int64)
+
+    def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
+        """Both sides of each comparison, each on its own path, with exact probabilities."""
+        chances = [_reaching(law, int(level)) for level in levels]
+        return np.array([self.choose((1 - chance, chance)) == 1 for chance in chances], dtype=bool)
+
+    def uniform_below(self, n: int) -> int:
+        """Each of 0 to n - 1 on its own path."""
+        return self._take(_uniform(n))
+
+    def bernoulli_exp(self, x: Fraction) -> bool:
+        """Both sides of a coin, each on its own path."""
+        heads = math.exp(-x)
+        return bool(self._take(_Choice((1, 0), (heads, -math.expm1(-x)), 0.0)))
+
+    def choose(self, masses: Sequence[float]) -> int:
+        """One of several outcomes with the given probabilities, each on its own path."""
+        possible = [number for number, mass in enumerate(masses) if mass > 0]
+        return self._take(_Choice(tuple(possible), tuple(masses[i] for i in possible), 0.0))
+
+    def _take(self, choice: _Choice) -> int:
+        if self._depth == len(self._path):
+            self._path.append((choice, 0))
+        choice, taken = self._path[self._depth]
+        self._depth += 1
+        return choice.values[taken]
+
+    def _bits(self, count: int) -> NoReturn:
+        message = f"a request for {count} raw bytes, which has no tree to enumerate"
+        raise TooManyPaths(message)
+
+
+@lru_cache(256)
+def _support(law: NoiseLaw, tail: float) -> _Choice:
+    reach = law.radius(tail)
+    if reach > PATH_LIMIT:
+        message = f"one draw of {law} has more than {PATH_LIMIT:,} values"
+        raise TooManyPaths(message)
+    values = range(0 if isinstance(law, Geometric) else -reach, reach + 1)
+    ordered = tuple(sorted(values, key=abs))
+    weights = [_weight(law, value) for value in ordered]
+    outside = law.tail(reach)
+    total = math.fsum(weights)
+    return _Choice(ordered, tuple((1 - outside) * weight / total for weight in weights), outside)
+
+
+@lru_cache(64)
+def _uniform(n: int) -> _Choice:
+    if n > PATH_LIMIT:
+        message = f"one choice among {n:,}"
+        raise TooManyPaths(message)
+    return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
+
+
+def _reaching(law: NoiseLaw, level: int) -> float:
+    """The probability of a draw at or above a level."""
+    if isinstance(law, Geometric):
+        return law.tail(level - 1) if level > 0 else 1.0
+    return law.tail(level - 1) / 2 if level > 0 else 1.0 - law.tail(-level) / 2
+
+
+def _weight(law: NoiseLaw, value: int) -> float:
+    if isinstance(law, DiscreteGaussian):
+        variance = float(law.variance)
+        return math.exp(-value * value / (2 * variance)) if variance else float(value == 0)
+    if isinstance(law, DiscreteLaplace | Geometric):
+        scale = float(law.scale)
+        return math.exp(-abs(value) / scale) if scale else float(value == 0)
+    message = f"a law that is not known to the enumeration: {law}"
+    raise TooManyPaths(message)
+
+
+def enumerate_law(
+    program: Program, data: PrivateData, *, tail: float = TAIL, limit: int = PATH_LIMIT
+) -> Law:
+    """The law of a program's outcome on one table.
+
+    An exception that the program raises is an outcome too: its type and arguments. Probabilities
+    are floats, off by a relative 1e-13 or so.
+
+    Raises
+    ------
+    TooManyPaths
+        If there are more than `limit` paths.
+    """
+    noise = BranchingNoise(tail)
+    masses: dict[Hashable, list[float]] = {}
+    paths = 0
+    more = True
+    while more:
+        paths += 1
+        if paths > limit:
+            message = f"more than {limit:,} paths"
+            raise TooManyPaths(message)
+        noise.start()
+        try:
+            outcome = program(data, noise)
+        except TooManyPaths:
+            raise
+        except Exception as error:  # noqa: BLE001  # an adversary sees it
+            outcome = (type(error).__name__, str(error))
+        masses.setdefault(outcome, []).append(noise.mass())
+        more = noise.advance()
+    exact = {outcome: math.fsum(pieces) for outcome, pieces in masses.items()}
+    return Law(exact, max(0.0, 1.0 - math.fsum(exact.values())), paths)

@@ -1,0 +1,143 @@
+"""The same noise on a neighbour: what a program draws, charges, logs and raises must not change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from fractions import Fraction
+from typing import NoReturn
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.data import PrivateData
+from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.observe import Event
+from dpsdk.testing.audit.programs import Program, WatchingNoise
+from dpsdk.testing.noise import seeded
+from dpsdk.typing import Ints
+
+__all__ = ["Difference", "Trace", "record", "replay"]
+
+
+@frozen
+class Trace:
+    """What one run did.
+
+    `events` has, in order, each draw as ("draw", law, size), each coin and uniform choice, each
+    event of a session and each log line as text, and how the run ended; `noise` has the values
+    that it drew.
+    """
+
+    events: tuple[tuple[Hashable, ...], ...]
+    noise: tuple[tuple[int, ...], ...] = field(repr=False)
+    outcome: Hashable
+
+
+@frozen
+class Difference:
+    """Where two traces part: the number of the event, and what each run did there."""
+
+    place: int
+    first: tuple[Hashable, ...]
+    second: tuple[Hashable, ...]
+
+
+class _Recording(WatchingNoise):
+    """Writes down what is drawn; gives out noise of its own, or what was recorded before."""
+
+    __slots__ = ("_script", "_source", "events", "noise")
+
+    def __init__(self, source: NoiseSource, script: tuple[tuple[int, ...], ...]) -> None:
+        self._source = source
+        self._script = list(script)
+        self.events: list[tuple[Hashable, ...]] = []
+        self.noise: list[tuple[int, ...]] = []
+
+    @property
+    def private(self) -> bool:
+        """Always false."""
+        return False
+
+    def draw(self, law: NoiseLaw, size: int) -> Ints:
+        """Draw, or repeat what was drawn at this place."""
+        self.events.append(("draw", law, size))
+        fresh = self._source.draw(law, size)
+        return np.array(self._next(tuple(map(int, fresh))), dtype=np.int64)
+
+    def uniform_below(self, n: int) -> int:
+        """Choose, or repeat the choice made at this place."""
+        self.events.append(("uniform", n))
+        return self._next((self._source.uniform_below(n),))[0]
+
+    def bernoulli_exp(self, x: Fraction) -> bool:
+        """Toss, or repeat the toss made at this place."""
+        self.events.append(("coin", x))
+        return bool(self._next((int(self._source.bernoulli_exp(x)),))[0])
+
+    def observe(self, event: Event, /) -> None:
+        """Write down what the session says."""
+        self.events.append(("session", str(event)))
+
+    def _next(self, fresh: tuple[int, ...]) -> tuple[int, ...]:
+        place = len(self.noise)
+        scripted = place < len(self._script) and len(self._script[place]) == len(fresh)
+        values = self._script[place] if scripted else fresh
+        self.noise.append(values)
+        return values
+
+    def _bits(self, count: int) -> NoReturn:
+        message = f"a request for {count} raw bytes cannot be replayed"
+        raise NotImplementedError(message)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, events: list[tuple[Hashable, ...]]) -> None:
+        super().__init__(logging.DEBUG)
+        self._events = events
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._events.append(("log", record.levelno, record.getMessage()))
+
+
+def record(
+    program: Program, data: PrivateData, *, seed: int = 0, script: tuple[tuple[int, ...], ...] = ()
+) -> Trace:
+    """Run a program and write down what it does; with a `script`, on the noise of another run."""
+    noise = _Recording(seeded(seed), script)
+    lines = _Lines(noise.events)
+    logger = logging.getLogger()
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.DEBUG)
+    outcome: Hashable
+    try:
+        outcome = program(data, noise)
+        noise.events.append(("answered",))
+    except Exception as error:  # noqa: BLE001  # how it fails is compared as well
+        outcome = (type(error).__name__, str(error))
+        noise.events.append(("raised", *outcome))
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+    return Trace(tuple(noise.events), tuple(noise.noise), outcome)
+
+
+def replay(
+    program: Program, data: PrivateData, neighbour: PrivateData, *, seed: int = 0
+) -> tuple[Difference | None, Trace, Trace]:
+    """Run a program on a table, then with the same noise on a neighbour, and compare.
+
+    Returns the first event in which they differ, None where they do not, and both traces. Their
+    outcomes may differ, by what the sensitivity allows: that is for the caller to judge.
+    """
+    first = record(program, data, seed=seed)
+    second = record(program, neighbour, seed=seed, script=first.noise)
+    end: tuple[Hashable, ...] = ("nothing more",)
+    longest = max(len(first.events), len(second.events))
+    for place in range(longest):
+        one = first.events[place] if place < len(first.events) else end
+        other = second.events[place] if place < len(second.events) else end
+        if one != other:
+            return Difference(place, one, other), first, second
+    return None, first, second

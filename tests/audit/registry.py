@@ -1,0 +1,107 @@
+"""What is audited: one line a mechanism. The audit enumerates each over all tiny neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from dpsdk import Boolean, Categorical, Domain, Integer
+from dpsdk.accounting import Guarantee
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import (
+    Conjunction,
+    Count,
+    Linear,
+    Marginal,
+    MarginalTable,
+    Mean,
+    Query,
+    Sum,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing.audit import Program, program
+
+BIT = Domain(Boolean("bit"))
+THREE = Domain(Integer("level", 0, 2))
+PAIR = Domain(Categorical("a", ["x", "y"]), Boolean("b"))
+
+EPSILONS = (Fraction(1, 4), Fraction(1), Fraction(3))
+LARGE = (Fraction(3), Fraction(5))
+
+Build: TypeAlias = Callable[[Fraction], Program]
+
+
+@frozen
+class Case:
+    """A program family, by its privacy parameter; over which universe and how many rows."""
+
+    name: str
+    build: Build
+    claim: Callable[[Fraction], Guarantee]
+    domain: Domain
+    rows: int
+    parameters: tuple[Fraction, ...] = EPSILONS
+    lattice: int | None = None
+    """Fewer bits than production would take, where its lattice has too many points to enumerate."""
+
+
+def flat(table: MarginalTable) -> tuple[float, ...]:
+    return tuple(table.values.ravel().tolist())
+
+
+def pure(epsilon: Fraction) -> Guarantee:
+    return PureGuarantee(epsilon)
+
+
+def concentrated(rho: Fraction) -> Guarantee:
+    """A claim of rho-zCDP in the law's own terms: one step at variance 1 / (2 rho)."""
+    return DiscreteGaussianGuarantee(1 / (2 * rho), 1, 1)
+
+
+def weight(record: object) -> float:
+    return {0: 0.0, 1: 0.3, 2: 1.0}[record["level"]]  # type: ignore[index]
+
+
+COUNT = Conjunction({"bit": True}, normalized=False)
+
+
+def laplace(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
+    return lambda epsilon: program(Laplace(epsilon), *queries, outcome=outcome)
+
+
+def gaussian(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
+    return lambda rho: program(Gaussian(rho=rho), *queries, outcome=outcome)
+
+
+def halved(*queries: Query[Any]) -> Build:
+    return lambda epsilon: program(Laplace(epsilon / len(queries)), *queries)
+
+
+CELLS = Marginal("bit", normalized=False)
+WEIGHTS = Linear(weight, normalized=False)
+BELOW = Threshold("level", 1, normalized=False)
+LEVELS = Sum("level", normalized=False)
+BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
+NESTED = Workload([COUNT, Count(normalized=False)])
+FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
+"""Values of rho."""
+
+CASES = (
+    Case("Laplace, count", laplace(COUNT), pure, BIT, 3),
+    Case("Laplace, threshold", laplace(BELOW), pure, THREE, 2),
+    Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(3),)),
+    Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 1, LARGE),
+    Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2),
+    Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(6),)),
+    Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
+    Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
+    Case("Laplace, conjunction", laplace(BOTH), pure, PAIR, 2),
+    Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
+    Case("Gaussian, marginal", gaussian(CELLS, outcome=flat), concentrated, BIT, 1, (SOME,)),
+    Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+)

@@ -1,0 +1,135 @@
+"""What the accounting costs in time, and how many queries each filter admits.
+
+Run it as a script; dp-accounting and opendp are compared where they are installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+from dpsdk.accounting import (
+    AdvancedComposition,
+    AnyOf,
+    BasicComposition,
+    Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    EnvelopeComposition,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+    default_composition,
+    optimal_epsilon,
+)
+
+CHARGES = 1_000_000
+CASES = [
+    (Budget(1, 1e-6), "0.01"),
+    (Budget(3, 1e-6), "0.05"),
+    (Budget(8, 1e-6), "0.1"),
+    (Budget(0.5, 1e-6), "0.05"),
+]
+COLUMNS: list[tuple[str, Composition]] = [
+    ("basic", BasicComposition()),
+    ("advanced", AdvancedComposition()),
+    ("zCDP", ZCDPComposition()),
+    ("envelope", EnvelopeComposition()),
+    ("default", default_composition()),
+    ("basic|envelope", AnyOf((BasicComposition(), EnvelopeComposition()))),
+]
+
+
+def charge_times(composition: Composition, guarantees: list[PureGuarantee]) -> list[float]:
+    """Microseconds a charge, for each tenth of a million charges."""
+    odometer = Odometer(Budget(1, 1e-6), composition)
+    times: list[float] = []
+    for _ in range(10):
+        start = time.perf_counter()
+        for place in range(CHARGES // 10):
+            odometer.charge(guarantees[place % len(guarantees)], "bench")
+        times.append((time.perf_counter() - start) / (CHARGES // 10) * 1e6)
+    return times
+
+
+def largest_count(fits: Callable[[int], bool]) -> int:
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def dp_accounting_count(budget: Budget, epsilon: str) -> int:
+    """Laplace runs admitted by Rényi accounting with the library's default orders."""
+    from dp_accounting import LaplaceDpEvent, SelfComposedDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    def fits(count: int) -> bool:
+        accountant = RdpAccountant()
+        accountant.compose(SelfComposedDpEvent(LaplaceDpEvent(1 / float(epsilon)), count))
+        return accountant.get_epsilon(float(budget.delta)) <= float(budget.epsilon)
+
+    return largest_count(fits)
+
+
+def opendp_count(budget: Budget, epsilon: str) -> int:
+    """Runs admitted by the library's conversion of a sum of ε²/2."""
+    import opendp.prelude as opendp
+
+    opendp.enable_features("contrib")
+
+    def fits(count: int) -> bool:
+        rho = count * float(epsilon) ** 2 / 2
+        space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l2_distance(T=int)
+        gaussian = opendp.m.make_gaussian(*space, scale=(1 / (2 * rho)) ** 0.5)
+        curve = opendp.c.make_zCDP_to_approxDP(gaussian).map(1)
+        return curve.epsilon(delta=float(budget.delta)) <= float(budget.epsilon)
+
+    return largest_count(fits)
+
+
+def main() -> None:
+    print(f"time of one charge, over {CHARGES:,} charges (microseconds, by tenths)")
+    small = [PureGuarantee(Fraction(1, 10**7))]
+    mixed = [PureGuarantee(Fraction(n, 10**9)) for n in range(1, 101)]
+    for name, composition in COLUMNS:
+        for kind, guarantees in (("one", small), ("100", mixed)):
+            times = charge_times(composition, guarantees)
+            print(f"  {name:15s} {kind:4s}" + " ".join(f"{value:6.2f}" for value in times))
+
+    print("\npure queries admitted under full adaptivity")
+    print(f"  {'budget':14s} {'each':6s}" + "".join(f"{name:>16s}" for name, _ in COLUMNS))
+    for budget, epsilon in CASES:
+        counts = [c.capacity(c.begin(budget), PureGuarantee(epsilon)) for _, c in COLUMNS]
+        line = "".join(f"{count:16d}" for count in counts if count is not None)
+        print(f"  {budget!s:14s} {epsilon:6s}" + line)
+
+    print("\nbeside them, where installed (dp-accounting: Laplace, parameters fixed beforehand)")
+    for budget, epsilon in CASES:
+        optimum = largest_count(
+            lambda count, e=epsilon, b=budget: (
+                optimal_epsilon(e, count, b.delta) <= float(b.epsilon)
+            )
+        )
+        texts = [f"optimum if fixed beforehand {optimum}"]
+        if importlib.util.find_spec("dp_accounting"):
+            texts.append(f"dp-accounting RDP {dp_accounting_count(budget, epsilon)}")
+        if importlib.util.find_spec("opendp"):
+            texts.append(f"opendp zCDP {opendp_count(budget, epsilon)}")
+        print(f"  {budget!s:14s} {epsilon:6s} " + ", ".join(texts))
+
+    print("\ndiscrete Gaussians of variance 25 at (11, 1e-6)")
+    for name, composition in COLUMNS:
+        if not isinstance(composition, BasicComposition):
+            start = composition.begin(Budget(11, 1e-6))
+            fits = composition.capacity(start, DiscreteGaussianGuarantee(25, 1, 1))
+            print(f"  {name:15s}{fits}")
+
+
+if __name__ == "__main__":
+    main()

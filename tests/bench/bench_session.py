@@ -1,0 +1,230 @@
+"""What a session adds to bare numpy, and whether its error bounds hold as often as they say.
+
+python tests/bench/bench_session.py [--queries 10000] [--workload 100000] [--releases 2000]
+
+Every figure is of this one run, on docs/examples/adult.csv.gz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import platform
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import numpy as np
+from scipy.stats import beta as beta_law
+
+from dpsdk import Budget, Domain, PrivateData, Session
+from dpsdk.accounting import BasicComposition
+from dpsdk.errors import BudgetExceeded
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import Conjunction, Count, Marginal, Query, Workload
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+DOMAIN = Domain.load(EXAMPLES / "adult-domain.json")
+DATA = PrivateData.from_csv(EXAMPLES / "adult.csv.gz", DOMAIN, name="adult")
+EPSILONS = ("0.01", "0.1", "1")
+BETA = 0.05
+CONFIDENCE = 0.99
+
+
+def columns() -> dict[str, np.ndarray]:
+    """The columns as cell numbers, read with none of the package's own loading."""
+    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
+        header, *rows = csv.reader(file)
+    numbers = {}
+    for name, values in zip(header, zip(*rows, strict=True), strict=True):
+        cells = {DOMAIN[name].text(i): i for i in range(DOMAIN[name].size)}
+        numbers[name] = np.array([cells[value] for value in values])
+    return numbers
+
+
+COLUMNS = columns()
+
+
+def table_of(names: tuple[str, ...]) -> np.ndarray:
+    counts = np.zeros([DOMAIN[name].size for name in names])
+    np.add.at(counts, tuple(COLUMNS[name] for name in names), 1)
+    return counts
+
+
+def conjunctions(count: int) -> Iterator[tuple[Conjunction, tuple[str, ...], tuple[slice, ...]]]:
+    """Conditions on one to three attributes, each beside the slices that it stands for."""
+    rng = np.random.default_rng(20)
+    for _ in range(count):
+        size = rng.integers(1, 4)
+        places = sorted(rng.choice(len(DOMAIN.names), size=size, replace=False))
+        names = tuple(DOMAIN.names[place] for place in places)
+        wanted: dict[str, object] = {}
+        slices = []
+        for name in names:
+            attribute = DOMAIN[name]
+            if attribute.ordered:
+                low, high = sorted(rng.integers(0, attribute.size, size=2).tolist())
+                wanted[name] = range(attribute.label(low), attribute.label(high) + 1)
+                slices.append(slice(low, high + 1))
+            else:
+                index = int(rng.integers(attribute.size))
+                wanted[name] = attribute.label(index)
+                slices.append(slice(index, index + 1))
+        yield Conjunction(wanted), names, tuple(slices)
+
+
+def title(text: str) -> None:
+    print(f"\n{text}\n{'-' * len(text)}")
+
+
+def single_queries(count: int) -> None:
+    title(f"{count:,} single counting queries, each its own charge (basic composition)")
+    asked = list(conjunctions(count))
+    tables = {names: table_of(names) for names in {names for _, names, _ in asked}}
+    session = Session(DATA, Budget(epsilon=count), composition=BasicComposition())
+    mechanism = Laplace(epsilon="0.1")
+    tenths = np.array_split(np.arange(count), 10)
+
+    def through_session(place: int) -> float:
+        return session.answer(asked[place][0], using=mechanism)
+
+    rng = np.random.default_rng(1)
+    rows_there = len(COLUMNS["age"])
+
+    def bare(place: int) -> float:
+        _, names, slices = asked[place]
+        return (tables[names][slices].sum() + rng.laplace(scale=10.0)) / rows_there
+
+    def timed(ask: Callable[[int], float]) -> list[float]:
+        each = []
+        for tenth in tenths:
+            start = time.perf_counter()
+            for place in tenth.tolist():
+                ask(place)
+            each.append((time.perf_counter() - start) / len(tenth) * 1e6)
+        return each
+
+    for label, each in (("session", timed(through_session)), ("bare numpy", timed(bare))):
+        shown = " ".join(f"{value:6.1f}" for value in each)
+        print(
+            f"{label:<11} {np.mean(each):6.1f} µs a query on average; by tenths of the run: {shown}"
+        )
+        if label == "session":
+            ours = float(np.median(each))
+            growth = each[-1] / float(np.median(each[1:]))
+    print(f"ratio of median tenths {ours / np.median(each):.1f};", end=" ")
+    print(f"the session's last tenth took {growth:.2f} times its median one")
+    assert session.spent.charges == count
+
+
+def one_workload(count: int) -> None:
+    title(f"{count:,} conjunctions as one workload (Gaussian, rho = 0.01)")
+    start = time.perf_counter()
+    queries = [query for query, _, _ in conjunctions(count)]
+    built = time.perf_counter()
+    session = Session(DATA, Budget(epsilon=1, delta=1e-6))
+    release = session.release(Workload(queries), using=Gaussian(rho="0.01"))
+    first = time.perf_counter()
+    values = release.value.values
+    done = time.perf_counter()
+    print(f"the queries themselves: {built - start:.2f} s to make")
+    print(f"lowered, priced, charged, measured and lifted: {first - built:.2f} s,", end=" ")
+    print(f"{(first - built) / count * 1e6:.1f} µs a query; as one array {done - first:.2f} s more")
+    print(f"error bound for all at once {release.error(BETA):.4f} (a share), {release.cost}")
+    assert len(values) == count
+
+
+def coverage(releases: int) -> None:
+    title(f"Coverage of release.error({BETA}), {releases:,} releases each, real noise")
+    print(f"measured, with its Clopper-Pearson interval at {CONFIDENCE:.0%}, beside 1 - P(miss)")
+    print("where P(miss) is the exact tail of the discrete noise beyond the bound\n")
+    count = Count(where={"sex": "Female"}, normalized=False)
+    table = Marginal("education", "income", normalized=False)
+    women = float(table_of(("sex",))[0])
+    truths: list[tuple[str, Query, np.ndarray]] = [
+        ("one count", count, np.array([women])),
+        ("table of 32", table, table_of(("education", "income")).ravel()),
+    ]
+    for label, query, truth in truths:
+        form = query.lower(DOMAIN)
+        for text in EPSILONS:
+            laplace = price(form, LaplaceNoise(text), DATA.facts).law
+            rho = float(text) ** 2 / 2
+            gaussian = price(form, GaussianNoise(rho), DATA.facts).law
+            for mechanism, law in ((Laplace(text), laplace), (Gaussian(rho=rho), gaussian)):
+                hits = _hits(query, form, truth, mechanism, releases)
+                bound = law.radius(BETA, form.rows)
+                exact = (1.0 - law.tail(bound)) ** form.rows
+                _show(f"{label:<12} {mechanism!r:<22} ± {bound:<6}", hits, releases, exact)
+
+
+def _hits(
+    query: Query, form: LinearForm, truth: np.ndarray, mechanism: Laplace | Gaussian, releases: int
+) -> int:
+    session = Session(DATA, Budget(epsilon=10**6, delta="0.1"))
+    hits = 0
+    for _ in range(releases):
+        release = session.release(query, using=mechanism)
+        values = np.asarray(getattr(release.value, "values", release.value)).reshape(-1)
+        hits += bool((np.abs(values - truth) <= release.error(BETA)).all())
+    assert len(truth) == form.rows
+    return hits
+
+
+def _show(label: str, hits: int, releases: int, exact: float) -> None:
+    side = (1 - CONFIDENCE) / 2
+    low = beta_law.ppf(side, hits, releases - hits + 1) if hits else 0.0
+    high = beta_law.ppf(1 - side, hits + 1, releases - hits) if hits < releases else 1.0
+    verdict = "inside" if low <= exact <= high else "OUTSIDE"
+    print(
+        f"{label} measured {hits / releases:.4f} [{low:.4f}, {high:.4f}]  "
+        f"exact {exact:.4f} {verdict}, P(miss) {1 - exact:.4f} <= {BETA}"
+    )
+
+
+def threads(workers: int = 16, each: str = "0.001") -> None:
+    title(f"{workers} threads spend one budget of epsilon 1, {each} a query")
+    session = Session(DATA, Budget(epsilon=1), composition=BasicComposition())
+    query, mechanism, gate = Count(where={"sex": "Female"}), Laplace(each), Barrier(workers)
+
+    def work() -> int:
+        gate.wait()
+        answered = 0
+        while True:
+            try:
+                session.answer(query, using=mechanism)
+            except BudgetExceeded:
+                return answered
+            answered += 1
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(workers) as pool:
+        answered = [done.result() for done in [pool.submit(work) for _ in range(workers)]]
+    seconds = time.perf_counter() - start
+    print(f"answered {sum(answered):,} in {seconds:.2f} s, by thread {min(answered)} to", end=" ")
+    print(f"{max(answered)}; {session.spent}; remaining {session.remaining.epsilon}")
+    assert sum(answered) == session.spent.charges == len(session.history) == 1000
+    assert session.spent.epsilon == 1
+    assert session.remaining.epsilon == 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--workload", type=int, default=100_000)
+    parser.add_argument("--releases", type=int, default=2_000)
+    arguments = parser.parse_args()
+    print(f"Python {platform.python_version()}, numpy {np.__version__}, {DATA!r}")
+    single_queries(arguments.queries)
+    one_workload(arguments.workload)
+    coverage(arguments.releases)
+    threads()
+
+
+if __name__ == "__main__":
+    main()

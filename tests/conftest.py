@@ -1,0 +1,1 @@
+"""Puts the helpers beside this file, such as `worlds`, within reach of every test."""

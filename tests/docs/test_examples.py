@@ -1,0 +1,103 @@
+"""Every example of the documentation runs, and prints what the page says it prints.
+
+The Python blocks of one page share one namespace, in order. A `text` block right after a Python
+block is the output of that block, to the letter.
+"""
+
+import doctest
+import io
+import pkgutil
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dpsdk
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=fence)[ ]*$", re.M | re.S)
+
+
+def blocks(page):
+    """The fenced blocks of a page: language, text, line number, and whether the last one ends here."""
+    text = page.read_text(encoding="utf-8")
+    found, end = [], 0
+    for match in FENCE.finditer(text):
+        adjacent = not text[end : match.start()].strip()
+        line = text.count("\n", 0, match.start("body"))
+        found.append((match["info"].strip(), match["body"], line, adjacent))
+        end = match.end()
+    return found
+
+
+def pages_with_examples():
+    pages = sorted(DOCS.rglob("*.md"))
+    return [page for page in pages if any(kind == "python" for kind, *_ in blocks(page))]
+
+
+def modules():
+    walked = pkgutil.walk_packages(dpsdk.__path__, "dpsdk.")
+    return ["dpsdk", *sorted(m.name for m in walked if not m.name.endswith("__main__"))]
+
+
+def run(page):
+    """Execute a page; return pairs of what was printed and what the page says was printed."""
+    namespace = {"__name__": "page"}
+    pairs, printed, previous = [], "", ""
+    for kind, body, line, adjacent in blocks(page):
+        if kind == "python":
+            # Empty lines in front make the line numbers of errors those of the page.
+            code = compile("\n" * line + body, str(page), "exec")
+            with redirect_stdout(io.StringIO()) as out:
+                exec(code, namespace)  # noqa: S102
+            printed = out.getvalue()
+        elif kind == "text" and previous == "python" and adjacent:
+            pairs.append((printed, body))
+        previous = kind
+    return pairs
+
+
+@pytest.mark.parametrize("page", pages_with_examples(), ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_runs_and_prints_what_it_says(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for printed, said in run(page):
+        assert printed.rstrip() == said.rstrip()
+
+
+def test_a_page_whose_output_differs_is_found_out(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    assert run(page) == [("2\n", "3\n")]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_the_examples_of_docstrings_hold(name):
+    failures, _ = doctest.testmod(import_module(name))
+    assert failures == 0
+
+
+def test_docstrings_and_pages_do_have_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = [e for m in modules() for t in finder.find(import_module(m)) for e in t.examples]
+    assert len(examples) > 20
+    assert len(pages_with_examples()) > 10
+
+
+@pytest.mark.slow
+def test_mypy_prints_what_the_page_on_mechanisms_shows(tmp_path):
+    page = DOCS / "how-to" / "own-mechanism.md"
+    found = blocks(page)
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(body for kind, body, *_ in found if kind == "python"))
+    arguments = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path), str(program)]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    said = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    [shown] = [body.splitlines() for kind, body, *_ in found if kind == "console"]
+    assert said == shown

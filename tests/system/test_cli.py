@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk.__main__ import main
+from dpsdk.mechanisms import Gaussian
+from dpsdk.queries import Count
+from dpsdk.testing import seeded
+
+ROWS = 400
+
+
+@pytest.fixture
+def domain() -> Domain:
+    return Domain(
+        Integer("age", 0, 9),
+        Categorical("size/../shape", ["small, round", "large"]),
+        Boolean("value"),
+        Binned("weight", [0, 1, 2.5]),
+    )
+
+
+@pytest.fixture
+def columns() -> dict[str, list[object]]:
+    rng = np.random.default_rng(1)
+    return {
+        "age": rng.integers(0, 10, ROWS).tolist(),
+        "size/../shape": rng.choice(["small, round", "large"], ROWS).tolist(),
+        "value": rng.choice(["true", "false"], ROWS).tolist(),
+        "weight": (rng.random(ROWS) * 2.5).tolist(),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path, domain: Domain, columns: dict[str, list[object]]) -> Path:
+    with (tmp_path / "table.csv").open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(columns)
+        lines.writerows(zip(*columns.values(), strict=True))
+    domain.save(tmp_path / "domain.json")
+    return tmp_path
+
+
+def release(folder: Path, *options: str) -> int:
+    given = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
+    return main(["release", str(folder / "table.csv"), *given, *options], noise=seeded(7))
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "out" / "release.json").read_text(encoding="utf-8"))
+
+
+def truth(domain: Domain, columns: dict[str, list[object]], names: list[str]) -> np.ndarray:
+    """Counts made here by hand, with none of the package's own encoding."""
+    counts = np.zeros([domain[name].size for name in names])
+    places = {
+        "age": lambda v: v,
+        "size/../shape": ["small, round", "large"].index,
+        "value": ["false", "true"].index,
+        "weight": lambda v: int(v >= 1),
+    }
+    for row in range(ROWS):
+        counts[tuple(places[name](columns[name][row]) for name in names)] += 1
+    return counts
+
+
+def test_a_release_writes_every_table_within_its_bound(folder, domain, columns, capsys):
+    assert release(folder, "--epsilon", "1", "--delta", "1e-6") == 0
+    written = summary(folder)
+    assert (written["format"], written["version"]) == ("dpsdk.tables", 1)
+    assert [t["attributes"] for t in written["tables"]] == [
+        list(pair) for pair in combinations(domain.names, 2)
+    ]
+    bound = written["error"]["bound"]
+    assert 0 < bound < 0.5
+    for table in written["tables"]:
+        values = np.array(table["values"]).reshape(table["shape"])
+        exact = truth(domain, columns, table["attributes"]) / ROWS
+        assert np.abs(values - exact).max() <= bound
+        assert (values != exact).any()
+        assert values.sum() == pytest.approx(1, abs=bound * values.size)
+    assert "NOT PRIVATE" in capsys.readouterr().out
+    assert written["private"] is False
+
+
+def test_the_csv_files_say_what_the_summary_says(folder, domain):
+    assert release(folder, "--epsilon", "2", "--delta", "1e-5", "--marginals", "3") == 0
+    written = summary(folder)
+    for table in written["tables"]:
+        with (folder / "out" / table["file"]).open(newline="", encoding="utf-8") as file:
+            header, *lines = csv.reader(file)
+        assert header[:3] == table["attributes"]
+        suffix = " of the table" if "value" in table["attributes"] else ""
+        assert header[3:] == [f"value{suffix}", f"error{suffix}"]
+        assert [float(line[3]) for line in lines] == table["values"]
+        assert {float(line[4]) for line in lines} == {written["error"]["bound"]}
+        attributes = [domain[name] for name in table["attributes"]]
+        for place, attribute in enumerate(attributes):
+            texts = {attribute.text(index) for index in range(attribute.size)}
+            assert {line[place] for line in lines} == texts
+
+
+def test_file_names_hold_no_path_and_do_not_collide(folder):
+    assert release(folder, "--epsilon", "1", "--marginals", "1") == 0
+    names = [table["file"] for table in summary(folder)["tables"]]
+    assert names == ["1_age.csv", "2_size-shape.csv", "3_value.csv", "4_weight.csv"]
+    everything = {path.name for path in (folder / "out").iterdir()}
+    assert everything == {*names, "release.json", "report.txt"}
+
+
+def test_gaussian_noise_takes_the_whole_budget_and_no_more(folder):
+    assert release(folder, "--epsilon", "1", "--delta", "1e-6") == 0
+    written = summary(folder)
+    rho = Fraction(written["cost"]["rho"]["exact"])
+    assert written["mechanism"] == "Gaussian"
+    data = PrivateData.from_columns({"a": [0]}, Domain(Integer("a", 0, 1)))
+    session = Session(data, Budget(epsilon=1, delta="1e-6"), noise=seeded(1))
+    session.answer(Count(), using=Gaussian(rho=rho))
+    assert session.remaining.rho == 0
+    assert written["budget"]["delta"]["exact"] == "1/1000000"
+    assert "spent      100% of (1, 1e-6)-DP" in (folder / "out" / "report.txt").read_text()
+
+
+def test_without_delta_laplace_noise_takes_all_of_epsilon(folder):
+    assert release(folder, "--epsilon", "0.3", "--marginals", "1") == 0
+    written = summary(folder)
+    assert written["mechanism"] == "Laplace"
+    assert written["cost"]["epsilon"]["exact"] == "3/10"
+
+
+def test_counts_under_add_remove_keep_the_number_of_rows_private(folder, domain, columns):
+    options = ["--neighbors", "add-remove", "--counts", "--max-rows", "1000", "--name", "people"]
+    assert release(folder, "--epsilon", "5", "--beta", "0.01", *options) == 0
+    written = summary(folder)
+    assert written["unit"] == "rows"
+    assert written["data"]["rows"] is None
+    assert written["data"]["name"] == "people"
+    assert written["data"]["neighbors"] == "add-remove"
+    assert Domain.from_json(json.dumps(written["data"]["domain"])) == domain
+    assert written["error"]["beta"] == 0.01
+    for table in written["tables"]:
+        values = np.array(table["values"]).reshape(table["shape"])
+        assert (values == np.rint(values)).all()
+        exact = truth(domain, columns, table["attributes"])
+        assert np.abs(values - exact).max() <= written["error"]["bound"]
+
+
+def test_outside_values_count_nowhere_or_at_the_nearest_bound(folder, domain):
+    table = folder / "table.csv"
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], *["99,large,true,2"] * ROWS]) + "\n")
+    held = {}
+    for outside in ("cell", "clip"):
+        given = ["--epsilon", "9", "--marginals", "1", "--counts", "--outside", outside, "--force"]
+        assert release(folder, *given) == 0
+        held[outside] = np.array(summary(folder)["tables"][0]["values"])
+    assert held["cell"].sum() == pytest.approx(0, abs=20)
+    assert held["clip"][9] == pytest.approx(ROWS, abs=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "-1"], "epsilon must be a positive finite number"),
+        (["--epsilon", "1", "--delta", "1"], "delta must be a number in [0, 1)"),
+        (["--epsilon", "1", "--marginals", "5"], "--marginals must be from 1 to 4"),
+        (["--epsilon", "1", "--beta", "0"], "beta must be a number strictly between 0 and 1"),
+        (["--epsilon", "1", "--neighbors", "add-remove"], "--counts must be given"),
+        (["--epsilon", "1", "--max-rows", "10"], "max_rows=10"),
+        (["--epsilon", "1", "--name", " "], "name must be a non-empty text"),
+    ],
+)
+def test_a_bad_request_is_one_line_and_writes_nothing(folder, capsys, options, words):
+    assert release(folder, *options) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert printed.err.startswith("dpsdk: ")
+    assert printed.err.count("\n") == 1
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("missing", ["table.csv", "domain.json"])
+def test_a_missing_file_is_named(folder, capsys, missing):
+    (folder / missing).unlink()
+    assert release(folder, "--epsilon", "1") == 2
+    error = capsys.readouterr().err
+    assert missing in error
+    assert "No such file" in error
+
+
+@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", b"[1, 2", b"null"])
+def test_a_broken_domain_is_refused_by_the_name_of_its_file(folder, capsys, content):
+    (folder / "domain.json").write_bytes(content)
+    assert release(folder, "--epsilon", "1") == 2
+    assert "domain.json: " in capsys.readouterr().err
+
+
+def test_tables_beyond_memory_are_refused_before_anything_is_read(folder, capsys):
+    Domain(*(Integer(f"a{i}", 1, 100) for i in range(30))).save(folder / "domain.json")
+    (folder / "table.csv").unlink()
+    assert release(folder, "--epsilon", "1", "--marginals", "15") == 2
+    assert "more than the limit" in capsys.readouterr().err
+
+
+def test_a_directory_that_holds_files_is_refused_without_force(folder, capsys):
+    (folder / "out").mkdir()
+    (folder / "out" / "mine.txt").write_text("kept")
+    assert release(folder, "--epsilon", "1") == 2
+    assert "--force" in capsys.readouterr().err
+    assert [path.name for path in (folder / "out").iterdir()] == ["mine.txt"]
+    assert release(folder, "--epsilon", "1", "--force") == 0
+    assert (folder / "out" / "mine.txt").read_text() == "kept"
+    assert summary(folder)["tables"]
+
+
+def test_a_gzipped_table_gives_the_same_release(folder):
+    assert release(folder, "--epsilon", "1") == 0
+    plain = summary(folder)["tables"]
+    zipped = folder / "table.csv.gz"
+    zipped.write_bytes(gzip.compress((folder / "table.csv").read_bytes()))
+    options = ["--domain", str(folder / "domain.json"), "--out", str(folder / "zipped")]
+    assert main(["release", str(zipped), *options, "--epsilon", "1"], noise=seeded(7)) == 0
+    assert json.loads((folder / "zipped" / "release.json").read_text())["tables"] == plain
+
+
+@pytest.mark.parametrize("content", [b"age,value\n1,true\n", b"", "short"])
+def test_what_is_not_a_whole_gzip_file_is_refused(folder, capsys, content):
+    whole = gzip.compress((folder / "table.csv").read_bytes())
+    (folder / "table.csv.gz").write_bytes(whole[:-20] if content == "short" else content)
+    options = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
+    assert main(["release", str(folder / "table.csv.gz"), *options, "--epsilon", "1"]) == 2
+    assert "table.csv.gz: " in capsys.readouterr().err
+
+
+def test_the_demo_shows_its_code_its_answers_and_what_was_spent(capsys):
+    assert main(["demo"], noise=seeded(3)) == 0
+    printed = capsys.readouterr().out
+    for words in (
+        '> share = session.answer(Count(where={"hours": range(60, 100)}), using=Laplace(',
+        "BudgetExceeded: asked for 2-DP",
+        "spent as before: True",
+        "spent      45.15% of (1, 1e-6)-DP in 4 charges",
+        "Laplace(epsilon=0.1)  Count(where=Conjunction",
+        "NOT PRIVATE",
+    ):
+        assert words in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_the_demo_has_fresh_private_noise(capsys):
+    printed = []
+    for _ in range(2):
+        assert main(["demo"]) == 0
+        printed.append(capsys.readouterr().out)
+        assert "NOT PRIVATE" not in printed[-1]
+    assert printed[0] != printed[1]
+
+
+def test_help_and_version_are_told(capsys):
+    for option, words in [("--help", "release"), ("--version", "dpsdk ")]:
+        with pytest.raises(SystemExit) as leaving:
+            main([option])
+        assert leaving.value.code == 0
+        assert words in capsys.readouterr().out
+
+
+def test_no_command_at_all_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main([])
+    assert leaving.value.code == 2
+    assert "usage:" in capsys.readouterr().err

@@ -1,0 +1,578 @@
+import contextlib
+import copy
+import gzip
+import logging
+import pickle
+import warnings
+from decimal import Decimal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from worlds import QUIET, told
+
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import Budget
+from dpsdk.errors import DataError, InvalidArgument, MissingExtra, Redacted, TooLarge
+from dpsdk.queries import Count, Marginal
+from dpsdk.testing.noise import seeded
+
+AGE = Domain(Integer("age", 17, 20))
+SEX = Domain(Categorical("sex", ["F", "M"]))
+HOURS = Domain(Binned("hours", [0, 10, 20]))
+FLAG = Domain(Boolean("flag"))
+
+
+def counts(data):
+    """The number of rows in each cell, and outside all cells."""
+    session = Session(data, Budget(10**12), noise=seeded(1))
+    table = session.answer(Marginal(*data.domain.names, normalized=False), using=QUIET)
+    inside = table.values.ravel().tolist()
+    return inside, (data.facts.rows or 0) - sum(inside)
+
+
+def taken(domain, values, **given):
+    return counts(PrivateData.from_columns({domain.names[0]: values}, domain, **given))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
+     "object", "str", "longdouble"],
+)  # fmt: skip
+def test_integers_of_any_type_find_their_cell(dtype):
+    assert taken(AGE, np.array([17, 18, 18, 20, 21, 16], dtype=dtype)) == ([1, 2, 0, 1], 2)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int8"])
+@pytest.mark.parametrize(("low", "high"), [(-5, 300), (300, 400), (-400, -300)])
+def test_bounds_beyond_the_type_of_a_column_are_no_trouble(dtype, low, high):
+    column = np.array([0, 100], dtype=dtype)
+    inside, outside = taken(Domain(Integer("age", low, high)), column)
+    assert sum(inside) == (2 if low == -5 else 0)
+    assert outside == (0 if low == -5 else 2)
+    inside, outside = taken(Domain(Integer("age", low, high)), column, outside="clip")
+    assert (sum(inside), outside) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("domain", "values", "expected"),
+    [
+        (AGE, [17, 17.0, np.float32(17), "17", " 17 ", "17.0", "1.7e1", np.int8(17), Decimal(17), True], [9, 0, 0, 0]),
+        (AGE, [17.5, None, float("nan"), "x", "", b"x", [], {}, 10**400, "9" * 5000], [0] * 4),
+        (AGE, [float("inf"), "inf", "nan", Decimal("sNaN"), 1j, pd.NA, pd.NaT, object()], [0] * 4),
+        (SEX, ["F", " M", "M ", "f", "", None, 1, float("nan"), pd.NA, ["F"]], [1, 2]),
+        (HOURS, [0, 9.999, 10, 19, 20, "3", 20.0001, -1e-9], [3, 3]),
+        (HOURS, [None, "x", float("nan"), float("inf"), -float("inf"), [], 10**400], [0, 0]),
+        (FLAG, [True, np.True_, 1, 0, 1.0, "true", "False", "yes", "0"], [3, 6]),
+        (FLAG, [2, -1, "maybe", None, float("nan"), 0.5, []], [0, 0]),
+        (Domain(Categorical("c", [0, 1])), [0, 1, 1.0, "1", np.int64(1), True, 0.5, False], [1, 4]),
+        (Domain(Categorical("c", [1, "1"])), [1, "1", 1.0], [2, 1]),
+    ],
+)  # fmt: skip
+def test_mixed_values_find_their_cell_or_fall_outside(domain, values, expected):
+    assert taken(domain, values) == (expected, len(values) - sum(expected))
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    assert taken(domain, column) == (expected, len(values) - sum(expected))
+
+
+def test_a_list_of_numpy_scalars_is_read_like_the_array():
+    domain = Domain(Integer("id", 0, 2**61))
+    data = PrivateData.from_columns({"id": list(np.array([2**60 + 1, 3]))}, domain)
+    session = Session(data, Budget(10**12), noise=seeded(1))
+    assert session.answer(Count({"id": 2**60 + 1}, normalized=False), using=QUIET) == 1
+
+
+def test_bins_are_half_open_and_the_last_is_closed():
+    domain = Domain(Binned("x", [0, 1, 2]))
+    assert taken(domain, np.array([0, 1, 2.0, np.nextafter(2, 3), np.nextafter(1, 0)])) == (
+        [2, 2],
+        1,
+    )
+
+
+def test_clipping_moves_numbers_to_the_nearest_cell_and_nothing_else():
+    assert taken(AGE, [1, 16, 17, 99, "200", None, "x", float("nan")], outside="clip") == (
+        [3, 0, 0, 2],
+        3,
+    )
+    assert taken(AGE, np.array([1, 99]), outside="clip") == ([1, 0, 0, 1], 0)
+    assert taken(HOURS, [-5, 5, 1e300, float("inf"), None], outside="clip") == ([2, 2], 1)
+    assert taken(SEX, ["F", "x"], outside="clip") == ([1, 0], 1)
+
+
+def test_another_label_takes_in_what_is_no_label_but_not_what_is_missing():
+    domain = Domain(Categorical("c", ["a", "rest"], other="rest"))
+    values = ["a", "b", "rest", 3, True, None, float("nan"), pd.NA]
+    assert taken(domain, values) == ([1, 4], 3)
+    frame = pl.DataFrame({"c": ["a", "b", None]})
+    assert counts(PrivateData.from_frame(frame, domain)) == ([1, 1], 1)
+
+
+def test_masked_values_are_outside_whatever_lies_under_the_mask():
+    masked = np.ma.array([17, 18, 19], mask=[False, True, False])
+    assert taken(AGE, masked) == ([1, 0, 1, 0], 1)
+    assert taken(AGE, np.ma.array([17, 18])) == ([1, 1, 0, 0], 0)
+    texts = np.ma.array(["F", "M"], mask=[True, False], dtype=object)
+    assert taken(SEX, texts, outside="clip") == ([0, 1], 1)
+
+
+@pytest.mark.parametrize("bad", [[16], [None], ["x"], [float("nan")], np.ma.array([17], mask=[1])])
+def test_raising_refuses_what_is_outside_and_the_rest_has_no_outside_cell(bad):
+    with pytest.raises(DataError, match="'age' is outside"):
+        PrivateData.from_columns({"age": bad}, AGE, outside="raise")
+    assert not PrivateData.from_columns({"age": [17]}, AGE, outside="raise").facts.outside
+    assert PrivateData.from_columns({"age": [17]}, AGE, outside="clip").facts.outside
+
+
+def test_rows_outside_never_change_the_public_number_of_rows():
+    two = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M"]))
+    public = {
+        repr(PrivateData.from_columns({"age": age, "sex": sex}, two).facts)
+        for age in ([17, 18], [99, 18], [None, None])
+        for sex in (["F", "M"], ["x", "F"], [None, float("nan")])
+    }
+    assert len(public) == 1
+    data = PrivateData.from_columns({"age": [99, 17], "sex": ["F", "x"]}, two)
+    assert data.facts.rows == 2
+    assert counts(data) == ([0] * 8, 2)
+
+
+def test_a_private_number_of_rows_is_nowhere_public():
+    made = [
+        PrivateData.from_columns({"age": [17] * n}, AGE, neighbors=Neighbors.ADD_REMOVE, max_rows=9)
+        for n in (0, 1, 9)
+    ]
+    assert len({data.facts for data in made}) == 1
+    assert len({repr(data) for data in made}) == 1
+    assert made[0].facts.rows is None
+    assert made[0].facts.row_limit == 9
+
+
+def test_too_many_rows_are_refused_without_saying_how_many():
+    for neighbors in Neighbors:
+        error, text = told(
+            lambda neighbors=neighbors: PrivateData.from_counts(
+                [700_001, 0, 0, 76_543], AGE, neighbors=neighbors, max_rows=5
+            )
+        )
+        assert isinstance(error, DataError)
+        for secret in ("700001", "700_001", "76543", "776544"):
+            assert secret not in text
+
+
+def test_a_table_without_rows_is_refused_where_their_number_is_public():
+    with pytest.raises(DataError, match="no rows"):
+        PrivateData.from_columns({"age": []}, AGE)
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({}, "no column 'age'"),
+        ([1, 2], "no column 'age'"),
+        ({"age": 5}, "cannot be read"),
+        ({"age": None}, "cannot be read"),
+        ({"age": np.ones((2, 2))}, "one-dimensional"),
+        ({"age": np.array(3)}, "one-dimensional"),
+        ({"age": np.array(["2020-01-01"], dtype="M8[D]")}, "of type datetime64"),
+        ({"age": np.array([1j])}, "of type complex"),
+        ({"age": np.array([b"17"])}, "of type"),
+        ({"age": np.zeros(2, dtype=[("a", int)])}, "of type"),
+    ],
+)
+def test_columns_that_are_none_are_refused(columns, reason):
+    with pytest.raises(DataError, match=reason):
+        PrivateData.from_columns(columns, AGE)
+
+
+def test_columns_of_different_lengths_are_refused_and_others_not_looked_at():
+    domain = Domain(Integer("a", 0, 1), Integer("b", 0, 1))
+    with pytest.raises(DataError, match="'b' is not as long"):
+        PrivateData.from_columns({"a": [0, 1], "b": [0]}, domain)
+    PrivateData.from_columns({"a": [0], "b": [1], "c": [1, 2, 3]}, domain)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"outside": "drop"}, {"outside": None}, {"outside": []}, {"neighbors": "replace-one"},
+        {"name": ""}, {"name": 3}, {"max_rows": 0}, {"max_rows": -3}, {"max_rows": 1.5},
+        {"max_rows": "9"},
+    ],
+)  # fmt: skip
+def test_bad_public_arguments_are_named_by_every_door(given, tmp_path):
+    (tmp_path / "t.csv").write_text("age\n17\n")
+    doors = [
+        lambda: PrivateData.from_columns({"age": [17]}, AGE, **given),
+        lambda: PrivateData.from_csv(tmp_path / "t.csv", AGE, **given),
+        lambda: PrivateData.from_frame(pl.DataFrame({"age": [17]}), AGE, **given),
+    ]
+    if "outside" not in given:
+        doors.append(lambda: PrivateData.from_counts([1, 0, 0, 0], AGE, **given))
+    for door in doors:
+        with pytest.raises(InvalidArgument) as caught:
+            door()
+        assert caught.value.parameter == next(iter(given))
+
+
+def test_an_attribute_too_wide_to_number_is_refused_whatever_the_values():
+    wide = Domain(Integer("id", 0, 10**20))
+    for values in ([1], [10**19], [None]):
+        with pytest.raises(TooLarge, match="'id'"):
+            PrivateData.from_columns({"id": values}, wide)
+
+
+def test_wide_attributes_keep_their_exact_cell():
+    domain = Domain(Integer("id", 0, 2**61))
+    data = PrivateData.from_columns({"id": [2**60, 2**60 + 1, str(2**60 + 1)]}, domain)
+    session = Session(data, Budget(10**12), noise=seeded(1))
+    for wanted, expected in ((2**60, 1), (2**60 + 1, 2), (2**60 + 2, 0)):
+        assert session.answer(Count({"id": wanted}, normalized=False), using=QUIET) == expected
+
+
+# Text files.
+
+
+def from_text(tmp_path, text, domain=AGE, encoding="utf-8", **given):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode(encoding))
+    return PrivateData.from_csv(path, domain, **given)
+
+
+def test_text_files_are_read_with_spaces_quotes_blank_and_short_lines(tmp_path):
+    domain = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M", "a,b"]))
+    text = ' sex , age,extra\nF, 17\n M ,18 ,x\n\n"a,b",19\nF\nF,99\n,17\nx,17\n'
+    data = from_text(tmp_path, text, domain)
+    inside, outside = counts(data)
+    assert data.facts.rows == 7
+    assert np.reshape(inside, (4, 3)).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert outside == 4
+    assert data.name == str(tmp_path / "table.csv")
+    assert from_text(tmp_path, text, domain, name="given").name == "given"
+
+
+def test_a_short_line_is_outside_even_where_another_label_takes_in_the_rest(tmp_path):
+    domain = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "rest"], other="rest"))
+    assert counts(from_text(tmp_path, "age,sex\n17\n17,x\n", domain)) == ([0, 1] + [0] * 6, 1)
+
+
+def test_delimiters_encodings_and_compression_are_declared(tmp_path):
+    domain = Domain(Categorical("größe", ["ä", "ß"]))
+    text = "größe;x\nä;1\nß;2\n"
+    given = {"delimiter": ";", "encoding": "latin-1"}
+    path = tmp_path / "latin.csv"
+    path.write_bytes(text.encode("latin-1"))
+    assert counts(PrivateData.from_csv(path, domain, **given)) == ([1, 1], 0)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    data = PrivateData.from_csv(str(tmp_path / "t.csv.gz"), domain, delimiter=";")
+    assert counts(data) == ([1, 1], 0)
+
+
+def test_long_files_are_read_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpsdk.data.private_data._CHUNK", 7)
+    text = "age\n" + "".join(f"{17 + i % 5}\n" for i in range(50))
+    assert counts(from_text(tmp_path, text)) == ([10] * 4, 10)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "no column 'age' in the first line"),
+        (b"17\n18\n", "no column 'age' in the first line"),
+        (b"age\n", "no rows"),
+        (b"age\n\xff\xfe\n", "not text in utf-8"),
+        (b"age\n" + b"7" * 200_000 + b"\n", "not a table of delimited text"),
+    ],
+)
+def test_files_that_are_no_table_are_refused(content, reason, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=reason):
+        PrivateData.from_csv(path, AGE)
+
+
+def test_files_that_cannot_be_opened_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("age\n17\n")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"age\n17\n" * 1000)[:-12])
+    for path in (tmp_path / "none.csv", tmp_path, tmp_path / "t.csv.gz"):
+        with pytest.raises(DataError):
+            PrivateData.from_csv(path, AGE)
+    with pytest.raises(DataError, match="not text in no-such"):
+        PrivateData.from_csv(tmp_path / "t.csv", AGE, encoding="no-such")
+    for delimiter in (";;", "", "\n", '"', None):
+        with pytest.raises(InvalidArgument, match="delimiter"):
+            PrivateData.from_csv(tmp_path / "t.csv", AGE, delimiter=delimiter)
+    (tmp_path / "t.csv").write_text("age\n99\n")
+    with pytest.raises(DataError, match="outside the domain"):
+        PrivateData.from_csv(tmp_path / "t.csv", AGE, outside="raise")
+
+
+# Histograms.
+
+
+def test_counts_are_taken_flat_or_shaped():
+    domain = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
+    for given in (
+        [0, 1, 2, 3, 4, 5],
+        [[0, 1, 2], [3, 4, 5]],
+        np.arange(6.0).reshape(2, 3),
+        np.arange(6, dtype=np.uint8),
+    ):
+        data = PrivateData.from_counts(given, domain, outside_rows=4)
+        assert data.facts.rows == 19
+        assert counts(data) == ([0, 1, 2, 3, 4, 5], 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "outside_rows"),
+    [
+        ([1, 2], 0), ([[1, 2, 3, 4]], 0), ([1, 2, 3, -1], 0), ([1, 2, 3, 0.5], 0),
+        ([1, 2, 3, float("nan")], 0), ([1, 2, 3, float("inf")], 0), (["1", "2", "3", "4"], 0),
+        ([1, 2, 3, None], 0), ([[1, 2], [3]], 0), (None, 0), ([2**53, 0, 0, 1], 0),
+        ([1, 2, 3, 4], -1), ([1, 2, 3, 4], 0.5), ([1, 2, 3, 4], True), ([1, 2, 3, 4], None),
+    ],
+)  # fmt: skip
+def test_counts_that_are_none_are_refused(given, outside_rows):
+    with pytest.raises(DataError):
+        PrivateData.from_counts(given, AGE, outside_rows=outside_rows)
+
+
+# Frames.
+
+
+def polars_frame():
+    return pl.DataFrame(
+        {"age": [17, None, 18, 99], "sex": ["F", "M", None, "M"], "hours": [1.0, 10.0, None, 20.0],
+         "flag": [True, False, None, True]}
+    )  # fmt: skip
+
+
+FRAMES = {
+    "polars": polars_frame,
+    "polars lazy": lambda: polars_frame().lazy(),
+    "polars categorical": lambda: polars_frame().with_columns(pl.col("sex").cast(pl.Categorical)),
+    "polars enum": lambda: polars_frame().with_columns(pl.col("sex").cast(pl.Enum(["M", "F"]))),
+    "polars small": lambda: polars_frame().with_columns(pl.col("age").cast(pl.UInt8)),
+    "polars decimal": lambda: polars_frame().with_columns(pl.col("age").cast(pl.Decimal(10, 2))),
+    "pyarrow": lambda: polars_frame().to_arrow(),
+    "pyarrow dictionary": lambda: pa.table(
+        {**{n: polars_frame().to_arrow()[n] for n in ("age", "hours", "flag")},
+         "sex": pa.array(["F", "M", None, "M"]).dictionary_encode()}
+    ),
+    "pandas": lambda: pd.DataFrame(
+        {"age": [17, None, 18, 99], "sex": ["F", "M", None, "M"], "hours": [1.0, 10.0, None, 20.0],
+         "flag": [True, False, None, True]}
+    ),
+    "pandas nullable": lambda: pd.DataFrame(
+        {"age": pd.array([17, None, 18, 99], dtype="Int64"),
+         "sex": pd.array(["F", "M", None, "M"], dtype="string"),
+         "hours": pd.array([1.0, 10.0, None, 20.0], dtype="Float64"),
+         "flag": pd.array([True, False, None, True], dtype="boolean")}
+    ),
+    "pandas categorical": lambda: pd.DataFrame(
+        {"age": [17, None, 18, 99], "sex": pd.Categorical(["F", "M", None, "M"]),
+         "hours": [1.0, 10.0, None, 20.0], "flag": [True, False, None, True]}
+    ),
+    "narwhals": lambda: nw.from_native(polars_frame()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_of_every_library_are_read_alike(name):
+    frame = FRAMES[name]()
+    for column, domain, expected in (
+        ("age", AGE, [1, 1, 0, 0]),
+        ("sex", SEX, [1, 2]),
+        ("hours", HOURS, [1, 2]),
+        ("flag", FLAG, [1, 2]),
+    ):
+        data = PrivateData.from_frame(frame, domain, name="frame")
+        assert counts(data) == (expected, 4 - sum(expected)), column
+    data = PrivateData.from_frame(frame, Domain(*AGE.attributes, *SEX.attributes))
+    assert counts(data)[1] == 3
+
+
+def test_large_integers_beside_nulls_stay_exact():
+    domain = Domain(Integer("id", 0, 2**61))
+    for frame in (
+        pl.DataFrame({"id": [2**60 + 1, None]}),
+        pd.DataFrame({"id": pd.array([2**60 + 1, None], dtype="Int64")}),
+        pa.table({"id": [2**60 + 1, None]}),
+    ):
+        session = Session(PrivateData.from_frame(frame, domain), Budget(10**12), noise=seeded(1))
+        one = Count({"id": 2**60 + 1}, normalized=False)
+        assert session.answer(one, using=QUIET) == 1
+
+
+def test_what_is_no_frame_or_lacks_a_column_is_refused():
+    for frame in ({"age": [17]}, [1, 2], None, pl.Series([17])):
+        with pytest.raises(DataError, match="expected a data frame"):
+            PrivateData.from_frame(frame, AGE)
+    for frame in (pl.DataFrame({"AGE": [17]}), pl.LazyFrame({"AGE": [17]})):
+        with pytest.raises(DataError, match="no column 'age'"):
+            PrivateData.from_frame(frame, AGE)
+
+
+# Secrets.
+
+WORD, NUMBER = "xylophone-canary", 314159265358
+
+
+class Sealed:
+    """A value that answers every approach by shouting the secret."""
+
+    def __hash__(self):
+        raise RuntimeError(WORD)
+
+    def __eq__(self, other):
+        raise RuntimeError(WORD)
+
+    def __float__(self):
+        raise RuntimeError(WORD)
+
+
+class Shouting(dict):
+    def __getitem__(self, key):
+        raise KeyError(WORD)
+
+    def __contains__(self, key):
+        return True
+
+
+def secret_frame():
+    return pl.DataFrame({"age": [NUMBER, 17], "sex": [WORD, "F"], "hours": [float(NUMBER)] * 2})
+
+
+BOTH = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M"]), Binned("hours", [0, 10]))
+SECRET = {"age": [NUMBER, 17], "sex": [WORD, "F"], "hours": [float(NUMBER)] * 2}
+
+FAILING = {
+    "raise": lambda: PrivateData.from_columns(SECRET, BOTH, outside="raise"),
+    "bad outside": lambda: PrivateData.from_columns(SECRET, BOTH, outside="x"),
+    "bad domain": lambda: PrivateData.from_columns(SECRET, "x"),
+    "bad name": lambda: PrivateData.from_columns(SECRET, BOTH, name=""),
+    "bad neighbors": lambda: PrivateData.from_columns(SECRET, BOTH, neighbors=1),
+    "bad max_rows": lambda: PrivateData.from_columns(SECRET, BOTH, max_rows="x"),
+    "few rows": lambda: PrivateData.from_columns(SECRET, BOTH, max_rows=1),
+    "too wide": lambda: PrivateData.from_columns(SECRET, Domain(Integer("age", 0, 10**30))),
+    "missing column": lambda: PrivateData.from_columns({"age": SECRET["age"]}, BOTH),
+    "lengths": lambda: PrivateData.from_columns({**SECRET, "hours": [NUMBER]}, BOTH),
+    "nested": lambda: PrivateData.from_columns(
+        {**SECRET, "age": [[NUMBER], [1]]}, BOTH, outside="raise"
+    ),
+    "scalar": lambda: PrivateData.from_columns({**SECRET, "age": NUMBER}, BOTH),
+    "bytes": lambda: PrivateData.from_columns({"sex": np.array([WORD.encode()])}, SEX),
+    "shouting": lambda: PrivateData.from_columns(Shouting(), BOTH),
+    "frame raise": lambda: PrivateData.from_frame(secret_frame(), BOTH, outside="raise"),
+    "frame lazy": lambda: PrivateData.from_frame(
+        secret_frame().lazy().with_columns(pl.col("sex").cast(pl.Int64)), BOTH
+    ),
+    "frame domain": lambda: PrivateData.from_frame(secret_frame(), None),
+    "frame name": lambda: PrivateData.from_frame(secret_frame(), BOTH, name=4),
+    "frame columns": lambda: PrivateData.from_frame(secret_frame().drop("hours"), BOTH),
+    "frame twice": lambda: PrivateData.from_frame(
+        pd.concat([secret_frame().to_pandas()] * 2, axis=1), BOTH
+    ),
+    "no frame": lambda: PrivateData.from_frame(SECRET, BOTH),
+    "counts shape": lambda: PrivateData.from_counts([NUMBER], BOTH),
+    "counts ragged": lambda: PrivateData.from_counts([[NUMBER], [1, 2]], BOTH),
+    "counts text": lambda: PrivateData.from_counts([WORD] * 4, AGE),
+    "counts name": lambda: PrivateData.from_counts([NUMBER] * 4, AGE, name=""),
+    "counts outside": lambda: PrivateData.from_counts([1] * 4, AGE, outside_rows=NUMBER + 0.5),
+    "counts limit": lambda: PrivateData.from_counts([NUMBER, 0, 0, 0], AGE, max_rows=7),
+    "counts sum": lambda: PrivateData.from_counts([NUMBER * 10**5] * 4, AGE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_no_failure_to_load_tells_a_value(name):
+    error, text = told(FAILING[name])
+    assert isinstance(error, DataError | InvalidArgument | TooLarge)
+    assert WORD not in text
+    assert str(NUMBER) not in text
+    assert error.__context__ is None
+
+
+def test_no_failure_to_read_a_file_tells_a_value(tmp_path):
+    text = f"age,sex,hours\n{NUMBER},{WORD},{NUMBER}\n"
+    path = tmp_path / "t.csv"
+    for content, given in (
+        (text.encode(), {"outside": "raise"}),
+        (text.encode(), {"outside": "x"}),
+        (text.encode(), {"max_rows": 0}),
+        (text.encode() + b"\xff", {}),
+        (text.encode() + b"8" * 200_000, {}),
+        (text.replace("age", "AGE").encode(), {}),
+        (text.encode() * 3, {"max_rows": 1}),
+    ):
+        path.write_bytes(content)
+        error, told_text = told(
+            lambda given=given: PrivateData.from_csv(path, BOTH, name="t", **given)
+        )
+        assert isinstance(error, DataError | InvalidArgument)
+        assert WORD not in told_text
+        assert str(NUMBER) not in told_text
+
+
+def test_values_that_cannot_be_handled_are_outside_and_say_nothing():
+    domain = Domain(*BOTH.attributes, *FLAG.attributes)
+    sealed = {name: [Sealed(), None] for name in domain.names}
+    data = PrivateData.from_columns(sealed, domain)
+    assert counts(data)[1] == 2
+
+
+def test_a_missing_narwhals_is_said_without_telling_a_value(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "narwhals.stable.v2", None)
+    error, text = told(lambda: PrivateData.from_frame(secret_frame(), BOTH))
+    assert isinstance(error, MissingExtra)
+    assert WORD not in text
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        len, iter, list, copy.copy, copy.deepcopy, pickle.dumps, np.asarray, np.array,
+        lambda data: data[0], lambda data: data["age"], lambda data: WORD in data,
+        lambda data: np.asarray(data, dtype=float), lambda data: [*data],
+        lambda data: pickle.dumps(data, protocol=0), lambda data: dict(data),
+    ],
+)  # fmt: skip
+def test_private_data_shows_itself_to_nobody(look):
+    data = PrivateData.from_columns(SECRET, BOTH, name="shy")
+    error, text = told(lambda: look(data))
+    assert isinstance(error, Redacted | TypeError)
+    assert WORD not in text
+    assert str(NUMBER) not in text
+    assert data
+    with pytest.raises(InvalidArgument, match="from_columns"):
+        PrivateData()
+
+
+def test_nothing_is_logged_warned_or_shown_of_the_values(caplog, recwarn):
+    caplog.set_level(logging.DEBUG)
+    warnings.simplefilter("always")
+    other = Domain(Categorical("sex", ["F", "rest"], other="rest"))
+    wide = {"hours": np.array(["1e4000", str(NUMBER)], dtype=np.longdouble)}
+    shown = []
+    for make in (
+        lambda: PrivateData.from_columns(SECRET, BOTH),
+        lambda: PrivateData.from_columns(SECRET, BOTH, outside="clip"),
+        lambda: PrivateData.from_columns({"sex": [WORD]}, other),
+        lambda: PrivateData.from_columns(wide, HOURS),
+        lambda: PrivateData.from_frame(secret_frame(), BOTH),
+    ):
+        data = make()
+        shown += [repr(data), str(data), f"{data}", repr(data.facts), data.name, dir(data)]
+        session = Session(data, Budget(1))
+        shown += [repr(session), repr(session.history), str(session.spent)]
+        with contextlib.suppress(TypeError):
+            shown.append(vars(data))
+    text = repr(shown) + caplog.text + repr([str(w.message) for w in recwarn])
+    assert WORD not in text
+    assert str(NUMBER) not in text
+    assert not recwarn.list

@@ -1,0 +1,52 @@
+"""Random small forms of every kind of block and factor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsdk import Domain, Integer
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+
+
+def random_factor(rng, size, *, whole):
+    kind = rng.integers(6)
+    if kind == 0:
+        return Identity(size)
+    if kind == 1:
+        return Prefix(size)
+    if kind == 2:
+        start = int(rng.integers(size + 1))
+        return Range(size, start, int(rng.integers(start, size + 1)))
+    if kind == 3:
+        return Matrix(rng.integers(0, 2, (1, size)))
+    shape = (int(rng.integers(1, 4)), size)
+    if whole or kind == 4:
+        return Matrix(rng.integers(-2, 3, shape))
+    return Matrix(rng.normal(size=shape))
+
+
+def random_domain(rng, most=4):
+    return Domain(
+        *(Integer(f"a{i}", 0, int(rng.integers(most))) for i in range(rng.integers(1, 4)))
+    )
+
+
+def random_form(rng, domain=None, *, whole=True, dense=0.25, blocks=5):
+    domain = random_domain(rng) if domain is None else domain
+    made = []
+    for _ in range(rng.integers(1, blocks)):
+        if rng.random() < dense:
+            names = tuple(n for n in domain.names if rng.random() < 0.7) or domain.names[:1]
+            shape = tuple(domain[n].size for n in names)
+            cells = (int(rng.integers(1, 4)), int(np.prod(shape)))
+            drawn = rng.integers(-2, 3, cells) if whole else rng.random(cells)
+            made.append(Dense(names, shape, drawn))
+        else:
+            chosen = [n for n in domain.names if rng.random() < 0.7]
+            factors = {n: random_factor(rng, domain[n].size, whole=whole) for n in chosen}
+            block = Kronecker.of(domain, factors)
+            if rng.random() < 0.3:
+                scale = float(rng.integers(-3, 4)) if whole else float(rng.normal())
+                block = Kronecker(block.names, block.factors, scale)
+            made.append(block)
+    return LinearForm(domain, made)

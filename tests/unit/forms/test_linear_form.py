@@ -1,0 +1,285 @@
+import itertools
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from random_forms import random_domain, random_form
+from worlds import PEOPLE, Records, weights
+
+import dpsdk.forms.blocks as blocks_module
+import dpsdk.forms.factors as factors_module
+import dpsdk.forms.linear as linear_module
+from dpsdk import Domain, Integer
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms.factors import half_up
+
+SEEDS = range(120)
+
+
+def random_records(rng, domain, count=15):
+    return Records(domain, [tuple(int(rng.integers(s)) for s in domain.shape) for _ in range(count)])
+
+
+def brute(form, records):
+    """The weights of the records' cells summed in exact arithmetic."""
+    matrix = weights(form)
+    numbers = [np.ravel_multi_index(cell, form.domain.shape) for cell in records.cells]
+    return [sum(Fraction(float(line[number])) for number in numbers) for line in matrix]
+
+
+@pytest.mark.parametrize("way", ["table", "records"])
+def test_whole_forms_are_evaluated_exactly_on_tables_and_on_records(way, monkeypatch):
+    if way == "records":
+        monkeypatch.setattr(linear_module, "TABLE_LIMIT", 0)
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        form = random_form(rng)
+        records = random_records(rng, form.domain)
+        assert form.evaluate(records).tolist() == brute(form, records), form
+        assert records.asked == {way}
+
+
+@pytest.mark.parametrize("limit", [2**22, 0])
+def test_real_forms_are_evaluated_to_rounding(limit, monkeypatch):
+    monkeypatch.setattr(linear_module, "TABLE_LIMIT", limit)
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        form = random_form(rng, whole=False)
+        records = random_records(rng, form.domain)
+        expected = [float(x) for x in brute(form, records)]
+        np.testing.assert_allclose(form.evaluate(records), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_many_small_blocks_are_answered_in_chunks_alike(monkeypatch):
+    monkeypatch.setattr(blocks_module, "_CHUNK", 5)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        domain = random_domain(rng)
+        form = random_form(rng, domain, blocks=12, dense=0)
+        records = random_records(rng, domain)
+        assert form.evaluate(records).tolist() == brute(form, records)
+
+
+def test_no_records_count_nothing():
+    form = random_form(np.random.default_rng(3))
+    assert form.evaluate(Records(form.domain, [])).tolist() == [0.0] * form.rows
+
+
+def test_extents_limits_norms_and_columns_are_those_of_the_weights():
+    for seed in SEEDS:
+        form = random_form(np.random.default_rng(seed))
+        matrix = weights(form)
+        low, high = form.extents()
+        np.testing.assert_array_equal(low, matrix.min(axis=1))
+        np.testing.assert_array_equal(high, matrix.max(axis=1))
+        assert form.largest == np.abs(matrix).max()
+        assert form.rows == len(matrix)
+        start = 0
+        for block in form.blocks:
+            own = weights(LinearForm(form.domain, [block]))
+            assert block.limits() == (own.min(), own.max())
+            codes = [
+                np.array([cell[form.domain.position(n)] for cell in np.ndindex(*form.domain.shape)])
+                for n in block.names
+            ]
+            columns = np.broadcast_to(block.columns(codes), own.shape)
+            np.testing.assert_array_equal(columns, own)
+            for power in (1, 2):
+                cells = list(np.ndindex(*block.shape))
+                norms = block.column_norms(power)
+                assert norms.shape == block.shape
+                along = [form.domain.position(n) for n in block.names]
+                for number, cell in enumerate(np.ndindex(*form.domain.shape)):
+                    expected = (np.abs(own[:, number]) ** power).sum()
+                    assert norms[tuple(cell[i] for i in along)] == expected
+                assert len(cells) == norms.size
+            start += block.rows
+
+
+def test_grouped_blocks_have_the_same_columns_and_norms_as_one_by_one():
+    domain = Domain(Integer("a", 0, 4), Integer("b", 0, 2))
+    rng = np.random.default_rng(5)
+    singles = [
+        Kronecker(
+            ("a", "b"),
+            (Matrix(rng.integers(-1, 3, (1, 5))), Range(3, 0, int(rng.integers(1, 4)))),
+            float(rng.integers(-2, 3)),
+        )
+        for _ in range(9)
+    ]
+    form = LinearForm(domain, singles)
+    ((stacked, places),) = form.groups
+    assert list(places) == list(range(9))
+    matrix = weights(form)
+    codes = [np.array(axis) for axis in zip(*np.ndindex(5, 3), strict=True)]
+    np.testing.assert_array_equal(stacked.columns(codes), matrix)
+    np.testing.assert_array_equal(stacked.extents(), form.extents())
+    for power in (1, 2):
+        expected = (np.abs(matrix) ** power).sum(axis=0)
+        np.testing.assert_array_equal(stacked.column_norms(power).ravel(), expected)
+
+
+def test_reach_bounds_every_partial_sum_of_one_record():
+    for seed in SEEDS:
+        form = random_form(np.random.default_rng(seed), whole=False)
+        assert form.reach >= np.abs(weights(form)).max() * (1 - 1e-12)
+    shrinking = Kronecker(("a", "b"), (Matrix([[8.0]]), Matrix([[0.125]])))
+    assert shrinking.reach >= 8
+
+
+# Rounding to the lattice.
+
+
+@pytest.mark.parametrize(
+    ("weight", "rounded"),
+    [(0.5, 1), (1.5, 2), (2.5, 3), (-0.5, 0), (-1.5, -1), (0.49, 0), (-0.51, -1)],
+)
+def test_halves_go_upwards(weight, rounded):
+    assert half_up(np.array([weight])).tolist() == [rounded]
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3, 8, 20])
+def test_rounding_gives_whole_weights_and_says_how_far_they_moved(bits):
+    for seed in SEEDS:
+        form = random_form(np.random.default_rng(seed), whole=False)
+        lattice, change = form.rounded(bits)
+        assert lattice.integral
+        moved = np.abs(weights(lattice) * 2.0**-bits - weights(form)).max()
+        assert moved <= change * (1 + 1e-9) + 1e-12
+
+
+def test_one_factor_is_rounded_half_up_by_half_a_step_at_the_most():
+    weights_given = np.linspace(0, 1, 33)[None, :]
+    form = LinearForm(Domain(Integer("a", 0, 32)), [Kronecker(("a",), (Matrix(weights_given),))])
+    lattice, change = form.rounded(4)
+    assert weights(lattice).tolist() == np.floor(weights_given * 16 + 0.5).tolist()
+    assert change == 2.0**-5
+
+
+def test_rounding_happens_before_the_sum():
+    # Sixteen rows of 5/16 are five, but each is rounded on the lattice of halves first.
+    domain = Domain(Integer("a", 0, 1))
+    form = LinearForm(domain, [Kronecker(("a",), (Matrix([[0.0, 5 / 16]]),))])
+    lattice, _ = form.rounded(1)
+    assert lattice.evaluate(Records(domain, [(1,)] * 16)).tolist() == [16.0]
+
+
+@pytest.mark.parametrize("scale", [0.6, -0.6, 1 / 3, 2.5])
+def test_a_scale_is_rounded_too(scale):
+    domain = Domain(Integer("a", 0, 1))
+    for factor in (Range(2, 0, 1), Matrix([[0.3, 0.7]])):
+        form = LinearForm(domain, [Kronecker(("a",), (factor,), scale)])
+        lattice, change = form.rounded(6)
+        assert lattice.integral
+        np.testing.assert_allclose(weights(lattice) / 64, weights(form), atol=change + 1e-15)
+        assert change <= 2.0**-6
+
+
+def test_integer_sums_are_exact_up_to_2_to_the_53():
+    domain = Domain(Integer("a", 0, 1))
+    heavy = float(2**53 // 1024 - 1)
+    form = LinearForm(domain, [Dense(("a",), (2,), np.array([[heavy, heavy - 1], [1, -heavy]]))])
+    records = Records(domain, [(i % 2,) for i in range(1024)])
+    expected = [512 * int(heavy) + 512 * (int(heavy) - 1), 512 - 512 * int(heavy)]
+    assert [int(x) for x in form.evaluate(records)] == expected
+
+
+# Pieces.
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_factors_agree_with_their_matrix(size):
+    rng = np.random.default_rng(size)
+    factors = [
+        Identity(size), Prefix(size), Range(size, 0, size), Range(size, size, size),
+        Range(size, size // 2, size), Matrix(rng.integers(-3, 4, (2, size))),
+    ]  # fmt: skip
+    counts = rng.integers(0, 9, (3, size, 2)).astype(float)
+    for factor in factors:
+        matrix = factor.matrix()
+        assert matrix.shape == (factor.rows, factor.size)
+        np.testing.assert_array_equal(
+            factor.apply(counts, 1), np.einsum("rs,asb->arb", matrix, counts)
+        )
+        np.testing.assert_array_equal(factor.extents(), (matrix.min(axis=1), matrix.max(axis=1)))
+        assert factor.limits() == (matrix.min(), matrix.max())
+        assert factor.integral
+        for power in (1, 2):
+            np.testing.assert_array_equal(
+                factor.column_norms(power), (np.abs(matrix) ** power).sum(axis=0)
+            )
+
+
+def test_the_meaning_of_the_named_factors():
+    assert Identity(2).matrix().tolist() == [[1, 0], [0, 1]]
+    assert Prefix(3).matrix().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert Range(4, 1, 3).matrix().tolist() == [[0, 1, 1, 0]]
+
+
+def test_factors_follow_the_order_of_the_domain():
+    block = Kronecker.of(PEOPLE, {"member": Identity(2), "age": Prefix(8)})
+    assert block.names == ("age", "member")
+    assert block.shape == (8, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Kronecker.of(PEOPLE, {"age": Identity(3)}),
+        lambda: Matrix(np.ones(3)),
+        lambda: Matrix(np.ones((0, 3))),
+        lambda: Matrix([[float("nan")]]),
+        lambda: Matrix([["x"]]),
+        lambda: Dense(("age",), (8,), np.ones((1, 7))),
+        lambda: Dense(("age",), (8,), np.full((1, 8), np.inf)),
+        lambda: LinearForm(PEOPLE, []),
+        lambda: LinearForm.stack(
+            [random_form(np.random.default_rng(0)), random_form(np.random.default_rng(9))]
+        ),
+    ],
+)
+def test_pieces_that_do_not_fit_are_refused(make):
+    with pytest.raises(InvalidArgument):
+        make()
+
+
+def test_weights_are_copied_and_cannot_be_changed():
+    given = np.ones((1, 3))
+    factor = Matrix(given)
+    given[0, 0] = 7
+    assert factor.weights[0, 0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        factor.weights[0, 0] = 7
+
+
+def test_a_stack_has_all_functions_in_order():
+    rng = np.random.default_rng(1)
+    domain = random_domain(rng)
+    forms = [random_form(rng, domain) for _ in range(3)]
+    stacked = LinearForm.stack(forms)
+    np.testing.assert_array_equal(weights(stacked), np.concatenate([weights(f) for f in forms]))
+
+
+def test_forms_too_large_are_refused_before_anything_is_allocated():
+    huge = Domain(*(Integer(f"a{i}", 0, 99) for i in range(10)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge) as caught:
+            LinearForm(huge, [Kronecker.of(huge, {name: Identity(100) for name in huge.names})])
+        with pytest.raises(TooLarge):
+            Range(10**9, 5, 10**8).matrix()
+        with pytest.raises(TooLarge):
+            Identity(factors_module.MATRIX_LIMIT).matrix()
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+    assert caught.value.needed == 10**20
+    assert caught.value.limit < caught.value.needed
+
+
+def test_an_empty_marginal_block_counts_all_records():
+    form = LinearForm(PEOPLE, [Kronecker((), ())])
+    cells = list(itertools.islice(np.ndindex(*PEOPLE.shape), 5))
+    assert form.evaluate(Records(PEOPLE, cells)).tolist() == [5.0]

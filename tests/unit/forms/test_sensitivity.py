@@ -1,0 +1,154 @@
+import itertools
+import sys
+
+import numpy as np
+import pytest
+from random_forms import random_form
+from worlds import facts, moves, weights
+
+from dpsdk import Domain, Integer, Neighbors
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range, sensitivity
+
+# The package has a function of the module's name.
+module = sys.modules["dpsdk.forms.sensitivity"]
+RELATIONS = list(itertools.product(Neighbors, [True, False]))
+
+
+def compare(form, neighbors, outside):
+    """Whether the sensitivity is marked exact; fails where it is not what it claims to be."""
+    of = facts(form.domain, neighbors, outside=outside)
+    found = sensitivity(form, of)
+    l1, l2, top = moves(weights(form), of)
+    assert found.l1 >= l1
+    assert found.l2_squared >= l2
+    assert found.maximum >= top
+    if found.exact:
+        assert (found.l1, found.l2_squared, found.maximum) == (l1, l2, top)
+    return found.exact
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_small_whole_forms_have_exact_sensitivities(neighbors, outside):
+    for seed in range(100):
+        form = random_form(np.random.default_rng(seed))
+        assert compare(form, neighbors, outside), form
+
+
+LIMITS = {
+    "clusters": {"SPAN_LIMIT": 6},
+    "by rows": {"SPAN_LIMIT": 0},
+    "pair bounds only": {"_WEIGHT_LIMIT": 1},
+    "a few pairs": {"_PAIR_LIMIT": 3},
+    "little work": {"_WORK_LIMIT": 40},
+    "clusters and few pairs": {"SPAN_LIMIT": 6, "_PAIR_LIMIT": 2},
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(
+    name, neighbors, outside, monkeypatch
+):
+    for limit, value in LIMITS[name].items():
+        monkeypatch.setattr(module, limit, value)
+    marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(80)}
+    # Some forms are exact by their structure whatever the limits; but the branch was reached.
+    assert False in marks or (neighbors is Neighbors.ADD_REMOVE and "SPAN_LIMIT" not in LIMITS[name])
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_marginals_are_exact_without_a_search(neighbors, outside, monkeypatch):
+    monkeypatch.setattr(module, "SPAN_LIMIT", 0)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        domain = Domain(*(Integer(f"a{i}", 0, int(rng.integers(1, 4))) for i in range(3)))
+        chosen = [[n for n in domain.names if rng.random() < 0.5] for _ in range(seed % 5 + 1)]
+        blocks = [
+            Kronecker.of(domain, {n: Identity(domain[n].size) for n in names}) for names in chosen
+        ]
+        form = LinearForm(domain, blocks)
+        assert compare(form, neighbors, outside), form
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_marginals_under_a_condition_are_exact_without_a_search(neighbors, outside, monkeypatch):
+    monkeypatch.setattr(module, "SPAN_LIMIT", 0)
+    domain = Domain(Integer("a", 0, 2), Integer("b", 0, 3), Integer("c", 0, 1))
+    conditions = [
+        Range(4, 1, 3), Range(4, 2, 2), Range(4, 0, 4), Matrix([[1, 0, 3, 2]]), Matrix([[2] * 4]),
+    ]  # fmt: skip
+    for condition, scale in itertools.product(conditions, [0.0, 1.0, 3.0]):
+        block = Kronecker(("a", "b"), (Identity(3), condition), scale)
+        assert compare(LinearForm(domain, [block]), neighbors, outside), block
+
+
+@pytest.mark.parametrize("scale", [1.0, -2.0])
+@pytest.mark.parametrize(
+    "condition", [Matrix([[-1, 0, 3]]), Matrix([[1, 0, 0], [0, 2, 1]]), Prefix(3)]
+)
+def test_signed_or_many_rowed_conditions_are_not_taken_for_masks(condition, scale, monkeypatch):
+    domain = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
+    form = LinearForm(domain, [Kronecker(("a", "b"), (Identity(2), condition), scale)])
+    for neighbors, outside in RELATIONS:
+        compare(form, neighbors, outside)
+
+
+def test_all_thresholds_of_one_attribute_move_by_their_number_at_the_most():
+    domain = Domain(Integer("age", 0, 9))
+    form = LinearForm(domain, [Kronecker.of(domain, {"age": Prefix(10)})])
+    found = sensitivity(form, facts(domain, outside=False))
+    assert (found.l1, found.l2_squared, found.maximum, found.exact) == (9, 9, 1, True)
+    found = sensitivity(form, facts(domain))
+    assert (found.l1, found.l2_squared) == (10, 10)
+
+
+def test_replace_one_is_the_largest_difference_of_columns_not_twice_a_norm():
+    domain = Domain(Integer("a", 0, 1))
+    form = LinearForm(domain, [Dense(("a",), (2,), np.array([[5.0, 4.0], [5.0, 5.0]]))])
+    assert sensitivity(form, facts(domain, outside=False)).l1 == 1
+    assert sensitivity(form, facts(domain, outside=True)).l1 == 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_with_much_in_common_lose_nothing_to_rounding(seed):
+    rng = np.random.default_rng(seed)
+    domain = Domain(Integer("a", 0, 4))
+    heavy = 2.0 ** rng.integers(26, 50, (3, 1)) + rng.integers(0, 9, (3, 5))
+    form = LinearForm(domain, [Dense(("a",), (5,), heavy)])
+    for neighbors, outside in RELATIONS:
+        of = facts(domain, neighbors, outside=outside)
+        found = sensitivity(form, of)
+        l1, l2, top = moves(weights(form), of)
+        assert (found.l1 >= l1, found.l2_squared >= l2, found.maximum >= top) == (True,) * 3
+        assert found.l2_squared <= l2 * (1 + 2**-40) + 1
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_real_weights_are_bounded_from_above_and_closely(neighbors, outside):
+    for seed in range(25):
+        form = random_form(np.random.default_rng(seed), whole=False)
+        of = facts(form.domain, neighbors, outside=outside)
+        found = sensitivity(form, of)
+        l1, l2, top = moves(weights(form), of)
+        assert l1 * (1 - 2**-40) <= found.l1 <= l1 * (1 + 2**-40)
+        assert l2 * (1 - 2**-40) <= found.l2_squared <= l2 * (1 + 2**-40)
+        assert top * (1 - 2**-40) <= found.maximum <= top * (1 + 2**-40)
+
+
+def test_a_huge_universe_is_bounded_without_writing_it_out():
+    domain = Domain(*(Integer(f"a{i}", 0, 99) for i in range(10)))
+    blocks = [
+        Kronecker.of(domain, {f"a{i}": Range(100, 0, 50), f"a{(i + 1) % 10}": Range(100, 10, 20)})
+        for i in range(10)
+    ]
+    found = sensitivity(LinearForm(domain, blocks), facts(domain))
+    assert 5 <= found.l1 <= 10
+    assert found.maximum == 1
+
+
+def test_a_form_that_never_moves_has_sensitivity_zero():
+    domain = Domain(Integer("a", 0, 3))
+    all_rows = LinearForm(domain, [Kronecker((), ())])
+    assert sensitivity(all_rows, facts(domain, outside=False)).l1 == 0
+    assert sensitivity(all_rows, facts(domain, outside=True)).l1 == 1
+    assert sensitivity(all_rows, facts(domain, Neighbors.ADD_REMOVE, outside=False)).l1 == 1

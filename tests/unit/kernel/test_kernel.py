@@ -1,0 +1,248 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from worlds import PEOPLE, people, table, told
+
+import dpsdk.kernel.kernel as module
+from dpsdk import Budget, Neighbors, PrivateData
+from dpsdk.accounting import BasicComposition, Odometer
+from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
+from dpsdk.kernel.measure import Pricing
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
+from dpsdk.observe import Charged, Refused
+from dpsdk.queries import Count, Marginal
+from dpsdk.testing.noise import seeded
+
+ROWS = people(40, 5)
+OTHER = [{**ROWS[0], "age": 23, "sex": "Female", "hours": 39.0}, *ROWS[1:]]
+FORM = Marginal("age", "sex").lower(PEOPLE)
+
+
+class Diary(NoiseSource):
+    """Keeps in order what happens: charges, reads and draws."""
+
+    def __init__(self, happened):
+        self.happened = happened
+        self.source = seeded(4)
+
+    @property
+    def private(self):
+        return False
+
+    def _bits(self, count):
+        return self.source._bits(count)
+
+    def draw(self, law, size):
+        self.happened.append(("draw", law, size))
+        return self.source.draw(law, size)
+
+
+class World:
+    def __init__(self, monkeypatch, rows=ROWS, epsilon=1, observer=None):
+        self.happened = []
+        self.odometer = Odometer(Budget(epsilon), BasicComposition())
+        charge, happened = self.odometer.charge, self.happened
+
+        def charging(guarantee, label):
+            happened.append(("asked", guarantee))
+            number = charge(guarantee, label)
+            happened.append(("charged", number))
+            return number
+
+        monkeypatch.setattr(self.odometer, "charge", charging, raising=False)
+        real = module.open_histogram
+
+        def opening(owner):
+            happened.append(("opened",))
+            return real(owner)
+
+        monkeypatch.setattr(module, "open_histogram", opening)
+        self.data = table(rows)
+        self.kernel = Kernel(self.data, self.odometer, Diary(happened), "test", observer)
+
+    def steps(self):
+        return [step[0] for step in self.happened]
+
+
+@pytest.fixture
+def unslotted(monkeypatch):
+    """An odometer whose methods can be watched."""
+    return monkeypatch
+
+
+def test_the_charge_comes_first_then_the_noise_then_the_table(unslotted):
+    world = World(unslotted)
+    world.kernel.measure(FORM, LaplaceNoise("0.1"))
+    assert world.steps() == ["asked", "charged", "draw", "opened"]
+    assert world.happened[2][2] == FORM.rows
+
+
+def test_a_refusal_reads_nothing_draws_nothing_and_changes_nothing(unslotted):
+    world = World(unslotted)
+    world.kernel.measure(FORM, LaplaceNoise("0.9"))
+    before = world.odometer.spent, world.odometer.state, world.odometer.entries
+    world.happened.clear()
+    with pytest.raises(BudgetExceeded):
+        world.kernel.measure(FORM, LaplaceNoise("0.2"))
+    assert world.steps() == ["asked"]
+    assert (world.odometer.spent, world.odometer.state, world.odometer.entries) == before
+    world.kernel.measure(FORM, LaplaceNoise("0.1"))
+    assert world.odometer.remaining.epsilon == 0
+
+
+def test_a_measurement_adds_the_drawn_noise_to_the_counts(unslotted):
+    world = World(unslotted, epsilon=10**6)
+    noisy = world.kernel.measure(FORM, LaplaceNoise(2))
+    (draw,) = [step for step in world.happened if step[0] == "draw"]
+    noise = seeded(4).draw(draw[1], draw[2])
+    true = np.zeros((8, 2))
+    for row in ROWS:
+        if row["age"] != 99:
+            true[row["age"] - 17, int(row["sex"] == "Male")] += row["hours"] is not None
+    np.testing.assert_array_equal(noisy.values, true.ravel() + noise)
+    assert noisy.source == "measured"
+
+
+def explode(*_, **__):
+    raise ValueError("the secret of row 7 is 271828")
+
+
+def broken_draw(monkeypatch):
+    monkeypatch.setattr(Diary, "draw", explode)
+
+
+def broken_read(monkeypatch):
+    monkeypatch.setattr(module, "open_histogram", explode)
+
+
+def broken_table(monkeypatch):
+    monkeypatch.setattr("dpsdk.data.histogram.Histogram.table", explode)
+
+
+def broken_settle(monkeypatch):
+    monkeypatch.setattr(Pricing, "settle", explode)
+
+
+def broken_memory(monkeypatch):
+    def short(*_):
+        raise MemoryError("271828")
+
+    monkeypatch.setattr("dpsdk.data.histogram.tally", short)
+
+
+FAULTS = [broken_draw, broken_read, broken_table, broken_settle, broken_memory]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failure_after_the_charge_tells_the_same_on_neighbouring_tables(fault):
+    seen = []
+    for rows in (ROWS, OTHER):
+        with pytest.MonkeyPatch.context() as patch:
+            events = []
+            world = World(patch, rows, observer=events.append)
+            fault(patch)
+            error, text = told(lambda world=world: world.kernel.measure(FORM, LaplaceNoise("0.1")))
+            assert type(error) is ReleaseFailed
+            assert error.__context__ is None
+            assert error.__cause__ is None
+            assert world.odometer.spent.charges == error.charge == 1
+            assert world.odometer.spent.epsilon == Budget("0.1").epsilon
+            assert "271828" not in text
+            assert "secret" not in text
+            frame = error.__traceback__
+            while frame is not None:
+                private = {"noise", "answers", "noisy", "histogram", "counts", "codes"}
+                names = set(frame.tb_frame.f_locals)
+                if frame.tb_frame.f_code.co_filename == module.__file__:
+                    assert "self" in names
+                    assert not (names - {"noise"}) & private
+                    assert all(not isinstance(v, np.ndarray) for v in frame.tb_frame.f_locals.values())
+                frame = frame.tb_next
+            seen.append((str(error), repr(error), error.args, world.steps(), repr(events)))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("place", ["draw", "read"])
+def test_an_interrupt_passes_without_what_it_met(stop, place, monkeypatch):
+    def interrupting(*_, **__):
+        raise stop("271828")
+
+    world = World(monkeypatch)
+    if place == "draw":
+        monkeypatch.setattr(Diary, "draw", interrupting)
+    else:
+        monkeypatch.setattr(module, "open_histogram", interrupting)
+    error, text = told(lambda: world.kernel.measure(FORM, LaplaceNoise("0.1")))
+    assert type(error) is stop
+    assert "271828" not in text
+    assert error.__context__ is None
+    assert world.odometer.spent.charges == 1
+
+
+def test_an_observer_hears_of_charges_before_the_read_and_of_refusals(unslotted):
+    events = []
+    world = World(unslotted, observer=lambda event: events.append((event, len(world.happened))))
+    world.kernel.measure(FORM, LaplaceNoise("0.9"))
+    with pytest.raises(BudgetExceeded):
+        world.kernel.measure(FORM, LaplaceNoise("0.9"))
+    (charged, when), (refused, _) = events
+    assert isinstance(charged, Charged)
+    assert charged.number == 1
+    assert charged.mechanism == "test"
+    assert when == 2  # asked and charged, neither drawn nor read
+    assert isinstance(refused, Refused)
+
+
+def test_an_observer_that_raises_does_not_lose_what_was_paid_for(unslotted):
+    def angry(event):
+        raise ValueError("angry")
+
+    world = World(unslotted, observer=angry)
+    assert len(world.kernel.measure(FORM, LaplaceNoise("0.9")).values) == FORM.rows
+    with pytest.raises(ValueError, match="angry"):
+        world.kernel.measure(FORM, LaplaceNoise("0.9"))
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise("0.1"), GaussianNoise("0.01")])
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_what_is_drawn_and_paid_is_the_same_on_neighbouring_tables(noise, neighbors):
+    other = OTHER if neighbors is Neighbors.REPLACE_ONE else ROWS[1:]
+    runs = []
+    for rows in (ROWS, other):
+        happened = []
+        odometer = Odometer(Budget(1, 1e-6), _composition())
+        data = PrivateData.from_columns(
+            {name: [row[name] for row in rows] for name in PEOPLE.names},
+            PEOPLE,
+            neighbors=neighbors,
+            max_rows=100,
+        )
+        kernel = Kernel(data, odometer, Diary(happened), "test")
+        got = kernel.measure(FORM, noise)
+        kernel.measure(Count().lower(PEOPLE), noise)
+        runs.append((happened, odometer.entries, got.accuracy, got.values))
+    assert runs[0][:3] == runs[1][:3]
+    kind = DiscreteLaplace if isinstance(noise, LaplaceNoise) else DiscreteGaussian
+    assert all(isinstance(step[1], kind) for step in runs[0][0])
+    # The same noise on neighbours moves the answers by the sensitivity at the most.
+    moved = np.abs(runs[0][3] - runs[1][3])
+    assert moved.sum() <= (2 if neighbors is Neighbors.REPLACE_ONE else 1)
+
+
+def _composition():
+    from dpsdk.accounting import default_composition
+
+    return default_composition()
+
+
+@pytest.mark.parametrize("look", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_kernel_is_not_copied(look, unslotted):
+    world = World(unslotted)
+    with pytest.raises(Redacted):
+        look(world.kernel)
+    assert repr(world.kernel) == f"Kernel({world.data!r})"
+    assert world.kernel.facts == world.data.facts

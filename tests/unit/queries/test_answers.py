@@ -1,0 +1,428 @@
+"""Every query, with the noise as good as off, equals a count by hand."""
+
+import numpy as np
+import pytest
+from worlds import PEOPLE, QUIET, facts, inside, middle, people, quiet, table, truth
+
+from dpsdk import Neighbors
+from dpsdk.errors import (
+    DomainError,
+    InvalidArgument,
+    PublicSizeRequired,
+    QueryError,
+    UnknownAttribute,
+    UnknownLabel,
+)
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import (
+    Conjunction,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Not,
+    Sum,
+    Threshold,
+    Workload,
+    marginals,
+)
+
+LOW, MIDDLE, HIGH = (0, 10), (10, 20), (20, 40)
+
+
+def labelled(row):
+    """The row's labels in the universe."""
+    bins = {5.0: LOW, 15.0: MIDDLE, 30.0: HIGH}
+    return {**row, "hours": bins[middle(row)]}
+
+
+CONDITIONS = {
+    "label": ({"sex": "Male"}, lambda r: r["sex"] == "Male"),
+    "boolean": ({"member": True}, lambda r: r["member"]),
+    "bin": ({"hours": HIGH}, lambda r: r["hours"] == HIGH),
+    "range": ({"age": range(18, 22)}, lambda r: 18 <= r["age"] < 22),
+    "steps": ({"age": range(17, 24, 3)}, lambda r: r["age"] in {17, 20, 23}),
+    "backwards": ({"age": range(22, 17, -1)}, lambda r: 18 <= r["age"] <= 22),
+    "backward steps": ({"age": range(24, 17, -2)}, lambda r: r["age"] in {24, 22, 20, 18}),
+    "set": ({"age": {17, 24, 20}}, lambda r: r["age"] in {17, 24, 20}),
+    "run": ({"age": {19, 18, 20}}, lambda r: r["age"] in {18, 19, 20}),
+    "frozenset": ({"hours": frozenset({LOW, HIGH})}, lambda r: r["hours"] != MIDDLE),
+    "not a label": ({"sex": Not("Male")}, lambda r: r["sex"] != "Male"),
+    "not in the middle": ({"age": Not(20)}, lambda r: r["age"] != 20),
+    "not a range": ({"age": Not(range(17, 20))}, lambda r: r["age"] >= 20),
+    "not a set": ({"age": Not({18, 22})}, lambda r: r["age"] not in {18, 22}),
+    "not not": ({"age": Not(Not({18, 22}))}, lambda r: r["age"] in {18, 22}),
+    "not all": ({"sex": Not({"Female", "Male"})}, lambda r: False),
+    "several": (
+        {"sex": "Female", "age": range(18, 23), "hours": Not(LOW), "member": {True, False}},
+        lambda r: r["sex"] == "Female" and 18 <= r["age"] < 23 and r["hours"] != LOW,
+    ),
+}
+
+SCALARS = {
+    "count": (lambda **g: Count(**g), lambda r: 1.0),
+    "threshold": (lambda **g: Threshold("age", 20, **g), lambda r: r["age"] <= 20),
+    "threshold between": (lambda **g: Threshold("age", 20.7, **g), lambda r: r["age"] <= 20),
+    "threshold below": (lambda **g: Threshold("age", -5, **g), lambda r: 0.0),
+    "threshold above": (lambda **g: Threshold("age", 1e9, **g), lambda r: 1.0),
+    "threshold edge": (lambda **g: Threshold("hours", 20, **g), lambda r: r["hours"] != HIGH),
+    "threshold last": (lambda **g: Threshold("hours", 40, **g), lambda r: 1.0),
+    "threshold first": (lambda **g: Threshold("hours", 0, **g), lambda r: 0.0),
+    "interval": (lambda **g: Interval("age", 18, 21, **g), lambda r: 18 <= r["age"] <= 21),
+    "interval open": (lambda **g: Interval("age", 17.2, 20.9, **g), lambda r: 18 <= r["age"] <= 20),
+    "interval of none": (lambda **g: Interval("age", 18.2, 18.8, **g), lambda r: 0.0),
+    "interval wide": (lambda **g: Interval("age", -1e9, 1e9, **g), lambda r: 1.0),
+    "interval bins": (lambda **g: Interval("hours", 10, 20, **g), lambda r: r["hours"] == MIDDLE),
+    "interval beyond": (lambda **g: Interval("hours", -3, 99, **g), lambda r: 1.0),
+    "sum": (lambda **g: Sum("age", **g), lambda r: r["age"]),
+    "sum of bins": (
+        lambda **g: Sum("hours", **g),
+        lambda r: {LOW: 5.0, MIDDLE: 15.0, HIGH: 30.0}[r["hours"]],
+    ),
+    "linear": (lambda **g: Linear(lambda r: r["age"] / 24, **g), lambda r: r["age"] / 24),
+    "linear of two": (
+        lambda **g: Linear(
+            lambda r: 0.3 if r["member"] else (r["age"] - 17) / 7, ["member", "age"], **g
+        ),
+        lambda r: 0.3 if r["member"] else (r["age"] - 17) / 7,
+    ),
+    "linear array": (
+        lambda **g: Linear(np.arange(16).reshape(2, 8) / 16, ["sex", "age"], **g),
+        lambda r: ((r["sex"] == "Male") * 8 + r["age"] - 17) / 16,
+    ),
+    "linear flat": (
+        lambda **g: Linear(np.arange(8) / 8, ["age"], **g),
+        lambda r: (r["age"] - 17) / 8,
+    ),
+}
+
+ROWS = people(300, 7)
+DATA = table(ROWS)
+PRIVATE_SIZE = table(ROWS, Neighbors.ADD_REMOVE, max_rows=1000)
+KEPT = [labelled(row) for row in ROWS if inside(row)]
+
+
+def ask(query, data=DATA):
+    return quiet(data).answer(query, using=QUIET)
+
+
+@pytest.mark.parametrize("condition", [None, *CONDITIONS])
+@pytest.mark.parametrize("kind", SCALARS)
+def test_every_scalar_query_counts_the_rows_that_meet_its_condition(kind, condition):
+    make, weigh = SCALARS[kind]
+    where, holds = CONDITIONS[condition] if condition else (None, lambda r: True)
+    expected = sum(float(weigh(row)) for row in KEPT if holds(row))
+    count = ask(make(where=where, normalized=False), PRIVATE_SIZE)
+    share = ask(make(where=where))
+    assert type(count) is float
+    assert type(share) is float
+    assert count == pytest.approx(expected, abs=1e-5)
+    assert share == pytest.approx(expected / len(ROWS), abs=1e-7)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conjunctions_count_their_rows(condition):
+    where, holds = CONDITIONS[condition]
+    expected = sum(1 for row in KEPT if holds(row))
+    assert ask(Conjunction(where)) == pytest.approx(expected / 300, abs=1e-12)
+    assert ask(Conjunction(where, normalized=False), PRIVATE_SIZE) == expected
+
+
+@pytest.mark.parametrize("condition", [None, *CONDITIONS])
+@pytest.mark.parametrize(
+    "names", [("sex",), ("age",), ("hours", "sex"), ("member", "age", "sex"), PEOPLE.names[::-1]]
+)
+def test_marginals_count_every_combination_in_the_order_asked(names, condition):
+    where, holds = CONDITIONS[condition] if condition else (None, lambda r: True)
+    answer = ask(Marginal(*names, where=where, normalized=False))
+    assert answer.names == names
+    assert answer.values.shape == tuple(PEOPLE[name].size for name in names)
+    expected = dict.fromkeys(answer.to_dict(), 0.0)
+    for row in KEPT:
+        if holds(row):
+            expected[tuple(row[name] for name in names)] += 1
+    assert answer.to_dict() == expected
+    shares = ask(Marginal(*names, where=where))
+    np.testing.assert_allclose(shares.values * 300, answer.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("condition", [None, *CONDITIONS])
+@pytest.mark.parametrize("attribute", ["age", "hours"])
+@pytest.mark.parametrize("data", [DATA, PRIVATE_SIZE], ids=["public size", "private size"])
+def test_means_are_those_of_the_rows_that_count(attribute, condition, data):
+    where, holds = CONDITIONS[condition] if condition else (None, lambda r: True)
+    kept = [row for row in KEPT if holds(row)]
+    values = [r["age"] if attribute == "age" else sum(r["hours"]) / 2 for r in kept]
+    release = quiet(data).release(Mean(attribute, where=where), using=QUIET)
+    low, high = PEOPLE[attribute].bounds
+    assert low <= release.value <= high
+    if values:
+        assert release.value == pytest.approx(np.mean(values), abs=1e-6)
+        assert release.error() < 1e-3
+    else:
+        assert release.error() == high - low
+        assert release.bound().vacuous
+        assert release.interval() == (low, high)
+
+
+def test_a_mean_of_a_single_possible_value_is_that_value():
+    from dpsdk import Domain, Integer, PrivateData
+
+    data = PrivateData.from_columns({"a": [5, 5]}, Domain(Integer("a", 5, 5)))
+    assert ask(Mean("a"), data) == 5.0
+
+
+def test_a_workload_answers_what_its_queries_answer_alone():
+    queries = [
+        Threshold("age", 20),
+        Marginal("member", "sex"),
+        Mean("age", where={"sex": "Male"}),
+        Sum("hours", normalized=False),
+        Count({"age": Not(20)}),
+        Workload([Count(), Marginal("hours", normalized=False)]),
+        Linear(lambda r: r["age"] / 24, ["age"]),
+        Conjunction({"age": {17, 20}, "sex": "Male"}),
+        Conjunction({"age": {18, 24}, "sex": "Female"}),
+    ]
+    together = ask(Workload(queries))
+    assert len(together) == len(queries)
+    for query, answer in zip(queries, together, strict=True):
+        alone = ask(query)
+        assert type(answer) is type(alone)
+        if isinstance(alone, float):
+            assert answer == pytest.approx(alone, abs=1e-4)
+        elif hasattr(alone, "to_dict"):
+            np.testing.assert_allclose(answer.values, alone.values, atol=1e-4)
+    assert together.values.shape == (1 + 4 + 1 + 1 + 1 + 4 + 1 + 1 + 1,)
+    assert together.values[0] == together[0]
+    np.testing.assert_array_equal(together.values[1:5], together[1].values.ravel())
+
+
+def test_the_marginals_of_a_domain_are_all_of_them():
+    answers = ask(marginals(PEOPLE, 2))
+    assert len(answers) == 6
+    for answer in answers:
+        assert answer.total() == pytest.approx(len(KEPT) / 300)
+
+
+def test_the_answers_on_a_universe_of_10_to_the_20_cells_need_little_memory():
+    import tracemalloc
+
+    from dpsdk import Domain, Integer, PrivateData
+    from dpsdk.errors import TooLarge
+
+    domain = Domain(*(Integer(f"a{i}", 0, 99) for i in range(10)))
+    rng = np.random.default_rng(2)
+    given = {name: rng.integers(0, 100, 500) for name in domain.names}
+    session = quiet(PrivateData.from_columns(given, domain))
+    tracemalloc.start()
+    try:
+        low = {name: range(30) for name in domain.names[:3]}
+        # Four attributes of a hundred cells are more than a table is made for.
+        many = {name: range(80) for name in domain.names[:4]}
+        assert session.answer(Conjunction(low, normalized=False), using=QUIET) == sum(
+            given["a0"][i] < 30 and given["a1"][i] < 30 and given["a2"][i] < 30 for i in range(500)
+        )
+        assert session.answer(Conjunction(many, normalized=False), using=QUIET) == sum(
+            all(given[f"a{j}"][i] < 80 for j in range(4)) for i in range(500)
+        )
+        assert session.answer(Threshold("a9", 49, where=low, normalized=False), using=QUIET) == sum(
+            all(given[f"a{j}"][i] < 30 for j in range(3)) and given["a9"][i] <= 49
+            for i in range(500)
+        )
+        wide = session.answer(Marginal("a7", "a2", where=many, normalized=False), using=QUIET)
+        assert wide.total() == sum(all(given[f"a{j}"][i] < 80 for j in range(4)) for i in range(500))
+        ages = session.answer(Workload(Threshold("a3", t) for t in range(100)), using=QUIET)
+        assert ages[-1] == 1.0
+        peak = tracemalloc.get_traced_memory()[1]
+        before = session.spent
+        for ask_too_much in (
+            Marginal(*domain.names),
+            Marginal(*domain.names[:4]),
+            Linear(lambda r: 0.5),
+            Linear(lambda r: 0.5, domain.names[:4]),
+            Linear(np.full((100, 100), 0.5), ["a0", "a1"], where={"a2": 1, "a3": 1, "a4": 1}),
+            Workload([Linear(np.full((100, 100), 0.5), ["a0", "a1"])] * 10**5),
+            Workload([Marginal("a0", "a1", "a2")] * 20),
+        ):
+            with pytest.raises(TooLarge) as caught:
+                session.answer(ask_too_much, using=QUIET)
+            assert caught.value.needed > caught.value.limit
+        assert session.spent == before
+        refused = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    million = Workload([Linear(np.full((100, 100), 0.5), ["a0", "a1"])] * 10**6)
+    with pytest.raises(TooLarge):
+        session.quote(million, using=QUIET)
+    assert peak < 32 * 2**20
+    assert refused < 64 * 2**20
+
+
+def test_huge_attributes_are_answered_or_refused_at_once():
+    import tracemalloc
+
+    from dpsdk import Domain, Integer, PrivateData
+    from dpsdk.errors import TooLarge
+
+    domain = Domain(Integer("id", 0, 10**15))
+    session = quiet(PrivateData.from_columns({"id": [1, 10**15, 7]}, domain))
+    tracemalloc.start()
+    try:
+        count = Conjunction({"id": range(10**12)}, normalized=False)
+        assert session.answer(count, using=QUIET) == 2
+        assert session.answer(Threshold("id", 6, normalized=False), using=QUIET) == 1
+        assert session.answer(Count({"id": Not(range(7))}, normalized=False), using=QUIET) == 2
+        for refused in (
+            Sum("id"), Mean("id"), Marginal("id"), Conjunction({"id": {1, 7}}),
+            Conjunction({"id": range(0, 10**15, 2)}), Count({"id": Not(7)}),
+        ):  # fmt: skip
+            with pytest.raises(TooLarge):
+                session.answer(refused, using=QUIET)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Count(), Threshold("age", 20), Interval("age", 18, 20), Sum("age"), Marginal("sex"),
+        Conjunction({"sex": "Male"}), Linear(lambda r: 1.0, ["sex"]), Workload([Count()]),
+        Workload([Mean("age"), Workload([Marginal("sex")])]),
+    ],
+)  # fmt: skip
+def test_a_share_of_a_private_number_of_rows_is_refused_before_any_charge(query):
+    session = quiet(PRIVATE_SIZE)
+    with pytest.raises(PublicSizeRequired) as caught:
+        session.answer(query, using=QUIET)
+    assert "normalized=False" in str(caught.value)
+    with pytest.raises(PublicSizeRequired):
+        session.quote(query, using=QUIET)
+    assert session.spent.charges == 0
+    assert session.history == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        (Count({"ages": 3}), UnknownAttribute),
+        (Threshold("ages", 3), UnknownAttribute),
+        (Marginal("age", "ages"), UnknownAttribute),
+        (Mean("ages"), UnknownAttribute),
+        (Linear(lambda r: 1.0, ["ages"]), UnknownAttribute),
+        (Count({"sex": "male"}), UnknownLabel),
+        (Count({"age": 25}), UnknownLabel),
+        (Count({"age": True}), UnknownLabel),
+        (Count({"age": 17.0}), UnknownLabel),
+        (Count({"age": [17, 18]}), UnknownLabel),
+        (Count({"age": range(17, 26)}), UnknownLabel),
+        (Count({"age": range(10, 26, 3)}), UnknownLabel),
+        (Count({"sex": {"Male", "x"}}), UnknownLabel),
+        (Count({"sex": range(1)}), UnknownLabel),
+        (Count({"hours": 5}), UnknownLabel),
+        (Count({"hours": (0, 20)}), UnknownLabel),
+        (Count({"hours": ("0", "10")}), UnknownLabel),
+        (Count({"member": 1}), UnknownLabel),
+        (Count({"age": Not(99)}), UnknownLabel),
+        (Count({"age": set()}), QueryError),
+        (Count({"age": range(0)}), QueryError),
+        (Count({"age": range(20, 17)}), QueryError),
+        (Threshold("sex", 3), QueryError),
+        (Threshold("hours", 15), QueryError),
+        (Interval("hours", 5, 20), QueryError),
+        (Interval("hours", 10, 25), QueryError),
+        (Interval("member", 0, 1), QueryError),
+        (Sum("sex"), QueryError),
+        (Mean("member"), QueryError),
+        (Workload([Count(), Count({"age": 99})]), UnknownLabel),
+    ],
+)
+def test_what_the_universe_does_not_have_is_refused_before_any_charge(query, error):
+    session = quiet(DATA)
+    with pytest.raises(error) as caught:
+        session.answer(query, using=QUIET)
+    assert isinstance(caught.value, DomainError | QueryError)
+    assert session.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Conjunction({}),
+        lambda: Conjunction("age"),
+        lambda: Conjunction(None),
+        lambda: Conjunction({3: 4}),
+        lambda: Count(where=3),
+        lambda: Count(where={}),
+        lambda: Threshold("", 3),
+        lambda: Threshold("age", "3"),
+        lambda: Threshold("age", True),
+        lambda: Threshold("age", float("nan")),
+        lambda: Threshold("age", float("inf")),
+        lambda: Threshold("age", None),
+        lambda: Interval("age", 3, 2),
+        lambda: Interval("age", float("-inf"), 2),
+        lambda: Sum(3),
+        lambda: Mean(None),
+        Marginal,
+        lambda: Marginal("a", "a"),
+        lambda: Marginal(3),
+        lambda: Workload([]),
+        lambda: Workload([Count(), 3]),
+        lambda: marginals(PEOPLE, 0),
+        lambda: marginals(PEOPLE, 5),
+        lambda: marginals(PEOPLE, 2.0),
+        lambda: Linear(lambda r: 1.0, []),
+        lambda: Linear(lambda r: 1.0, ["a", "a"]),
+        lambda: Linear(np.array([2.0])),
+        lambda: Linear(np.array([-1e-9])),
+        lambda: Linear(np.array([float("nan")])),
+        lambda: Linear(np.array([])),
+        lambda: Linear("x"),
+    ],
+)
+def test_a_query_that_cannot_be_is_refused_when_it_is_made(make):
+    with pytest.raises(InvalidArgument):
+        make()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Threshold("age", 40), Threshold("age", 40.5, where={"sex": "Male"}), Interval("a", 1, 2),
+        Count(), Count(where={"sex": Not("Male"), "age": {1, 2}}, normalized=False),
+        Sum("age", normalized=False), Mean("age", where={"a": range(3)}),
+        Marginal("a", "b", normalized=False), Conjunction({"a": frozenset({"x"})}),
+    ],
+)  # fmt: skip
+def test_a_query_prints_as_it_is_written_and_equal_ones_are_equal(query):
+    again = eval(repr(query))  # noqa: S307
+    assert again == query
+    assert hash(again) == hash(query)
+    assert repr(again) == repr(query)
+
+
+def test_a_set_that_changes_later_does_not_change_the_query():
+    wanted = {17, 18}
+    query = Conjunction({"age": wanted}, normalized=False)
+    wanted.add(19)
+    assert ask(query) == sum(row["age"] in {17, 18} for row in KEPT)
+
+
+def test_sums_move_by_the_declared_bounds_not_by_the_rows():
+    one = Laplace(epsilon=1)
+    of = facts(PEOPLE, rows=10)
+    quote = one.quote(Sum("age", normalized=False).lower(PEOPLE), of)
+    (guarantee,) = quote.at_most.guarantees
+    assert guarantee.shift == 24  # from outside, where the sum is zero, to the largest age
+
+
+def test_a_row_outside_one_attribute_counts_nowhere():
+    rows = [{"age": 99, "sex": "Male", "hours": 5.0, "member": True}] * 3 + people(5, 1, stray=False)
+    data = table(rows)
+    assert ask(Count({"sex": "Male"}, normalized=False), data) == truth(
+        rows, lambda r: r["sex"] == "Male"
+    )
+    assert ask(Count(), data) == pytest.approx(5 / 8)

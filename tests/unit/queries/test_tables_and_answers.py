@@ -1,0 +1,187 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from worlds import PEOPLE, QUIET, people, quiet, table
+
+from dpsdk import Binned, Boolean, Categorical, Integer
+from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel
+from dpsdk.queries import Answers, Count, Marginal, MarginalTable, Threshold, Workload
+
+SEX, AGE = Categorical("sex", ["F", "M"]), Integer("age", 0, 2)
+HOURS = Binned("hours", [0, 10, 20])
+GIVEN = np.arange(12.0).reshape(2, 3, 2)
+TABLE = MarginalTable((SEX, AGE, HOURS), GIVEN)
+
+
+def test_an_entry_is_asked_by_its_labels_and_is_a_float():
+    assert TABLE["M", 2, (0.0, 10.0)] == GIVEN[1, 2, 0]
+    assert type(TABLE["F", 0, (10, 20)]) is float
+    assert TABLE["F", np.int64(1), (10, 20)] == GIVEN[0, 1, 1]
+
+
+def test_a_table_of_one_attribute_is_asked_by_the_label_itself():
+    one = MarginalTable((HOURS,), [3, 4])
+    assert one[(10.0, 20.0)] == one[((10.0, 20.0),)] == 4
+    assert MarginalTable((SEX,), [3, 4])["M"] == MarginalTable((SEX,), [3, 4])[("M",)] == 4
+    assert MarginalTable((AGE,), [3, 4, 5])[2] == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (("M", 2), InvalidArgument), ("M", InvalidArgument), (("M", 2, (0, 10), 1), InvalidArgument),
+        (("X", 2, (0, 10)), UnknownLabel), (("M", 3, (0, 10)), UnknownLabel),
+        (("M", True, (0, 10)), UnknownLabel), (("M", 2, 5), UnknownLabel),
+        (("M", slice(None), (0, 10)), UnknownLabel),
+    ],
+)  # fmt: skip
+def test_an_entry_that_is_not_there_is_refused(asked, error):
+    with pytest.raises(error):
+        TABLE[asked]
+
+
+def test_one_attribute_refuses_what_is_no_label():
+    one = MarginalTable((HOURS,), [3, 4])
+    for asked in (0, (0,), (0, 20), "x", slice(None), [0, 10], ("a", "b")):
+        with pytest.raises(UnknownLabel):
+            one[asked]
+
+
+def test_projections_sum_out_the_rest_in_the_order_asked():
+    part = TABLE.project("hours", "sex")
+    assert part.names == ("hours", "sex")
+    np.testing.assert_array_equal(part.values, GIVEN.sum(axis=1).T)
+    assert TABLE.project("sex", "age", "hours") == TABLE
+    assert part.total() == TABLE.total() == 66.0
+    assert type(TABLE.total()) is float
+    turned = TABLE.project("age", "hours", "sex")
+    assert all(turned[age, bin_, sex] == value for (sex, age, bin_), value in TABLE.to_dict().items())
+    with pytest.raises(UnknownAttribute):
+        TABLE.project("x")
+    for names in ((), ("sex", "sex")):
+        with pytest.raises(InvalidArgument):
+            TABLE.project(*names)
+
+
+def test_a_projection_of_a_marginal_is_the_smaller_marginal():
+    session = quiet(table(people(50, 2)))
+    large = session.answer(Marginal("age", "sex", "hours"), using=QUIET)
+    small = session.answer(Marginal("hours", "age"), using=QUIET)
+    np.testing.assert_allclose(large.project("hours", "age").values, small.values, atol=1e-12)
+
+
+def test_dictionaries_and_columns_hold_every_entry():
+    as_dict = TABLE.to_dict()
+    assert len(as_dict) == 12
+    assert as_dict["M", 0, (10.0, 20.0)] == GIVEN[1, 0, 1]
+    columns = TABLE.to_columns()
+    assert list(columns) == ["sex", "age", "hours", "value"]
+    assert columns["sex"] == ["F"] * 6 + ["M"] * 6
+    assert columns["age"][:4] == ["0", "0", "1", "1"]
+    assert columns["hours"][:2] == ["[0, 10)", "[10, 20]"]
+    assert columns["value"] == GIVEN.ravel().tolist()
+    assert list(TABLE.to_columns("share"))[-1] == "share"
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
+)
+def test_frames_of_three_libraries_hold_the_columns(backend, kind):
+    frame = TABLE.to_frame(backend)
+    assert isinstance(frame, kind)
+    names = list(frame.columns) if backend != "pyarrow" else frame.column_names
+    assert names == ["sex", "age", "hours", "value"]
+    for name, values in TABLE.to_columns().items():
+        given = frame[name].to_pylist() if backend == "pyarrow" else list(frame[name])
+        assert given == values
+
+
+def test_frames_are_of_a_known_library_that_is_installed(monkeypatch):
+    with pytest.raises(InvalidArgument, match="backend"):
+        TABLE.to_frame("excel")
+    monkeypatch.setitem(__import__("sys").modules, "narwhals.stable.v2", None)
+    with pytest.raises(MissingExtra):
+        TABLE.to_frame("polars")
+
+
+def test_an_attribute_named_value_is_not_overwritten():
+    clash = MarginalTable((Integer("value", 0, 1),), [3, 4])
+    for make in (clash.to_columns, clash.to_frame):
+        with pytest.raises(InvalidArgument, match="value"):
+            make()
+    assert clash.to_columns("share") == {"value": ["0", "1"], "share": [3.0, 4.0]}
+    assert clash.to_frame("pandas", "share")["value"].tolist() == ["0", "1"]
+    assert repr(clash).splitlines()[1].split() == ["0", "3"]
+
+
+def test_a_table_prints_its_first_entries_with_aligned_columns():
+    assert repr(MarginalTable((SEX, Boolean("member")), [[1, 2], [3, 0.25]])).splitlines() == [
+        "sex  member  value",
+        "F    False   1",
+        "F    True    2",
+        "M    False   3",
+        "M    True    0.25",
+    ]
+    long = repr(MarginalTable((Integer("a", 0, 99_999),), np.zeros(100_000)))
+    assert long.splitlines()[-1] == "... 99,988 more"
+    assert len(long.splitlines()) == 14
+
+
+def test_a_table_is_a_value():
+    given = np.ones(2)
+    one = MarginalTable((SEX,), given)
+    given[0] = 9
+    assert one == MarginalTable((SEX,), np.ones(2))
+    assert one != MarginalTable((SEX,), np.zeros(2))
+    assert hash(one) == hash(MarginalTable((SEX,), np.ones(2)))
+    with pytest.raises(ValueError, match="read-only"):
+        one.values[0] = 1
+    with pytest.raises(InvalidArgument, match="values"):
+        MarginalTable((SEX,), np.ones(3))
+
+
+def test_answers_are_a_sequence_with_slices_and_one_array_of_numbers():
+    session = quiet(table(people(50, 2)))
+    workload = Workload([*(Threshold("age", t) for t in range(17, 25)), Marginal("sex", "member")])
+    answers = session.answer(workload, using=QUIET)
+    assert isinstance(answers, Answers)
+    assert len(answers) == 9
+    assert answers[0] <= answers[3] <= answers[7]
+    assert answers[-1] == answers[8]
+    assert isinstance(answers[8], MarginalTable)
+    assert answers[2:5] == (answers[2], answers[3], answers[4])
+    assert answers[::-4] == (answers[8], answers[4], answers[0])
+    assert list(answers) == [answers[i] for i in range(9)]
+    assert list(reversed(answers))[0] is answers[8]
+    assert answers[3] in answers
+    assert answers.index(answers[8]) == 8
+    with pytest.raises(IndexError):
+        answers[9]
+    assert answers.values.shape == (8 + 4,)
+    assert answers.values.dtype == np.float64
+    assert answers.values[:8].tolist() == list(answers[:8])
+    assert answers.values[8:].tolist() == answers[8].values.ravel().tolist()
+    assert answers.values is answers.values
+    assert repr(answers).startswith(f"Answers({answers[0]!r}, ")
+    assert repr(answers).endswith("... 5 more)")
+
+
+def test_a_workload_says_how_many_queries_it_has():
+    assert repr(Workload([Count()])) == "Workload of 1 query"
+    assert repr(Workload([Count()] * 1234)) == "Workload of 1,234 queries"
+    assert Workload(iter([Count()])).queries == (Count(),)
+
+
+def test_one_workload_serves_several_universes():
+    from dpsdk import Domain, PrivateData
+
+    workload = Workload([Marginal("sex", normalized=False), Count(normalized=False)])
+    small = Domain(Categorical("sex", ["Female", "Male", "Other"]))
+    one = quiet(table(people(20, 1, stray=False)))
+    two = quiet(PrivateData.from_columns({"sex": ["Other", "Male"]}, small))
+    for _ in range(2):
+        assert one.answer(workload, using=QUIET)[1] == 20
+        assert two.answer(workload, using=QUIET)[0].values.tolist() == [0, 1, 1]
+    assert PEOPLE["sex"].size == 2

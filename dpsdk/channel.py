@@ -13,7 +13,7 @@ from attrs import frozen
 from dpsdk._checks import shown
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Form
-from dpsdk.kernel.kernel import Receipt, receipt
+from dpsdk.kernel.access import Receipt, receipt
 from dpsdk.mechanisms.base import Strategy
 from dpsdk.observe import Answered, Observer
 from dpsdk.queries.base import Query

@@ -22,7 +22,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import Closed, InvalidArgument, NoMechanism, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.kernel import Receipt, receipt
+from dpsdk.kernel.access import Receipt, receipt
 from dpsdk.mechanisms.base import Mechanism, OneShot
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer, Opened

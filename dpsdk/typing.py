@@ -31,4 +31,4 @@ Label: TypeAlias = str | int | float | bool | tuple[float, float]
 """The public name of one cell along one attribute; a bin is named by its two edges."""
 
 Record: TypeAlias = Mapping[str, Label]
-"""One element of a universe: a label for each attribute."""
+"""One element of a universe, as a label for each attribute."""

@@ -187,4 +187,3 @@ def told(failing: Callable[[], object]) -> tuple[BaseException, str]:
 def truth(rows: Sequence[Row], weigh: Callable[[Row], float]) -> float:
     """The sum of a weight over the rows inside the universe."""
     return float(sum(weigh(row) for row in rows if inside(row)))
-

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
-from typing import NoReturn, SupportsIndex
+from typing import NamedTuple, NoReturn, SupportsIndex
 
 from attrs import frozen
 
@@ -115,6 +115,15 @@ def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
     return None if pure is None else ceil_steps(pure), ceil_steps(zcdp_rho(guarantee))
 
 
+class _Books(NamedTuple):
+    """One moment of an odometer, replaced as a whole so that readers need no lock."""
+
+    state: State
+    epsilon: int | None
+    rho: int
+    charges: int
+
+
 class Odometer:
     """Enforces one budget over all runs of a session, and remembers them.
 
@@ -137,10 +146,8 @@ class Odometer:
         self._budget = budget
         self._composition = composition
         self._anytime = anytime
-        self._state = composition.begin(budget)
+        self._books = _Books(composition.begin(budget), epsilon=0, rho=0, charges=0)
         self._entries: list[Charge] = []
-        self._epsilon: int | None = 0
-        self._rho = 0
         self._process = os.getpid()
         self._lock = Lock()
 
@@ -157,30 +164,35 @@ class Odometer:
     @property
     def state(self) -> State:
         """The filter's state at this moment."""
-        return self._state
+        return self._books.state
 
     @property
     def entries(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        with self._lock:
-            return tuple(self._entries)
+        return tuple(self._entries)
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        with self._lock:
-            state, epsilon, rho, charges = (
-                self._state,
-                self._epsilon,
-                self._rho,
-                len(self._entries),
-            )
-        return self._spent(state, epsilon, rho, charges)
+        books = self._books
+        return Spent(
+            fraction=self._composition.fraction(books.state),
+            epsilon=None if books.epsilon is None else from_steps(books.epsilon),
+            rho=from_steps(books.rho),
+            delta=self._composition.leaked(books.state),
+            charges=books.charges,
+            guarantee=self._budget,
+        )
 
     @property
     def remaining(self) -> Remaining:
         """What can still be spent."""
-        return self._remaining(self._state)
+        state = self._books.state
+        return Remaining(
+            fraction=1.0 - self._composition.fraction(state),
+            epsilon=self._composition.largest_epsilon(state),
+            rho=self._composition.largest_rho(state),
+        )
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.
@@ -196,9 +208,9 @@ class Odometer:
             If `delta` is out of range.
         """
         level = to_probability("delta", delta)
-        with self._lock:
-            rho = from_steps(self._rho)
-            runs = [entry.guarantee for entry in self._entries]
+        books = self._books
+        rho = from_steps(books.rho)
+        runs = [entry.guarantee for entry in self._entries[: books.charges]]
         leaks = sum((leak(run) for run in runs), Fraction(0))
         anytime = None if leaks or self._anytime is None else self._anytime.epsilon(rho)
         return Readings(
@@ -217,7 +229,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
         """
-        return self._composition.capacity(self._state, guarantee)
+        return self._composition.capacity(self._books.state, guarantee)
 
     def charge(self, guarantee: Guarantee, label: str) -> int:
         """Charge one run before it happens; there is no refund.
@@ -273,7 +285,7 @@ class Odometer:
         if os.getpid() != self._process:
             raise Closed("an odometer in a forked process")
         with self._lock:
-            state, epsilon, rho = self._state, self._epsilon, self._rho
+            state, epsilon, rho, charges = self._books
             for guarantee in guarantees:
                 after = self._composition.charge(state, guarantee)
                 if after is None:
@@ -282,13 +294,14 @@ class Odometer:
                 epsilon = None if epsilon is None or pure is None else epsilon + pure
                 rho += concentrated
                 state = after
-            number = len(self._entries)
-            self._entries.extend(
-                Charge(number + place, label, guarantee)
-                for place, guarantee in enumerate(guarantees, start=1)
-            )
-            self._state, self._epsilon, self._rho = state, epsilon, rho
-            return len(self._entries)
+            entries = [
+                Charge(number, label, guarantee)
+                for number, guarantee in enumerate(guarantees, start=charges + 1)
+            ]
+            # The sum before the list: an interrupt in between must not leave a run uncounted.
+            self._books = _Books(state, epsilon, rho, charges + len(entries))
+            self._entries.extend(entries)
+            return charges + len(entries)
 
     def _refusal(self, guarantees: tuple[Guarantee, ...]) -> BudgetExceeded:
         first = guarantees[0]
@@ -298,25 +311,7 @@ class Odometer:
             asked = f"{len(guarantees):,} runs of {first}"
         else:
             asked = f"{len(guarantees):,} runs together, the first of {first}"
-        spent = self._spent(self._state, self._epsilon, self._rho, len(self._entries))
-        return BudgetExceeded(asked, str(spent), str(self._remaining(self._state)))
-
-    def _spent(self, state: State, epsilon: int | None, rho: int, charges: int) -> Spent:
-        return Spent(
-            fraction=self._composition.fraction(state),
-            epsilon=None if epsilon is None else from_steps(epsilon),
-            rho=from_steps(rho),
-            delta=self._composition.leaked(state),
-            charges=charges,
-            guarantee=self._budget,
-        )
-
-    def _remaining(self, state: State) -> Remaining:
-        return Remaining(
-            fraction=1.0 - self._composition.fraction(state),
-            epsilon=self._composition.largest_epsilon(state),
-            rho=self._composition.largest_rho(state),
-        )
+        return BudgetExceeded(asked, str(self.spent), str(self.remaining))
 
     def __repr__(self) -> str:
         return f"Odometer({self.spent})"

@@ -4,6 +4,7 @@ from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
 from dpsdk.forms.factors import Factor, Identity, Matrix, Prefix, Range
 from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 
@@ -14,6 +15,7 @@ __all__ = [
     "Facts",
     "Factor",
     "Form",
+    "GapForm",
     "Identity",
     "Kronecker",
     "LinearForm",

@@ -211,6 +211,14 @@ class Kronecker(Block):
         factors[number] = Matrix(factors[number].matrix() * self.scale)
         return Kronecker(self.names, tuple(factors))
 
+    def row(self, number: int) -> Kronecker:
+        """The block of one function of this one."""
+        factors: list[Factor] = []
+        for factor in reversed(self.factors):
+            number, place = divmod(number, factor.rows)
+            factors.append(factor.row(place))
+        return Kronecker(self.names, tuple(reversed(factors)), self.scale)
+
     @property
     def partition(self) -> bool:
         """Whether this is a plain marginal: every record counts in exactly one function."""
@@ -262,6 +270,10 @@ class Dense(Block):
         weights = half_up(self.weights * 2.0**bits)
         change = float(np.abs(weights * 2.0**-bits - self.weights).max())
         return Dense(self.names, self.shape, weights), change
+
+    def row(self, number: int) -> Dense:
+        """The block of one function of this one."""
+        return Dense(self.names, self.shape, self.weights[number : number + 1])
 
 
 @frozen(eq=False)

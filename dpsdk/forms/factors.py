@@ -18,15 +18,15 @@ MATRIX_LIMIT = 2**24
 
 
 def to_weights(weights: Array) -> Floats:
-    """A read-only float64 copy of finite weights."""
+    """A float64 copy of finite weights that stays as it is: prices are worked out once."""
     try:
         result = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument("weights", "an array of finite numbers", shown(weights)) from None
     if not np.isfinite(result).all():
         raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")
-    result.flags.writeable = False
-    return result
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
 
 
 def half_up(weights: Floats) -> Floats:
@@ -68,6 +68,10 @@ class Factor(ABC):
     def columns(self, codes: Ints) -> Floats:
         """The weights at the given cells, an array (rows, len(codes))."""
 
+    @abstractmethod
+    def row(self, number: int) -> Factor:
+        """The factor of one function of this one."""
+
     def matrix(self) -> Floats:
         """All weights, an array (rows, size).
 
@@ -105,6 +109,9 @@ class Identity(Factor):
     def limits(self) -> tuple[float, float]:
         return float(self.size == 1), 1.0
 
+    def row(self, number: int) -> Range:
+        return Range(self.size, number, number + 1)
+
     def apply(self, table: Floats, axis: int) -> Floats:
         del axis
         return table
@@ -132,6 +139,9 @@ class Prefix(Factor):
         low = np.zeros(self.size)
         low[-1] = 1.0
         return low, np.ones(self.size)
+
+    def row(self, number: int) -> Range:
+        return Range(self.size, 0, number + 1)
 
     def apply(self, table: Floats, axis: int) -> Floats:
         result: Floats = np.cumsum(table, axis=axis)
@@ -171,6 +181,10 @@ class Range(Factor):
     def limits(self) -> tuple[float, float]:
         full = self.start <= 0 and self.stop >= self.size
         return float(full), float(self.start < self.stop)
+
+    def row(self, number: int) -> Range:
+        del number
+        return self
 
     def apply(self, table: Floats, axis: int) -> Floats:
         index = (slice(None),) * axis + (slice(self.start, self.stop),)
@@ -212,6 +226,9 @@ class Matrix(Factor):
 
     def extents(self) -> tuple[Floats, Floats]:
         return self.weights.min(axis=1), self.weights.max(axis=1)
+
+    def row(self, number: int) -> Matrix:
+        return Matrix(self.weights[number : number + 1])
 
     def apply(self, table: Floats, axis: int) -> Floats:
         result: Floats = np.moveaxis(np.tensordot(self.weights, table, axes=(1, axis)), 0, axis)

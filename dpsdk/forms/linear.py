@@ -119,6 +119,15 @@ class LinearForm(Form):
         form = LinearForm(self.domain, (block for block, _ in pairs))
         return form, max(change for _, change in pairs)
 
+    def row(self, number: int) -> LinearForm:
+        """The form of one function of this one."""
+        place = number
+        for block in self.blocks:
+            if place < block.rows:
+                return LinearForm(self.domain, (block.row(place),))
+            place -= block.rows
+        raise InvalidArgument("number", f"from 0 to {self.rows - 1}", str(number))
+
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The blocks to evaluate, each with the places of its functions in the answer.

@@ -43,7 +43,7 @@ _WORK_LIMIT = 2**32
 _EXACT = 2.0**53
 
 
-_Key: TypeAlias = tuple[Neighbors, bool]
+_Key: TypeAlias = tuple[bool, bool]
 
 
 @frozen
@@ -81,19 +81,22 @@ _known: WeakKeyDictionary[LinearForm, dict[_Key, Sensitivity]] = WeakKeyDictiona
 
 def sensitivity(form: LinearForm, facts: Facts) -> Sensitivity:
     """The sensitivities of a form under the facts' neighbour relation."""
-    key = (facts.neighbors, facts.outside)
+    replace, outside = facts.neighbors is Neighbors.REPLACE_ONE, bool(facts.outside)
+    if type(form) is not LinearForm:  # what it says of itself is not kept for others
+        return _computed(form, replace=replace, outside=outside)
     known = _known.setdefault(form, {})
-    if key in known:
-        return known[key]
-    single = form.blocks[0]
-    replace = facts.neighbors is Neighbors.REPLACE_ONE
-    move = (
-        _one_function(single, facts)
-        if form.rows == 1
-        else _stack([block for block, _ in form.groups], replace=replace, outside=facts.outside)
-    )
-    known[key] = _certified(move, form)
-    return known[key]
+    if (replace, outside) not in known:
+        known[replace, outside] = _computed(form, replace=replace, outside=outside)
+    return known[replace, outside]
+
+
+def _computed(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity:
+    if form.rows == 1:
+        move = _one_function(form.blocks[0], replace=replace, outside=outside)
+    else:
+        blocks = [block for block, _ in form.groups]
+        move = _stack(blocks, replace=replace, outside=outside)
+    return _certified(move, form)
 
 
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
@@ -102,8 +105,8 @@ def _certified(move: _Move, form: LinearForm) -> Sensitivity:
     exact_floats = form.integral and 16 * form.rows * max(largest, largest**2) < _EXACT
     if exact_floats:
         return _whole(move)
-    # Every move found is off by a relative 4 (rows + 3) 2**-53 and a second-order term at the most.
-    slack = 1 + Fraction(4 * (form.rows + 16), 2**53)
+    # What floats may round off: proposition 10 of docs/explanation/proofs/sensitivity.md.
+    slack = 1 + Fraction(4 * (form.rows + len(form.domain.names) + 16), 2**53)
     l1, l2, top = (Fraction(value) * slack for value in (move.l1, move.l2, move.maximum))
     if form.integral:
         l1, l2, top = (Fraction(math.ceil(value)) for value in (l1, l2, top))
@@ -115,11 +118,10 @@ def _whole(move: _Move) -> Sensitivity:
     return Sensitivity(Fraction(move.l1), Fraction(move.l2), Fraction(move.maximum), move.exact)
 
 
-def _one_function(block: Block, facts: Facts) -> _Move:
+def _one_function(block: Block, *, replace: bool, outside: bool) -> _Move:
     low, high = block.limits()
-    if facts.outside:
+    if outside:
         low, high = min(low, 0.0), max(high, 0.0)
-    replace = facts.neighbors is Neighbors.REPLACE_ONE
     move = high - low if replace else max(abs(low), abs(high))
     return _Move(move, move * move, move, exact=True)
 

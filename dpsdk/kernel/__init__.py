@@ -2,5 +2,16 @@
 
 from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Noise, Pricing, price
+from dpsdk.kernel.watch import Top, Watch, Watching
 
-__all__ = ["GaussianNoise", "Kernel", "LaplaceNoise", "Noise", "Pricing", "price"]
+__all__ = [
+    "GaussianNoise",
+    "Kernel",
+    "LaplaceNoise",
+    "Noise",
+    "Pricing",
+    "Top",
+    "Watch",
+    "Watching",
+    "price",
+]

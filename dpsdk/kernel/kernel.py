@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from contextvars import ContextVar
+from collections.abc import Iterable
 from typing import NoReturn, final
-
-from attrs import define, field
 
 from dpsdk.accounting import Guarantee, Odometer
 from dpsdk.data import PrivateData
-from dpsdk.data.vault import open_histogram
-from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
+from dpsdk.errors import Redacted
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel.measure import Noise, Pricing, price
+from dpsdk.kernel.access import Access
+from dpsdk.kernel.measure import Noise, measured, price
+from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource
-from dpsdk.observe import Charged, Observer, Refused
+from dpsdk.observe import Observer
 from dpsdk.release import Measurement
-from dpsdk.typing import Floats
 
-__all__ = ["Kernel", "Receipt", "receipt"]
-
-
-@define
-class Receipt:
-    """What the primitives charged on behalf of one question."""
-
-    query: str
-    guarantees: list[Guarantee] = field(factory=list[Guarantee])
-
-
-receipt: ContextVar[Receipt | None] = ContextVar("receipt", default=None)
-"""The question that the running thread or task is answering."""
+__all__ = ["Kernel"]
 
 
 @final
@@ -43,7 +28,7 @@ class Kernel:
     strategy gets has been paid for, whatever the strategy does with it.
     """
 
-    __slots__ = ("_data", "_mechanism", "_noise", "_observer", "_odometer")
+    __slots__ = ("_access",)
 
     def __init__(
         self,
@@ -53,16 +38,12 @@ class Kernel:
         mechanism: str,
         observer: Observer | None = None,
     ) -> None:
-        self._data = data
-        self._odometer = odometer
-        self._noise = noise
-        self._mechanism = mechanism
-        self._observer = observer
+        self._access = Access(data, odometer, noise, mechanism, observer)
 
     @property
     def facts(self) -> Facts:
         """The public facts of the table."""
-        return self._data.facts
+        return self._access.facts
 
     def measure(self, form: LinearForm, noise: Noise, /) -> Measurement:
         """Noisy answers to a batch of linear queries, in counts of rows.
@@ -83,44 +64,29 @@ class Kernel:
             If something fails after the charge. Why is not told, since that may depend on data.
         """
         pricing = price(form, noise, self.facts)
-        number = self._charge(pricing.guarantee)
-        values, interrupt = self._settle(pricing)
-        if interrupt is not None:
-            raise interrupt
-        if values is None:
-            raise ReleaseFailed(number)
+        charge = self._access.charge(pricing.guarantee)
+        values = self._access.read(charge, lambda source, opened: measured(pricing, source, opened))
         return Measurement(values, pricing.accuracy)
 
-    def _charge(self, guarantee: Guarantee) -> int:
-        asked = receipt.get()
-        query = "" if asked is None else asked.query
-        try:
-            number = self._odometer.charge(guarantee, query)
-        except BudgetExceeded:
-            if self._observer is not None:
-                self._observer(Refused(query, self._mechanism, guarantee))
-            raise
-        if asked is not None:
-            asked.guarantees.append(guarantee)
-        if self._observer is not None:
-            with suppress(Exception):  # what was paid for must not be lost
-                self._observer(Charged(number, query, self._mechanism, guarantee))
-        return number
+    def watch(self, plan: Watching, /) -> Watch:
+        """A watch for gaps above a threshold. Nothing is paid before its first run opens.
 
-    def _settle(self, pricing: Pricing) -> tuple[Floats | None, BaseException | None]:
-        """Draw, read and add. Private values stay in this frame, and no error leaves it."""
-        try:
-            # The noise comes first, so that its time cannot depend on what is read.
-            noise = self._noise.draw(pricing.law, pricing.form.rows)
-            answers = pricing.form.evaluate(open_histogram(self._data))
-            return pricing.settle(answers, noise), None
-        except (KeyboardInterrupt, SystemExit) as stop:
-            return None, type(stop)()
-        except BaseException:  # noqa: BLE001  # its text and place may depend on data
-            return None, None
+        See dpsdk.kernel.watch for the theorem.
+        """
+        return Watch(self._access, plan)
+
+    def prepay(self, guarantees: Iterable[Guarantee], /) -> None:
+        """Charge runs now, all or none, that primitives with the same guarantees then use up.
+
+        Raises
+        ------
+        BudgetExceeded
+            If they do not fit together. Nothing has changed.
+        """
+        self._access.prepay(guarantees)
 
     def __repr__(self) -> str:
-        return f"Kernel({self._data!r})"
+        return f"Kernel({self._access.data!r})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying")

@@ -9,6 +9,7 @@ Gaussian noise of variance L2² / (2ρ) makes it ρ-zCDP (Canonne, Kamath and St
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
@@ -17,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_positive
+from dpsdk._checks import shown, to_fraction, to_positive
 from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
@@ -25,24 +26,15 @@ from dpsdk.accounting import (
     zcdp_epsilon,
     zcdp_start,
 )
+from dpsdk.data.histogram import Histogram
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import (
-    Dense,
-    Facts,
-    Identity,
-    Kronecker,
-    LinearForm,
-    Matrix,
-    Prefix,
-    Range,
-    Sensitivity,
-    sensitivity,
-)
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.kernel.admission import admit
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
 from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
 
-__all__ = ["GaussianNoise", "LaplaceNoise", "Noise", "Pricing", "price"]
+__all__ = ["GaussianNoise", "LaplaceNoise", "Noise", "Pricing", "measured", "price"]
 
 _EXACT = 2.0**53
 """Integers up to this are exact in float64, in whatever order they are added."""
@@ -50,9 +42,6 @@ _EXACT = 2.0**53
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
-
-_KINDS: frozenset[type] = frozenset({Dense, Identity, Kronecker, Matrix, Prefix, Range})
-"""What a form may be made of."""
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
@@ -64,6 +53,13 @@ def _epsilon(value: Real) -> Fraction:
 
 def _rho(value: Real) -> Fraction:
     return to_positive("rho", value)
+
+
+def _claim(value: tuple[Real, Real] | None) -> tuple[Fraction, Fraction] | None:
+    if value is None:
+        return None
+    epsilon, delta = value
+    return to_fraction("claim", epsilon), to_fraction("claim", delta)
 
 
 @frozen(cache_hash=True)
@@ -85,7 +81,7 @@ class GaussianNoise:
     """
 
     rho: Fraction = field(converter=_rho)
-    claim: tuple[Fraction, Fraction] | None = None
+    claim: tuple[Fraction, Fraction] | None = field(default=None, converter=_claim)
 
     def __attrs_post_init__(self) -> None:
         if self.claim is not None and not _certified(self.rho, *self.claim):
@@ -123,9 +119,17 @@ class Pricing:
         return values
 
 
-_Key: TypeAlias = tuple[Noise, Facts]
+def measured(pricing: Pricing, source: NoiseSource, opened: Callable[[], Histogram]) -> Floats:
+    """Draw, read and add; in that order, so that no draw's time depends on what is read."""
+    noise = source.draw(pricing.law, pricing.form.rows)
+    return pricing.settle(pricing.form.evaluate(opened()), noise)
 
-_priced: WeakKeyDictionary[LinearForm, dict[_Key, Pricing]] = WeakKeyDictionary()
+
+_Known: TypeAlias = dict[tuple[Noise, int], tuple[Facts, Pricing]]
+
+# Facts are kept with what was priced for them, so their identity stays their own; another author's
+# facts may call themselves equal to these.
+_priced: WeakKeyDictionary[LinearForm, _Known] = WeakKeyDictionary()
 
 
 def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
@@ -138,38 +142,16 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
         wider than the lattice can hold, or if the counts could not be summed exactly.
     """
     known = _priced.setdefault(form, {})
-    pricing = known.get((noise, facts))
-    if pricing is None:
-        pricing = known[noise, facts] = _price(form, noise, facts)
-    return pricing
-
-
-def _check(form: LinearForm, facts: Facts) -> None:
-    """Let in only what the theorem speaks of.
-
-    Forms, blocks and factors compute both what is charged and what is read, so a class of another
-    author could charge for one thing and read another, or take the counts away; and a factor of
-    the wrong size would be priced for cells that it does not read.
-    """
-    if type(form) is not LinearForm:
-        raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
-    if form.domain is not facts.domain and form.domain != facts.domain:
-        raise InvalidArgument("form", "over the domain of the table", "another domain")
-    for block in form.blocks:
-        shape = tuple(facts.domain[name].size for name in block.names)
-        if block.shape != shape or len(set(block.names)) != len(shape):
-            expected = f"of shape {shape}, as their attributes are"
-            raise InvalidArgument("blocks", expected, f"shape {block.shape}")
-        kinds = {type(block)}
-        if isinstance(block, Kronecker):
-            kinds.update(map(type, block.factors))
-        if not kinds <= _KINDS:
-            names = ", ".join(sorted(kind.__name__ for kind in kinds - _KINDS))
-            raise InvalidArgument("blocks", "made of the classes of dpsdk.forms", names)
+    kept = known.get((noise, id(facts)))
+    if kept is None or kept[0] is not facts:
+        kept = known[noise, id(facts)] = facts, _price(form, noise, facts)
+    return kept[1]
 
 
 def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
-    _check(form, facts)
+    if type(noise) not in {LaplaceNoise, GaussianNoise}:
+        raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+    admit(form, facts)
     bits, lattice, change = _on_lattice(form, noise, facts)
     move = sensitivity(lattice, facts)
     law, guarantee = _calibrated(noise, move)

@@ -3,5 +3,6 @@
 from dpsdk.mechanisms.base import Mechanism, OneShot, Strategy
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.numeric_sparse import NumericSparse
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "OneShot", "Strategy"]
+__all__ = ["Gaussian", "Laplace", "Mechanism", "NumericSparse", "OneShot", "Strategy"]

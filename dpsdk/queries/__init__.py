@@ -1,5 +1,6 @@
 """Queries: typed questions about the rows of a table."""
 
+from dpsdk.queries.above import Above, NumericAbove
 from dpsdk.queries.base import CountingQuery, Query, ScalarQuery
 from dpsdk.queries.conjunction import Condition, Conjunction, Not, Where
 from dpsdk.queries.linear import Linear
@@ -9,6 +10,7 @@ from dpsdk.queries.totals import Count, Mean, Sum
 from dpsdk.queries.workload import Answers, Workload
 
 __all__ = [
+    "Above",
     "Answers",
     "Condition",
     "Conjunction",
@@ -20,6 +22,7 @@ __all__ = [
     "MarginalTable",
     "Mean",
     "Not",
+    "NumericAbove",
     "Query",
     "ScalarQuery",
     "Sum",

@@ -32,7 +32,7 @@ PAGES = {
 }
 """Where each public module is described; those below the packages are their inner rooms."""
 
-DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (dpsdk[\w.]*)", re.M)
+DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (dpsdk[\w.]*)", re.MULTILINE)
 
 
 def described():
@@ -87,7 +87,9 @@ def test_every_public_module_has_a_page():
 def linked(page):
     """The pages that a page's tables of contents lead to."""
     found = set()
-    for body in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+    for body in re.findall(
+        r"^```{toctree}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
         for line in body.splitlines():
             entry = line.strip()
             if not entry or entry.startswith(":"):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import PEOPLE, repeatable
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute, UnknownLabel
+from worlds import PEOPLE, repeatable
 
 names = st.text("abcdef", min_size=1, max_size=4)
 

@@ -32,10 +32,12 @@ GAUSSIAN = DiscreteGaussianGuarantee(variance=100, shift_squared=1, shift_max=1)
 
 def run(composition: Composition, state: State, guarantee: Guarantee) -> tuple[int, State]:
     """Charge until refused."""
-    count = 0
-    while (after := composition.charge(state, guarantee)) is not None:
-        count, state = count + 1, after
-    return count, state
+    for count in range(10_000):
+        after = composition.charge(state, guarantee)
+        if after is None:
+            return count, state
+        state = after
+    pytest.fail("never refused")
 
 
 @pytest.mark.parametrize(
@@ -239,3 +241,13 @@ def test_bad_parameters_are_named():
     with pytest.raises(InvalidArgument) as caught:
         AnyOf(())
     assert caught.value.parameter == "members"
+
+
+def test_interactive_runs_may_interleave_only_where_every_member_says_so():
+    class Sequential(BasicComposition):
+        @property
+        def concurrent(self) -> bool:
+            return False
+
+    assert all(composition.concurrent for composition in ALL)
+    assert not AnyOf((BasicComposition(), Sequential())).concurrent

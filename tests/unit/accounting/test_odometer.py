@@ -1,6 +1,7 @@
 import copy
 import os
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -15,8 +16,10 @@ from dpsdk.accounting import (
     Budget,
     Charge,
     DiscreteGaussianGuarantee,
+    Guarantee,
     Odometer,
     PureGuarantee,
+    State,
     ZCDPComposition,
     default_composition,
     zcdp_rho,
@@ -24,6 +27,15 @@ from dpsdk.accounting import (
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, UnsupportedGuarantee
 
 TENTH = PureGuarantee(0.1)
+
+
+class Hesitant(BasicComposition):
+    """Lets another thread run between the check and the change."""
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        after = super().charge(state, guarantee)
+        time.sleep(0)
+        return after
 
 
 def opened(epsilon: float = 1, delta: float = 1e-6) -> Odometer:
@@ -137,14 +149,14 @@ def test_a_forked_process_cannot_spend(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_sixteen_threads_end_exactly_on_the_budget():
-    odometer = Odometer(Budget(1), BasicComposition())
-    hundredth = PureGuarantee("0.005")
+    odometer = Odometer(Budget(1), Hesitant())
+    part = PureGuarantee("0.005")
 
     def spend(_: int) -> int:
         accepted = 0
         for _ in range(100):
             try:
-                odometer.charge(hundredth, "thread")
+                odometer.charge(part, "thread")
             except BudgetExceeded:
                 continue
             accepted += 1

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from random_forms import random_domain, random_form
-from worlds import PEOPLE, Records, weights
 
 import dpsdk.forms.blocks as blocks_module
 import dpsdk.forms.factors as factors_module
@@ -14,12 +13,15 @@ from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
 from dpsdk.forms.factors import half_up
+from worlds import PEOPLE, Records, weights
 
 SEEDS = range(120)
 
 
 def random_records(rng, domain, count=15):
-    return Records(domain, [tuple(int(rng.integers(s)) for s in domain.shape) for _ in range(count)])
+    return Records(
+        domain, [tuple(int(rng.integers(s)) for s in domain.shape) for _ in range(count)]
+    )
 
 
 def brute(form, records):

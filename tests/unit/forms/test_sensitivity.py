@@ -4,10 +4,10 @@ import sys
 import numpy as np
 import pytest
 from random_forms import random_form
-from worlds import facts, moves, weights
 
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range, sensitivity
+from worlds import facts, moves, weights
 
 # The package has a function of the module's name.
 module = sys.modules["dpsdk.forms.sensitivity"]
@@ -53,7 +53,9 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(
         monkeypatch.setattr(module, limit, value)
     marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(80)}
     # Some forms are exact by their structure whatever the limits; but the branch was reached.
-    assert False in marks or (neighbors is Neighbors.ADD_REMOVE and "SPAN_LIMIT" not in LIMITS[name])
+    assert False in marks or (
+        neighbors is Neighbors.ADD_REMOVE and "SPAN_LIMIT" not in LIMITS[name]
+    )
 
 
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)

@@ -3,9 +3,8 @@ import pickle
 
 import numpy as np
 import pytest
-from worlds import PEOPLE, people, table, told
 
-import dpsdk.kernel.kernel as module
+import dpsdk.kernel.access as module
 from dpsdk import Budget, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
@@ -15,6 +14,7 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.observe import Charged, Refused
 from dpsdk.queries import Count, Marginal
 from dpsdk.testing.noise import seeded
+from worlds import PEOPLE, people, table, told
 
 ROWS = people(40, 5)
 OTHER = [{**ROWS[0], "age": 23, "sex": "Female", "hours": 39.0}, *ROWS[1:]]
@@ -159,7 +159,9 @@ def test_a_failure_after_the_charge_tells_the_same_on_neighbouring_tables(fault)
                 if frame.tb_frame.f_code.co_filename == module.__file__:
                     assert "self" in names
                     assert not (names - {"noise"}) & private
-                    assert all(not isinstance(v, np.ndarray) for v in frame.tb_frame.f_locals.values())
+                    assert all(
+                        not isinstance(v, np.ndarray) for v in frame.tb_frame.f_locals.values()
+                    )
                 frame = frame.tb_next
             seen.append((str(error), repr(error), error.args, world.steps(), repr(events)))
     assert seen[0] == seen[1]

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from worlds import PEOPLE, facts, people, table, weights
 
 from dpsdk import Binned, Domain, Integer, Neighbors
 from dpsdk.accounting import pure_epsilon, zcdp_rho
@@ -15,6 +14,7 @@ from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, sensitivity
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
+from worlds import PEOPLE, facts, people, table, weights
 
 NOISES = [LaplaceNoise("0.1"), GaussianNoise("0.01")]
 FORMS = {
@@ -23,7 +23,9 @@ FORMS = {
     "thresholds": Workload(Threshold("age", t) for t in range(17, 25)).lower(PEOPLE),
     "mean": Mean("age").lower(PEOPLE),
     "linear": Linear(lambda r: r["age"] / 24, ["age"]).lower(PEOPLE),
-    "mixed": Workload([Count(), Linear(lambda r: r["age"] / 31, ["age"]), Sum("age")]).lower(PEOPLE),
+    "mixed": Workload([Count(), Linear(lambda r: r["age"] / 31, ["age"]), Sum("age")]).lower(
+        PEOPLE
+    ),
     "fractional mean": Mean("x").lower(Domain(Binned("x", [0.1, 0.3, 0.77]))),
 }
 
@@ -88,12 +90,10 @@ def test_noise_wider_than_its_sampler_is_refused():
         price(Count().lower(PEOPLE), LaplaceNoise("1e-30"), facts(PEOPLE))
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [name for name in FORMS if name != "fractional mean"])
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_the_price_is_bit_equal_on_neighbouring_tables(name, noise, neighbors):
-    if name == "fractional mean":
-        pytest.skip("over another universe")
     rows = people(50, 1)
     other = [{**rows[0], "age": 99 if rows[0]["age"] == 17 else 17}, *rows[1:]]
     if neighbors is Neighbors.ADD_REMOVE:
@@ -124,7 +124,9 @@ def test_settling_adds_whole_noise_and_gives_the_unit_back():
 def test_released_integers_are_clamped_far_out():
     pricing = price(Count().lower(PEOPLE), LaplaceNoise(1), facts(PEOPLE))
     far = 2**62 - 1
-    low, high = (pricing.settle(np.array([x]), np.array([n]))[0] for x, n in ((0.0, -far), (2.0**53, far)))
+    low, high = (
+        pricing.settle(np.array([x]), np.array([n]))[0] for x, n in ((0.0, -far), (2.0**53, far))
+    )
     assert -low == high
     assert high <= 2.0**62
 
@@ -150,11 +152,11 @@ def test_nearly_constant_weights_still_get_noise():
     given = np.array([[1.0, 1.0 - 2.0**-39], [1.0 - 2.0**-39, 1.0]])
     form = LinearForm(domain, [Dense(("a",), (2,), given)])
     of = facts(domain, rows=3, outside=False)
-    pricing = price(form, GaussianNoise("1e-9"), of)
+    pricing = price(form, GaussianNoise("0.5"), of)
     exact = weights(pricing.form).astype(object)
     squared = sum(Fraction(int(a) - int(b)) ** 2 for a, b in exact)
     assert squared > 0
-    assert pricing.law.variance >= squared / (2 * Fraction("1e-9"))
+    assert pricing.law.variance >= squared
 
 
 @pytest.mark.parametrize("scale", [0.57, 1 / 3])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from worlds import PEOPLE, QUIET, facts, inside, middle, people, quiet, table, truth
 
 from dpsdk import Neighbors
 from dpsdk.errors import (
@@ -27,6 +26,7 @@ from dpsdk.queries import (
     Workload,
     marginals,
 )
+from worlds import PEOPLE, QUIET, facts, inside, middle, people, quiet, table, truth
 
 LOW, MIDDLE, HIGH = (0, 10), (10, 20), (20, 40)
 
@@ -232,7 +232,9 @@ def test_the_answers_on_a_universe_of_10_to_the_20_cells_need_little_memory():
             for i in range(500)
         )
         wide = session.answer(Marginal("a7", "a2", where=many, normalized=False), using=QUIET)
-        assert wide.total() == sum(all(given[f"a{j}"][i] < 80 for j in range(4)) for i in range(500))
+        assert wide.total() == sum(
+            all(given[f"a{j}"][i] < 80 for j in range(4)) for i in range(500)
+        )
         ages = session.answer(Workload(Threshold("a3", t) for t in range(100)), using=QUIET)
         assert ages[-1] == 1.0
         peak = tracemalloc.get_traced_memory()[1]
@@ -420,7 +422,9 @@ def test_sums_move_by_the_declared_bounds_not_by_the_rows():
 
 
 def test_a_row_outside_one_attribute_counts_nowhere():
-    rows = [{"age": 99, "sex": "Male", "hours": 5.0, "member": True}] * 3 + people(5, 1, stray=False)
+    rows = [{"age": 99, "sex": "Male", "hours": 5.0, "member": True}] * 3 + people(
+        5, 1, stray=False
+    )
     data = table(rows)
     assert ask(Count({"sex": "Male"}, normalized=False), data) == truth(
         rows, lambda r: r["sex"] == "Male"

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from worlds import PEOPLE, QUIET, people, quiet, table
 
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.queries import Linear, Workload
+from worlds import PEOPLE, QUIET, people, quiet, table
 
 DATA = table(people(30, 3))
 CELLS = 8

@@ -3,11 +3,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from worlds import PEOPLE, QUIET, people, quiet, table
 
 from dpsdk import Binned, Boolean, Categorical, Integer
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel
 from dpsdk.queries import Answers, Count, Marginal, MarginalTable, Threshold, Workload
+from worlds import PEOPLE, QUIET, people, quiet, table
 
 SEX, AGE = Categorical("sex", ["F", "M"]), Integer("age", 0, 2)
 HOURS = Binned("hours", [0, 10, 20])
@@ -31,7 +31,8 @@ def test_a_table_of_one_attribute_is_asked_by_the_label_itself():
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
-        (("M", 2), InvalidArgument), ("M", InvalidArgument), (("M", 2, (0, 10), 1), InvalidArgument),
+        (("M", 2), InvalidArgument), ("M", InvalidArgument),
+        (("M", 2, (0, 10), 1), InvalidArgument),
         (("X", 2, (0, 10)), UnknownLabel), (("M", 3, (0, 10)), UnknownLabel),
         (("M", True, (0, 10)), UnknownLabel), (("M", 2, 5), UnknownLabel),
         (("M", slice(None), (0, 10)), UnknownLabel),
@@ -57,7 +58,9 @@ def test_projections_sum_out_the_rest_in_the_order_asked():
     assert part.total() == TABLE.total() == 66.0
     assert type(TABLE.total()) is float
     turned = TABLE.project("age", "hours", "sex")
-    assert all(turned[age, bin_, sex] == value for (sex, age, bin_), value in TABLE.to_dict().items())
+    assert all(
+        turned[age, bin_, sex] == value for (sex, age, bin_), value in TABLE.to_dict().items()
+    )
     with pytest.raises(UnknownAttribute):
         TABLE.project("x")
     for names in ((), ("sex", "sex")):
@@ -154,7 +157,7 @@ def test_answers_are_a_sequence_with_slices_and_one_array_of_numbers():
     assert answers[2:5] == (answers[2], answers[3], answers[4])
     assert answers[::-4] == (answers[8], answers[4], answers[0])
     assert list(answers) == [answers[i] for i in range(9)]
-    assert list(reversed(answers))[0] is answers[8]
+    assert next(reversed(answers)) is answers[8]
     assert answers[3] in answers
     assert answers.index(answers[8]) == 8
     with pytest.raises(IndexError):

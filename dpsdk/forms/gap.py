@@ -1,0 +1,63 @@
+"""Gap forms: how far the rows are from public answers."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.base import Form
+from dpsdk.forms.linear import LinearForm
+from dpsdk.typing import Floats
+
+__all__ = ["GapForm"]
+
+
+def _to_numbers(values: Floats) -> Floats:
+    result = np.array(values, dtype=np.float64)
+    result.flags.writeable = False
+    return result
+
+
+@frozen(eq=False)
+class GapForm(Form):
+    """Linear functions of the rows minus public answers to them, in counts of rows.
+
+    Gap i is the sum of function i over the rows, minus `rates[i]` times the number of rows, minus
+    `offsets[i]`; its absolute value where `absolute`. Functions and rates lie between 0 and 1, so
+    one row moves a gap by one at the most, under either neighbour relation and whether or not
+    the number of rows is public (docs/explanation/proofs/watch.md).
+    """
+
+    form: LinearForm
+    rates: Floats = field(converter=_to_numbers)
+    offsets: Floats = field(converter=_to_numbers)
+    absolute: bool = True
+    numeric: bool = False
+    """Whether a gap above its threshold is also asked for its size."""
+
+    def __attrs_post_init__(self) -> None:
+        low, high = self.form.extents()
+        if float(low.min()) < 0 or float(high.max()) > 1:
+            raise InvalidArgument("form", "weights from 0 to 1", "some outside that range")
+        for name, values in (("rates", self.rates), ("offsets", self.offsets)):
+            if values.shape != (self.form.rows,) or not np.isfinite(values).all():
+                expected = f"{self.form.rows} finite numbers"
+                raise InvalidArgument(name, expected, f"shape {values.shape}")
+        if float(self.rates.min()) < 0 or float(self.rates.max()) > 1:
+            raise InvalidArgument("rates", "numbers from 0 to 1", "some outside that range")
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]  # derived here, a field elsewhere
+        return self.form.domain
+
+    @property
+    def rows(self) -> int:
+        """The number of gaps."""
+        return self.form.rows
+
+    @classmethod
+    def around(cls, form: LinearForm, rates: Floats) -> GapForm:
+        """Absolute gaps from public shares of the rows."""
+        return cls(form, rates, np.zeros(form.rows))

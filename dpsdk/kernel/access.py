@@ -1,0 +1,144 @@
+"""Access to one private table: charge first, then read behind a wall that nothing leaks through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from contextvars import ContextVar
+from threading import Lock
+from typing import NoReturn, TypeVar, final
+
+from attrs import define, field
+
+from dpsdk.accounting import Guarantee, Odometer
+from dpsdk.data import PrivateData
+from dpsdk.data.histogram import Histogram
+from dpsdk.data.vault import open_histogram
+from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
+from dpsdk.forms import Facts
+from dpsdk.noise import NoiseSource
+from dpsdk.observe import Charged, Observer, Refused
+
+__all__ = ["Access", "Receipt", "receipt"]
+
+R = TypeVar("R")
+
+
+@define
+class Receipt:
+    """What the primitives charged on behalf of one question."""
+
+    query: str
+    guarantees: list[Guarantee] = field(factory=list[Guarantee])
+
+
+receipt: ContextVar[Receipt | None] = ContextVar("receipt", default=None)
+"""The question that the running thread or task is answering."""
+
+
+@final
+class Access:
+    """What the primitives of one kernel share: a table, an odometer and a source of noise.
+
+    It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
+    """
+
+    __slots__ = ("_data", "_lock", "_mechanism", "_noise", "_observer", "_odometer", "_prepaid")
+
+    def __init__(
+        self,
+        data: PrivateData,
+        odometer: Odometer,
+        noise: NoiseSource,
+        mechanism: str,
+        observer: Observer | None,
+    ) -> None:
+        self._data = data
+        self._odometer = odometer
+        self._noise = noise
+        self._mechanism = mechanism
+        self._observer = observer
+        self._prepaid: Counter[Guarantee] = Counter()
+        self._lock = Lock()
+
+    @property
+    def data(self) -> PrivateData:
+        """The table, which shows nothing."""
+        return self._data
+
+    @property
+    def facts(self) -> Facts:
+        """The public facts of the table."""
+        return self._data.facts
+
+    def prepay(self, guarantees: Iterable[Guarantee]) -> None:
+        """Charge runs now, all or none, that later charges of the same guarantees then use up."""
+        runs = tuple(guarantees)
+        self._take(runs)
+        with self._lock:
+            self._prepaid.update(runs)
+
+    def charge(self, guarantee: Guarantee) -> int:
+        """Pay for one run, from what was paid before if it is in there; the charge's number.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the odometer refuses. Nothing has changed.
+        """
+        with self._lock:
+            if self._prepaid[guarantee] > 0:
+                self._prepaid[guarantee] -= 1
+                return 0
+        return self._take((guarantee,))
+
+    def _take(self, guarantees: tuple[Guarantee, ...]) -> int:
+        asked = receipt.get()
+        query = "" if asked is None else asked.query
+        try:
+            if len(guarantees) == 1:
+                numbers: tuple[int, ...] = (self._odometer.charge(guarantees[0], query),)
+            else:
+                numbers = self._odometer.charge_all(guarantees, query)
+        except BudgetExceeded:
+            if self._observer is not None:
+                self._observer(Refused(query, self._mechanism, guarantees[0]))
+            raise
+        if asked is not None:
+            asked.guarantees.extend(guarantees)
+        if self._observer is not None:
+            for number, guarantee in zip(numbers, guarantees, strict=True):
+                with suppress(Exception):  # what was paid for must not be lost
+                    self._observer(Charged(number, query, self._mechanism, guarantee))
+        return numbers[-1]
+
+    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+        """Do what was paid for. `work` should draw its noise before it opens the histogram.
+
+        Raises
+        ------
+        ReleaseFailed
+            Whatever went wrong: its text, type and place might depend on data. An interrupt
+            passes, without what it met.
+        """
+        result, stop = self._attempt(work)
+        if stop is not None:
+            raise stop
+        if result is None:
+            raise ReleaseFailed(charge)
+        return result[0]
+
+    def _attempt(
+        self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]
+    ) -> tuple[tuple[R] | None, BaseException | None]:
+        """Private values stay in the frames below this one, and no error leaves it."""
+        try:
+            return (work(self._noise, lambda: open_histogram(self._data)),), None
+        except (KeyboardInterrupt, SystemExit) as stop:
+            return None, type(stop)()
+        except BaseException:  # noqa: BLE001  # see above
+            return None, None
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise Redacted("pickling or copying")

@@ -1,0 +1,334 @@
+"""The primitive `watch`: which gap of a stream is the first above a threshold.
+
+Theorem (docs/explanation/proofs/watch.md). One run answers any number of adaptively chosen gaps
+of sensitivity Δ with "below", and one with "above", which ends it. With geometric noise of scale
+Δ / ε1 on the threshold and of scale 2 Δ / ε2 on every gap, all on one lattice, a run is
+(ε1 + ε2)-DP; with c answers "above" under one threshold it is (ε1 + c ε2)-DP. The size by which
+the noisy gap exceeded the noisy threshold is free.
+
+Below a threshold θ means: the gap is less than θ plus the noise of the threshold alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from threading import Lock
+from typing import NoReturn, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import define, field, frozen
+
+from dpsdk._checks import shown, to_integer, to_positive
+from dpsdk.accounting import Guarantee, PureGuarantee
+from dpsdk.data.histogram import Histogram
+from dpsdk.errors import Closed, InvalidArgument, Redacted
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.gap import GapForm
+from dpsdk.kernel.access import Access
+from dpsdk.kernel.admission import admit
+from dpsdk.noise import Geometric, NoiseSource
+from dpsdk.typing import Bools, Ints, Real
+
+__all__ = ["Top", "Watch", "Watching"]
+
+_EXACT = 2.0**53
+_FINEST = 40
+_FIRST_CHUNK = 256
+_SATURATED = 2**62 - 1
+"""Where a source's draws end."""
+
+
+def _threshold(value: Real) -> Fraction:
+    return to_positive("threshold_epsilon", value)
+
+
+def _query(value: Real) -> Fraction:
+    return to_positive("query_epsilon", value)
+
+
+@frozen(cache_hash=True)
+class Watching:
+    """The parameters of a watch, all public.
+
+    A run is paid when it opens and ends with its first "above". With `tops`, one run is paid at
+    once that ends with as many. `threshold_epsilon` goes to the noise of the threshold,
+    `query_epsilon` to that of the gaps, for each answer "above".
+    """
+
+    threshold_epsilon: Fraction = field(converter=_threshold)
+    query_epsilon: Fraction = field(converter=_query)
+    tops: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.tops is not None and to_integer("tops", self.tops) < 1:
+            raise InvalidArgument("tops", "an integer of at least 1", shown(self.tops))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one run satisfies."""
+        return PureGuarantee(self.threshold_epsilon + (self.tops or 1) * self.query_epsilon)
+
+    @property
+    def threshold_noise(self) -> Geometric:
+        """The law of the threshold's noise, in rows; its lattice is finer."""
+        return Geometric(1 / self.threshold_epsilon)
+
+    @property
+    def query_noise(self) -> Geometric:
+        """The law of a gap's noise, in rows; its lattice is finer."""
+        return Geometric(2 / self.query_epsilon)
+
+    @property
+    def mean_noise(self) -> float:
+        """By how much the noise of a gap exceeds that of the threshold in the mean, in rows."""
+        return float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
+
+    def lattice_bits(self, facts: Facts) -> int:
+        """How many lattice points a row is cut into, as a power of two."""
+        rows = max(facts.row_limit, 1)
+        wanted = math.ceil(math.log2(max(512 * rows * float(self.query_epsilon), 1.0)))
+        allowed = math.floor(math.log2(_EXACT / rows)) - 1
+        return min(max(wanted, 0), allowed, _FINEST)
+
+    def below(self, beta: float, facts: Facts, runs: int = 1) -> float:
+        """How much larger than its threshold a gap called "below" may be, in rows.
+
+        With probability 1 - beta no such gap of so many runs is larger.
+        """
+        step = 2.0 ** -self.lattice_bits(facts)
+        law = Geometric(1 / (self.threshold_epsilon * Fraction(step)))
+        return law.radius(beta, runs) * step + self.rounding(facts)
+
+    def above(self, beta: float, facts: Facts, gaps: int) -> float:
+        """How much smaller than its threshold a gap called "above" may be, in rows.
+
+        With probability 1 - beta no such gap among so many asked is smaller.
+        """
+        step = 2.0 ** -self.lattice_bits(facts)
+        law = Geometric(2 / (self.query_epsilon * Fraction(step)))
+        return law.radius(beta, gaps) * step + self.rounding(facts)
+
+    def rounding(self, facts: Facts) -> float:
+        """How much rounding weights and rates to the lattice can move a gap, in rows."""
+        return (facts.row_limit + 1) * 2.0 ** -self.lattice_bits(facts)
+
+
+@frozen
+class Top:
+    """The first gap above its threshold.
+
+    `place` is its number in the form. `excess` tells by how much the noisy gap was above the noisy
+    threshold, in rows: free, but biased by having been selected.
+    """
+
+    place: int
+    excess: float
+
+
+@define(eq=False)
+class _Secret:
+    """What a watch must not show: the noise of its threshold, and the true answers last read."""
+
+    level: int | None = None
+    form: LinearForm | None = None
+    answers: Ints | None = None
+    rows: int = 0
+
+
+_secrets: WeakKeyDictionary[Watch, _Secret] = WeakKeyDictionary()
+
+
+@final
+class Watch:
+    """A watch over one table. Made by `kernel.watch`; its answers come one after the other."""
+
+    __slots__ = (
+        "__weakref__",
+        "_access",
+        "_charge",
+        "_lattices",
+        "_lock",
+        "_opened",
+        "_plan",
+        "_tops",
+    )
+
+    def __init__(self, access: Access, plan: Watching) -> None:
+        self._access = access
+        self._plan = plan
+        # Laws whose noise would not fit the lattice are refused here, before anything is paid.
+        _laws(plan, access.facts)
+        self._lock = Lock()
+        self._charge = 0
+        self._opened = False
+        self._tops = 0
+        self._lattices: WeakKeyDictionary[LinearForm, LinearForm] = WeakKeyDictionary()
+        _secrets[self] = _Secret()
+
+    @property
+    def tops(self) -> int:
+        """How many gaps were called "above" so far."""
+        return self._tops
+
+    @property
+    def plan(self) -> Watching:
+        """The parameters."""
+        return self._plan
+
+    def open(self) -> None:
+        """Pay for a run, unless one is open.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the odometer refuses. Nothing has changed.
+        Closed
+            If all tops of a watch that was paid at once are used up.
+        """
+        with self._lock:
+            self._open()
+
+    def _open(self) -> None:
+        secret = _secrets[self]
+        if secret.level is not None:
+            return
+        if self._plan.tops is not None and self._opened:
+            raise Closed("the watch")
+        self._charge = self._access.charge(self._plan.guarantee)
+        self._opened = True
+        law = _laws(self._plan, self._access.facts)[0]
+        secret.level = self._access.read(self._charge, lambda noise, _: _unbounded(noise, law))
+
+    def first_above(self, gap: GapForm, threshold: float, start: int = 0) -> Top | None:
+        """The first gap, from number `start` on, that is above a threshold in rows; or None.
+
+        Opens a run, and pays for it, if none is open. Gaps after the first one above are not
+        compared: ask again, with new public answers. The same linear form asked again is not read
+        again.
+
+        Raises
+        ------
+        InvalidArgument
+            If the gap does not fit the table, or the threshold is no number. Nothing was charged.
+        BudgetExceeded
+            If a run had to be opened and does not fit. Nothing has changed.
+        ReleaseFailed
+            If something fails after the charge; the run is over then.
+        """
+        if type(gap) is not GapForm:
+            raise InvalidArgument("gap", "a GapForm, of that very class", type(gap).__name__)
+        if not math.isfinite(threshold) or abs(threshold) > _EXACT:
+            raise InvalidArgument("threshold", "a number of rows", shown(threshold))
+        with self._lock:
+            lattice = self._lattice(gap.form)
+            steps = round(threshold * 2.0**self._bits)
+            self._open()
+            secret = _secrets[self]
+            level = secret.level
+            # A run that fails is dead: it must not be asked again on what it already drew.
+            secret.level = None
+            top = self._access.read(
+                self._charge,
+                lambda noise, opened: self._compare(
+                    noise, opened, gap, lattice, steps, start, level or 0
+                ),
+            )
+            if top is None:
+                secret.level = level
+                return None
+            self._tops += 1
+            if self._plan.tops is not None and self._tops < self._plan.tops:
+                secret.level = level
+            return top
+
+    @property
+    def _bits(self) -> int:
+        return self._plan.lattice_bits(self._access.facts)
+
+    def _lattice(self, form: LinearForm) -> LinearForm:
+        """The form in lattice units, its weights from 0 to one row."""
+        known = self._lattices.get(form)
+        if known is None:
+            admit(form, self._access.facts)
+            known = form.rounded(self._bits)[0]
+            ends = [block.limits() for block in known.blocks]
+            if min(low for low, _ in ends) < 0 or max(high for _, high in ends) > 2.0**self._bits:
+                raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
+            self._lattices[form] = known
+        return known
+
+    def _compare(
+        self,
+        noise: NoiseSource,
+        opened: Callable[[], Histogram],
+        gap: GapForm,
+        lattice: LinearForm,
+        threshold: int,
+        start: int,
+        level: int,
+    ) -> Top | None:
+        secret, law = _secrets[self], _laws(self._plan, self._access.facts)[1]
+        if secret.form is not gap.form or secret.answers is None:
+            histogram = opened()
+            secret.answers, secret.rows = (
+                lattice.evaluate(histogram).astype(np.int64),
+                histogram.rows,
+            )
+            secret.form = gap.form
+        unit, most = 2.0**self._bits, 2.0 * max(self._access.facts.row_limit, 1)
+        rates = np.floor(gap.rates * unit + 0.5).astype(np.int64)
+        offsets = np.floor(np.clip(gap.offsets, -most, most) * unit + 0.5).astype(np.int64)
+        scores = secret.answers - rates * secret.rows - offsets
+        needed = threshold - (np.abs(scores) if gap.absolute else scores)
+        stop, chunk = start, _FIRST_CHUNK
+        while stop < gap.rows:
+            place, stop = stop, min(stop + chunk, gap.rows)
+            reached = _reach(noise, law, needed[place:stop], level)
+            if reached.any():
+                first = place + int(reached.argmax())
+                # Geometric noise forgets: given that it reached its level, what it has beyond
+                # is fresh noise, on top of whatever the gap was above before any noise.
+                beyond = int(noise.draw(law, 1)[0]) + max(0, -(int(needed[first]) + level))
+                return Top(first, beyond / unit)
+            chunk *= 4
+        return None
+
+    def __repr__(self) -> str:
+        return f"Watch({self._plan})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise Redacted("pickling or copying a watch")
+
+
+def _laws(plan: Watching, facts: Facts) -> tuple[Geometric, Geometric]:
+    """The noise of the threshold and that of a gap, in lattice steps."""
+    row = 2 ** plan.lattice_bits(facts)
+    return Geometric(row / plan.threshold_epsilon), Geometric(2 * row / plan.query_epsilon)
+
+
+def _unbounded(noise: NoiseSource, law: Geometric) -> int:
+    """A draw without the bound at which sources saturate: beyond it the noise begins afresh."""
+    total = 0
+    while (drawn := int(noise.draw(law, 1)[0])) >= _SATURATED:
+        total += drawn
+    return total + drawn
+
+
+def _reach(noise: NoiseSource, law: Geometric, needed: Ints, level: int) -> Bools:
+    """Whether fresh noise reaches what is needed above a level."""
+    if level < _SATURATED // 2:
+        return noise.reaches(law, needed + level)
+    return np.array([_reach_far(noise, law, int(amount) + level) for amount in needed])
+
+
+def _reach_far(noise: NoiseSource, law: Geometric, amount: int) -> bool:
+    """The same in steps that a source can draw: beyond each the noise begins afresh."""
+    far = np.array([_SATURATED // 2])
+    while amount > _SATURATED // 2:
+        if not noise.reaches(law, far)[0]:
+            return False
+        amount -= _SATURATED // 2
+    return bool(noise.reaches(law, np.array([amount]))[0])

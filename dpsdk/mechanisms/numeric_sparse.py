@@ -1,0 +1,194 @@
+"""The sparse vector: many yes-or-no questions, of which only few may be answered yes."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_integer, to_positive, to_probability
+from dpsdk.accounting.charges import zcdp_rho
+from dpsdk.accounting.conversion import zcdp_start
+from dpsdk.accounting.guarantee import PureGuarantee
+from dpsdk.errors import Closed, InvalidArgument
+from dpsdk.forms import Facts, GapForm
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Watch, Watching, price
+from dpsdk.mechanisms.base import Mechanism
+from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.typing import Floats, Real
+
+__all__ = ["NumericSparse", "SparsePlan", "split_pure", "split_watch", "watch_within"]
+
+Numbers: TypeAlias = Literal["measured", "gap"]
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_positive("epsilon", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_probability("delta", value, zero=True)
+
+
+def _tops(value: int) -> int:
+    number = to_integer("tops", value, "an integer of at least 1")
+    if number < 1:
+        raise InvalidArgument("tops", "an integer of at least 1", shown(value))
+    return number
+
+
+def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:
+    """Split ε between the noise of the threshold and that of the gaps, for the least variance.
+
+    The noise has scales 1 / ε1 and 2 / ε2. With one top, ε1 + ε2 = ε and ε2 = 2^(2/3) ε1; with
+    more tops under one threshold, ε1 + c ε2 = ε and c ε2 = (2c)^(2/3) ε1 (Lyu, Su and Li 2017).
+    """
+    count = tops or 1
+    ratio = Fraction(round((2 * count) ** (2 / 3) * 2**20), 2**20)
+    threshold = epsilon / (1 + ratio)
+    return Watching(threshold, (epsilon - threshold) / count, tops)
+
+
+def split_pure(rho: Fraction) -> Fraction:
+    """The largest ε, rounded down, of a pure run that costs no more than ρ of zCDP."""
+    high = Fraction(max(1, math.ceil(2 * rho) + 1))
+    # ε tanh(ε / 2) is at least the smaller of ε² / 4 and ε / 2, so 2 sqrt(ρ) + 2 ρ is too much.
+    high += Fraction(math.isqrt(math.ceil(4 * rho)) + 1)
+    low = Fraction(0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if zcdp_rho(PureGuarantee(middle)) <= rho:
+            low = middle
+        else:
+            high = middle
+    return Fraction(math.floor(low * 10**12), 10**12)
+
+
+@frozen
+class SparsePlan:
+    """How a sparse vector spends: its watch, and the noise of numbers, if any are measured."""
+
+    watching: Watching
+    noise: Noise | None
+
+
+def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction) -> SparsePlan:
+    """A plan for so many tops within (ε, δ); `share` of it goes to measured numbers.
+
+    With δ = 0, one threshold for all tops, and numbers with Laplace noise. With δ > 0, a run and a
+    Gaussian number a top, which together cost no more ρ than (ε, δ) certifies.
+    """
+    if not delta:
+        numbers = epsilon * share
+        noise = LaplaceNoise(numbers / tops) if share else None
+        return SparsePlan(split_watch(epsilon - numbers, tops), noise)
+    rho = zcdp_start(epsilon, delta) / tops
+    if not rho:
+        expected = "large enough that some rho implies this guarantee"
+        got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
+        raise InvalidArgument("epsilon and delta", expected, got)
+    run = split_pure(rho * (1 - share))
+    noise_each = GaussianNoise(rho * share) if share else None
+    return SparsePlan(split_watch(run), noise_each)
+
+
+@frozen(repr=False, cache_hash=True)
+class NumericSparse(Mechanism[GapForm]):
+    """Answer any number of "is it above?", until `tops` of them were answered yes.
+
+    The whole stream is (ε, δ)-DP, however many questions were answered no. Questions are `Above`
+    and `NumericAbove`; after the last top the channel is closed. The numbers of `NumericAbove` are
+    measured, with a part of the budget, or, with `numbers="gap"`, read off the noise of the
+    comparison for free, which is biased by having been selected.
+
+    With δ = 0 one threshold serves all tops, paid when the first question comes. With δ > 0 each
+    top has a run of its own, paid when it opens: an easy stream costs little. Dwork and Roth, The
+    Algorithmic Foundations, chapter 3, with the noise of dpsdk.kernel.watch; seed 004, section 4.2.
+
+    >>> from dpsdk.mechanisms import NumericSparse
+    >>> NumericSparse(epsilon=1, tops=3)
+    NumericSparse(epsilon=1, delta=0, tops=3)
+    """
+
+    epsilon: Fraction = field(converter=_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    tops: int = field(kw_only=True, converter=_tops)
+    numbers: Numbers = field(default="measured", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.numbers not in {"measured", "gap"}:
+            raise InvalidArgument("numbers", '"measured" or "gap"', shown(self.numbers))
+
+    @property
+    def plan(self) -> SparsePlan:
+        """How the budget is split: two ninths for measured numbers, as Dwork and Roth have it."""
+        share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
+        return watch_within(self.epsilon, self.delta, self.tops, share)
+
+    def quote(self, form: GapForm, facts: Facts, /) -> Quote:
+        plan = self.plan
+        costs = [plan.watching.guarantee]
+        if form.numeric and plan.noise is not None:
+            costs.append(price(form.form, plan.noise, facts).guarantee)
+        return Quote(Cost(), Cost(tuple(costs)), SparseAccuracy(plan.watching, facts, form.rows))
+
+    def open(self, kernel: Kernel, /) -> _Sparse:
+        plan = self.plan
+        return _Sparse(kernel, plan, kernel.watch(plan.watching), self.tops)
+
+    def __repr__(self) -> str:
+        numbers = "" if self.numbers == "measured" else ', numbers="gap"'
+        return (
+            f"NumericSparse(epsilon={float(self.epsilon):g}, delta={float(self.delta):g}, "
+            f"tops={self.tops}{numbers})"
+        )
+
+
+@frozen
+class SparseAccuracy(Accuracy):
+    """How far from its level a query may be on the other side than the answer says."""
+
+    watching: Watching
+    facts: Facts
+    rows: int
+    kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
+    proven: bool = field(init=False, default=True)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        mean = self.watching.mean_noise
+        asked = self.rows if joint else 1
+        below = self.watching.below(beta / 2, self.facts) + mean
+        above = self.watching.above(beta / 2, self.facts, asked) - mean
+        return np.full(self.rows, max(below, above, 0.0))
+
+
+@frozen
+class _Sparse:
+    kernel: Kernel
+    plan: SparsePlan
+    watch: Watch
+    tops: int
+
+    def answer(self, form: GapForm, /) -> Measurement:
+        values = np.full(form.rows, np.nan)
+        accuracy: Accuracy = SparseAccuracy(self.plan.watching, self.kernel.facts, form.rows)
+        place = 0
+        while place < form.rows:
+            if self.watch.tops >= self.tops:
+                raise Closed(f"the sparse vector, after {self.tops} answers above")
+            top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
+            if top is None:
+                break
+            place = top.place + 1
+            # The threshold was raised by the mean of the noise, so the excess is about the gap.
+            values[top.place] = top.excess
+            if form.numeric and self.plan.noise is not None:
+                measured = self.kernel.measure(form.form.row(top.place), self.plan.noise)
+                rows = self.kernel.facts.rows or 0
+                known = form.rates[top.place] * rows + form.offsets[top.place]
+                values[top.place] = measured.values[0] - known
+                accuracy = measured.accuracy if form.rows == 1 else accuracy
+        return Measurement(values, accuracy)

@@ -1,0 +1,117 @@
+"""Whether a linear query exceeds a level: questions to the sparse vector."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.forms import Facts, GapForm
+from dpsdk.queries.base import Query, ScalarQuery
+from dpsdk.typing import Floats
+
+__all__ = ["Above", "NumericAbove"]
+
+
+def _to_query(query: ScalarQuery) -> ScalarQuery:
+    if not isinstance(query, ScalarQuery):
+        raise InvalidArgument(
+            "query", "a query with one share or count for an answer", shown(query)
+        )
+    return query
+
+
+def _to_level(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InvalidArgument("level", "a finite number", shown(value))
+    return float(value)
+
+
+def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> GapForm:
+    form = query.lower(domain)
+    low, high = form.blocks[0].limits()
+    if form.rows != 1 or low < 0 or high > 1:
+        raise QueryError(str(query), "the sparse vector takes weights from 0 to 1 only")
+    share, count = (level, 0.0) if query.normalized else (0.0, level)
+    if not 0 <= share <= 1:
+        raise InvalidArgument("level", "a share from 0 to 1, as the query is one", shown(level))
+    return GapForm(form, np.array([share]), np.array([count]), absolute=False, numeric=numeric)
+
+
+@frozen(repr=False)
+class Above(Query[bool, GapForm]):
+    """Whether a linear query is at or above a level; a bool, from the sparse vector.
+
+    The level is in the unit of the query: a share of the rows, or a count of them. A share is
+    compared without the number of rows being known, so it may be private. Noise decides near
+    the level; `release.error` tells how near.
+
+    >>> from dpsdk.queries import Above, Threshold
+    >>> Above(Threshold("age", 40), 0.5)
+    Above(Threshold('age', 40), 0.5)
+    """
+
+    query: ScalarQuery = field(converter=_to_query)
+    level: float = field(converter=_to_level)
+
+    def lower(self, domain: Domain, /) -> GapForm:
+        return _gap(self.query, self.level, domain, numeric=False)
+
+    def lift(self, raw: Floats, facts: Facts, /) -> bool:
+        del facts
+        return not math.isnan(raw[0])
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        del raw
+        rows = facts.row_limit if facts.rows is None else facts.rows
+        return radii / rows if self.query.normalized else radii
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[bool, bool]:
+        # Near the level either answer may be the true one.
+        del raw, radii, facts
+        return False, True
+
+    def __repr__(self) -> str:
+        return f"Above({self.query!r}, {self.level:g})"
+
+
+@frozen(repr=False)
+class NumericAbove(Query["float | None", GapForm]):
+    """The answer to a linear query if it is at or above a level, else None.
+
+    As `Above`, with a number on top: seed 004 calls on it under the name NumericSparse. A share
+    needs a public number of rows.
+
+    >>> from dpsdk.queries import NumericAbove, Threshold
+    >>> NumericAbove(Threshold("age", 40), 0.5)
+    NumericAbove(Threshold('age', 40), 0.5)
+    """
+
+    query: ScalarQuery = field(converter=_to_query)
+    level: float = field(converter=_to_level)
+
+    def lower(self, domain: Domain, /) -> GapForm:
+        return _gap(self.query, self.level, domain, numeric=True)
+
+    def check(self, facts: Facts, /) -> None:
+        self.query.check(facts)
+
+    def scale(self, facts: Facts, /) -> float:
+        return self.query.scale(facts)
+
+    def lift(self, raw: Floats, facts: Facts, /) -> float | None:
+        gap = float(raw[0])
+        return None if math.isnan(gap) else self.level + gap * self.query.scale(facts)
+
+    def bracket(
+        self, raw: Floats, radii: Floats, facts: Facts, /
+    ) -> tuple[float | None, float | None]:
+        return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
+
+    def __repr__(self) -> str:
+        return f"NumericAbove({self.query!r}, {self.level:g})"

@@ -1,0 +1,305 @@
+"""What the notes on `measure` and on sensitivity claim, tried by brute force and at the corners.
+
+A random form is priced, its integer answers are computed on all neighbours of a small table, and
+the largest moves are compared with those that the guarantee rests on.
+"""
+
+import itertools
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from dpsdk import Binned, Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.data.histogram import Histogram
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import (
+    Dense,
+    Facts,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Matrix,
+    Prefix,
+    Range,
+    sensitivity,
+)
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Mean, Query, Sum, Threshold, Workload
+
+RELATIONS = list(itertools.product(Neighbors, (True, False)))
+SCALES = (1.0, 1.0, 1.0, 2.0, -1.0, 0.3, 1 / 3, -0.7)
+
+
+def random_factor(rng, size):
+    rows = int(rng.integers(1, 4))
+    start, stop = sorted(int(end) for end in rng.integers(0, size + 1, 2))
+    offset = 10.0 ** rng.integers(0, 4)
+    choices = (
+        lambda: Identity(size),
+        lambda: Prefix(size),
+        lambda: Range(size, start, stop),
+        lambda: Matrix(rng.integers(-3, 4, (rows, size))),
+        lambda: Matrix(rng.random((rows, size))),
+        lambda: Matrix(rng.normal(size=(rows, size)) + offset),
+    )
+    return choices[rng.integers(len(choices))]()
+
+
+def random_form(rng, domain):
+    blocks = []
+    for _ in range(rng.integers(1, 5)):
+        names = tuple(name for name in domain.names if rng.random() < 0.6)
+        if names and rng.random() < 0.25:
+            shape = tuple(domain[name].size for name in names)
+            weights = rng.normal(size=(int(rng.integers(1, 4)), int(np.prod(shape))))
+            blocks.append(Dense(names, shape, weights))
+        else:
+            factors = tuple(random_factor(rng, domain[name].size) for name in names)
+            blocks.append(Kronecker(names, factors, float(rng.choice(SCALES))))
+    return LinearForm(domain, blocks)
+
+
+def facts_of(domain, neighbors, outside, rows):
+    public = neighbors is Neighbors.REPLACE_ONE
+    return Facts(domain, neighbors, rows if public else None, outside, rows)
+
+
+def answers(form, domain, cells):
+    codes = np.unravel_index(np.array(cells, dtype=np.int64), domain.shape)
+    named = {n: np.asarray(c) for n, c in zip(domain.names, codes, strict=True)}
+    histogram = Histogram(domain, named, np.ones(len(cells)), 0)
+    return [int(number) for number in form.evaluate(histogram).astype(np.int64)]
+
+
+def worst_moves(form, facts, base):
+    """The largest L1, squared L2 and single move over all neighbours that extend `base`."""
+    domain = facts.domain
+    without = answers(form, domain, base)
+    with_one = [answers(form, domain, [*base, cell]) for cell in range(domain.size)]
+    if facts.neighbors is Neighbors.ADD_REMOVE:
+        pairs = [(without, other) for other in with_one]
+    else:
+        pairs = itertools.combinations([*with_one, *([without] if facts.outside else [])], 2)
+    moves = [[abs(a - b) for a, b in zip(x, y, strict=True)] for x, y in pairs]
+    return (
+        max((sum(move) for move in moves), default=0),
+        max((sum(m * m for m in move) for move in moves), default=0),
+        max((max(move) for move in moves), default=0),
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("limits", ["wide", "narrow"])
+def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, monkeypatch):
+    rng = np.random.default_rng(seed)
+    if limits == "narrow":
+        # The function of the same name hides the module as an attribute of its package.
+        rules = sys.modules["dpsdk.forms.sensitivity"]
+        monkeypatch.setattr(rules, "SPAN_LIMIT", int(rng.choice([2, 4, 8])))
+        monkeypatch.setattr(rules, "_PAIR_LIMIT", int(rng.integers(1, 6)))
+    sizes = rng.integers(1, 5, size=rng.integers(1, 4))
+    domain = Domain(*(Integer(n, 1, int(s)) for n, s in zip("abc", sizes, strict=False)))
+    form = random_form(rng, domain)
+    for neighbors, outside in RELATIONS:
+        facts = facts_of(domain, neighbors, outside, int(10 ** rng.integers(0, 6)))
+        base = [int(cell) for cell in rng.integers(0, domain.size, min(facts.row_limit - 1, 20))]
+        strength = Fraction(1, 10 ** int(rng.integers(0, 4)))
+        for noise in (LaplaceNoise(strength), GaussianNoise(strength)):
+            pricing = price(form, noise, facts)
+            assert pricing.form.integral
+            l1, l2_squared, largest = worst_moves(pricing.form, facts, base)
+            guarantee = pricing.guarantee
+            if isinstance(noise, LaplaceNoise):
+                assert guarantee.shift >= l1
+            else:
+                assert guarantee.shift_squared >= l2_squared
+                assert guarantee.shift_max >= largest
+
+
+def test_columns_that_have_much_in_common_keep_their_distance():
+    domain = Domain(Integer("a", 0, 2))
+    weights = Matrix([[2.0**40] * 3, [0.0, 1.0, 0.0]])
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": weights})])
+    found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=False, rows=9))
+    assert found.l2_squared >= 1
+
+
+def test_a_sum_far_from_zero_beside_a_threshold_is_not_underpriced():
+    domain = Domain(Integer("t", 1_700_000_000, 1_700_000_400))
+    queries = (Sum("t", normalized=False), Threshold("t", 1_700_000_200, normalized=False))
+    form = Workload(queries).lower(domain)
+    found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=False, rows=9))
+    assert 400**2 + 1 <= found.l2_squared <= 400**2 + 2
+
+
+def test_signed_weights_whose_squares_fill_a_float_are_rounded_up():
+    domain = Domain(Integer("a", 0, 1))
+    weights = Matrix([[1.0 - 2.0**26, 2.0**26]])
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": weights})])
+    found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=False, rows=1))
+    assert found.l2_squared >= (2**27 - 1) ** 2
+
+
+def test_a_scale_that_is_no_integer_goes_on_the_lattice():
+    domain = Domain(Binned("x", [0.0, 0.1, 0.3]))
+    facts = facts_of(domain, Neighbors.REPLACE_ONE, outside=True, rows=100)
+    form = Workload([Mean("x"), Mean("x", where={"x": (0.0, 0.1)})]).lower(domain)
+    pricing = price(form, LaplaceNoise("0.001"), facts)
+    assert pricing.form.integral
+    true, lattice = form.extents()[1], pricing.form.extents()[1] * 2.0**-pricing.bits
+    assert np.abs(true - lattice).max() <= pricing.accuracy.bias / facts.row_limit + 1e-15
+
+
+def test_blocks_without_attributes_have_a_sensitivity():
+    domain = Domain(Integer("a", 0, 2))
+    form = LinearForm(domain, [Kronecker((), (), 2.0), Kronecker((), (), 3.0)])
+    found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=True, rows=9))
+    assert (found.l1, found.l2_squared) == (5, 13)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, -1), (-2, 5), (3, 2), (0, 6)])
+def test_a_range_has_to_lie_within_its_attribute(start, stop):
+    with pytest.raises(InvalidArgument, match="start and stop"):
+        Range(5, start, stop)
+
+
+class Taker(LinearForm):
+    """Would be handed the private counts."""
+
+    def evaluate(self, counts):
+        raise AssertionError
+
+
+class Liar(Identity):
+    """Claims to be constant."""
+
+    def limits(self):
+        return 1.0, 1.0
+
+
+@frozen(eq=False)
+class Asked(Query[float]):
+    form: LinearForm
+
+    def lower(self, domain, /):
+        return self.form
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+DOMAIN = Domain(Integer("a", 0, 4))
+OTHER = Domain(Integer("a", 0, 0))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Taker(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 0, 2)})]),
+        LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Liar(5)})]),
+        LinearForm(DOMAIN, [Kronecker(("a",), (Identity(1),))]),
+        LinearForm(DOMAIN, [Kronecker(("a", "a"), (Identity(5), Identity(5)))]),
+        LinearForm(DOMAIN, [Dense(("a",), (2,), np.ones((1, 2)))]),
+        LinearForm(OTHER, [Kronecker.of(OTHER, {"a": Identity(1)})]),
+    ],
+    ids=["form", "factor", "size", "names", "dense", "domain"],
+)
+def test_a_form_that_could_read_other_than_it_is_priced_for_is_refused_free_of_charge(form):
+    data = PrivateData.from_columns({"a": [0, 1, 1]}, DOMAIN, outside="raise")
+    session = Session(data, Budget(epsilon=1))
+    with pytest.raises(InvalidArgument):
+        session.answer(Asked(form), using=Laplace(epsilon=1))
+    assert session.spent.charges == 0
+
+
+def test_a_form_whose_parts_can_be_exchanged_later_is_refused():
+    facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=True, rows=9)
+    whole = Range(5, 0, 5)
+    for block in (
+        Kronecker(("a",), [whole]),
+        Kronecker(["a"], (whole,)),
+        Kronecker(("a",), (whole,), np.float64(2.0)),
+        Kronecker(("a",), (Range(5, np.int64(0), 5),)),
+        Dense(("a",), [5], np.ones((1, 5))),
+    ):
+        with pytest.raises(InvalidArgument, match="plain"):
+            price(LinearForm(DOMAIN, [block]), LaplaceNoise(1), facts)
+
+
+def test_weights_stay_what_they_were_when_they_were_priced():
+    for weights in (Matrix(np.ones((1, 5))).weights, Dense(("a",), (5,), np.ones((1, 5))).weights):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            weights.flags.writeable = True
+
+
+class Flattering(Facts):
+    """Calls itself equal to any other facts."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(Facts(DOMAIN, Neighbors.REPLACE_ONE, 9, False, 9))
+
+
+def test_a_price_for_other_facts_is_not_taken_for_these():
+    form = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 0, 2)})])
+    facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=False, rows=9)
+    flattering = Flattering(DOMAIN, Neighbors.REPLACE_ONE, 9, False, 10**9)
+    assert price(form, LaplaceNoise(1), flattering) is not price(form, LaplaceNoise(1), facts)
+
+
+class Twin(LinearForm):
+    """Calls itself equal to another form, and nearly free."""
+
+    largest = 1e-9
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(TWIN)
+
+
+TWIN = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 0, 2)})])
+
+
+def test_what_a_foreign_form_says_of_itself_is_not_kept_for_another():
+    facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=False, rows=9)
+    free = Twin(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 0, 5)})])
+    assert sensitivity(free, facts).l1 == 0
+    assert sensitivity(TWIN, facts).l1 == 1
+
+
+class Underclaimed:
+    """Has all that a GaussianNoise has, and a claim that nobody verified."""
+
+    rho, claim = Fraction(100), (Fraction(1, 10**9), Fraction(0))
+
+    def scale_for(self, largest_move):
+        return largest_move
+
+
+def test_noise_of_a_foreign_class_is_refused():
+    facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=False, rows=9)
+    with pytest.raises(InvalidArgument, match="noise"):
+        price(TWIN, Underclaimed(), facts)
+
+
+@pytest.mark.parametrize("claim", [("1e-9", 0), ("0.1", "1e-6"), ("-1", "1e-6"), (1, 1)])
+def test_a_claim_that_rho_does_not_imply_is_refused(claim):
+    with pytest.raises(InvalidArgument, match="claim"):
+        GaussianNoise(1, tuple(map(Fraction, claim)))
+
+
+def test_sums_that_would_reach_two_to_the_53_are_refused():
+    domain = Domain(Integer("a", 0, 1))
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": Matrix([[3.0, 0.0]])})])
+    rows = (2**53 + 1) // 3
+    with pytest.raises(InvalidArgument, match="within"):
+        price(form, LaplaceNoise(1), facts_of(domain, Neighbors.REPLACE_ONE, True, rows))
+    price(form, LaplaceNoise(1), facts_of(domain, Neighbors.REPLACE_ONE, True, rows - 1))

@@ -1,0 +1,218 @@
+"""What modules may import and use, read off their source; and what an import loads."""
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpsdk
+
+PACKAGE = Path(dpsdk.__file__).parent
+ROOT = PACKAGE.parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+NAMES = sorted(
+    module.name
+    for module in pkgutil.walk_packages([str(PACKAGE)], "dpsdk.")
+    if not module.name.endswith("__main__")
+)
+
+
+def dotted(node):
+    """The dotted name that an expression spells, if it spells one."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = dotted(node.value)
+        return None if inner is None else f"{inner}.{node.attr}"
+    return None
+
+
+def used(source, package=""):
+    """All names that a module imports or spells, with aliases of imports resolved."""
+    tree = ast.parse(source)
+    alias, names = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                names.add(item.name)
+                alias[item.asname or item.name.split(".")[0]] = (
+                    item.name if item.asname else item.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], base]).strip(".")
+            for item in node.names:
+                names.update({base, f"{base}.{item.name}"})
+                alias[item.asname or item.name] = f"{base}.{item.name}"
+    for node in ast.walk(tree):
+        name = dotted(node)
+        if name is not None:
+            first, _, rest = name.partition(".")
+            names.add(f"{alias.get(first, first)}{'.' + rest if rest else ''}")
+    return names
+
+
+def touches(names, forbidden):
+    return sorted(
+        name for name in names if any(name == f or name.startswith(f + ".") for f in forbidden)
+    )
+
+
+def scan(path):
+    package = ".".join(path.relative_to(ROOT).parent.parts)
+    return used(path.read_text(encoding="utf-8"), package)
+
+
+PRIVATE = ["dpsdk.data.vault", "dpsdk.data.histogram"]
+RANDOM = ["random", "numpy.random", "np.random", "secrets", "os.urandom", "os.getrandom", "uuid"]
+CODE = ["pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "yaml", "numpy.load",
+        "eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec", "ctypes",
+        "importlib.import_module"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "forbidden"),
+    [
+        ("import dpsdk.data.vault", PRIVATE),
+        ("from dpsdk.data import vault", PRIVATE),
+        ("from dpsdk.data.vault import open_histogram as x", PRIVATE),
+        ("from .data.histogram import Histogram", PRIVATE),
+        ("import dpsdk.data\nx = dpsdk.data.vault.open_histogram", PRIVATE),
+        ("import numpy as np\nx = np.random.default_rng(3)", RANDOM),
+        ("from numpy import random as r", RANDOM),
+        ("def f():\n    import random", RANDOM),
+        ("import os as o\no.urandom(3)", RANDOM),
+        ("from os import urandom", RANDOM),
+        ("import secrets", RANDOM),
+        ("import pickle", CODE),
+        ("x = eval('3')", CODE),
+        ("from pickle import loads", CODE),
+        ("import numpy as np\nnp.load('x')", CODE),
+    ],
+)
+def test_the_scan_sees_what_it_looks_for(source, forbidden):
+    assert touches(used(source, "dpsdk"), forbidden)
+    assert not touches(used("from dpsdk.data import PrivateData\nimport numpy as np"), forbidden)
+
+
+def within(path, *folders):
+    return any(path.is_relative_to(PACKAGE / folder) for folder in folders)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_kernel_and_the_data_package_reach_private_histograms(path):
+    found = touches(scan(path), PRIVATE)
+    assert not found or within(path, "kernel", "data")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness(path):
+    found = touches(scan(path), RANDOM)
+    assert not found or within(path, "noise", "testing")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_is_unpickled_or_run_from_text(path):
+    assert touches(scan(path), CODE) == []
+
+
+def test_the_kernel_and_the_data_package_do_reach_them():
+    reaching = {str(path.relative_to(PACKAGE)) for path in MODULES if touches(scan(path), PRIVATE)}
+    assert {"kernel/access.py", "data/private_data.py", "data/vault.py"} <= reaching
+
+
+def test_strangers_use_public_names_only():
+    strangers = [p for p in (ROOT / "tests" / "plugin").glob("*.py") if "test" not in p.name]
+    for path in strangers:
+        names = used(path.read_text(encoding="utf-8"))
+        assert touches(names, PRIVATE) == []
+        private = [n for n in names if n.startswith("dpsdk") and "._" in n]
+        assert private == []
+
+
+def loaded(code):
+    """The modules that a fresh interpreter has after running some code."""
+    program = f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+HEAVY = {"scipy", "narwhals", "pandas", "polars", "pyarrow", "matplotlib", "hypothesis", "pytest"}
+
+
+def test_importing_the_package_loads_no_heavy_library_and_few_modules():
+    base = loaded("import numpy, attrs, json, decimal, fractions, csv, gzip")
+    modules = loaded("import dpsdk")
+    assert not {name.split(".")[0] for name in modules} & HEAVY
+    own = {name for name in modules if name.split(".")[0] == "dpsdk"}
+    assert len(own) <= len(MODULES)
+    assert len(modules - base - own) <= 60
+    assert not any(name.startswith("dpsdk.testing") for name in own)
+
+
+def test_answering_simple_questions_loads_no_frame_library():
+    modules = loaded(
+        "from dpsdk import *\nfrom dpsdk.queries import *\nfrom dpsdk.mechanisms import *\n"
+        "data = PrivateData.from_columns({'a': [0, 1]}, Domain(Integer('a', 0, 1)))\n"
+        "session = Session(data, Budget(1))\n"
+        "session.release(Marginal('a'), using=Laplace(0.1)).error()"
+    )
+    assert not {name.split(".")[0] for name in modules} & (HEAVY - {"scipy"})
+
+
+@pytest.mark.parametrize("name", ["dpsdk", *NAMES])
+def test_every_public_name_exists_and_is_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    public = getattr(module, "__all__", None)
+    if public is None:
+        return
+    assert len(set(public)) == len(public)
+    for item in public:
+        value = getattr(module, item)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert value.__doc__, f"{name}.{item} has no docstring"
+            if inspect.isclass(value) and value.__module__.startswith("dpsdk"):
+                # A class without a text of its own shows that of its base, which says nothing.
+                assert "__doc__" in vars(value)
+                assert vars(value)["__doc__"]
+
+
+def test_every_module_with_public_names_lists_them():
+    silent = {"__init__", "__main__"}
+    for path in MODULES:
+        if path.stem in silent:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assigned = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        assert "__all__" in assigned, path
+
+
+def test_no_public_signature_takes_a_seed():
+    for name in ["dpsdk", *NAMES]:
+        if name.startswith("dpsdk.testing"):
+            continue
+        module = importlib.import_module(name)
+        for item in getattr(module, "__all__", ()):
+            value = getattr(module, item)
+            try:
+                parameters = inspect.signature(value).parameters
+            except (TypeError, ValueError):
+                continue
+            assert not {"seed", "random_state", "rng", "generator"} & set(parameters), item

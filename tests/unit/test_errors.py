@@ -1,0 +1,81 @@
+import copy
+import inspect
+import pickle
+
+import attrs
+import pytest
+
+import dpsdk.errors as module
+from dpsdk.errors import DpsdkError
+
+CLASSES = [getattr(module, name) for name in module.__all__]
+FIELDED = [cls for cls in CLASSES if attrs.has(cls)]
+BUILTIN = {
+    "InvalidArgument": ValueError,
+    "DomainError": ValueError,
+    "UnknownAttribute": KeyError,
+    "UnknownLabel": KeyError,
+    "QueryError": ValueError,
+    "DataError": ValueError,
+    "TooLarge": MemoryError,
+    "Redacted": TypeError,
+    "NotCopyable": TypeError,
+    "MissingExtra": ImportError,
+}
+
+
+def made(cls):
+    """One error with telling fields."""
+    values = {"int": 1234567, "str": "telling", "tuple[str, ...]": ("first", "second")}
+    return cls(*(values[field.type] for field in attrs.fields(cls)))
+
+
+def test_every_error_is_public_and_in_one_tree():
+    defined = {
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert defined == set(module.__all__)
+    assert all(issubclass(cls, DpsdkError) for cls in CLASSES)
+    assert all(cls.__doc__ for cls in CLASSES)
+    for name in module.__all__:
+        assert f" {name}" in module.__doc__ or name == "DpsdkError"
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_errors_can_be_caught_as_the_builtin_that_they_are(name):
+    assert issubclass(getattr(module, name), BUILTIN[name])
+
+
+@pytest.mark.parametrize("cls", FIELDED, ids=lambda cls: cls.__name__)
+def test_messages_say_every_field_and_errors_survive_a_pickle(cls):
+    error = made(cls)
+    silent = {"TooLarge": {"unit"}, "UnknownAttribute": set()}.get(cls.__name__, set())
+    for field in attrs.fields(cls):
+        value = getattr(error, field.name)
+        if field.name not in silent:
+            shown = f"{value:,}" if field.name in {"needed", "limit"} else value
+            assert str(shown if not isinstance(value, tuple) else value[0]) in str(error)
+    for clone in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301
+        assert type(clone) is cls
+        assert str(clone) == str(error)
+        assert attrs.asdict(clone) == attrs.asdict(error)
+
+
+@pytest.mark.parametrize("cls", FIELDED, ids=lambda cls: cls.__name__)
+def test_errors_can_be_raised_with_a_cause_and_notes(cls):
+    with pytest.raises(cls) as caught:
+        raise made(cls) from ValueError("cause")
+    assert isinstance(caught.value.__cause__, ValueError)
+    caught.value.add_note("note")
+    assert caught.value.__notes__ == ["note"]
+    assert made(cls) != made(cls)
+
+
+def test_long_lists_of_names_are_cut_short():
+    error = module.UnknownAttribute("x", tuple(f"name{i}" for i in range(40)))
+    assert "name11" in str(error)
+    assert "name12" not in str(error)
+    assert "40 in all" in str(error)
+    assert "none" in str(module.UnknownAttribute("x", ()))

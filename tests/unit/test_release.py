@@ -1,0 +1,214 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta as beta_law
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import InvalidArgument
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.queries import Count, Linear, Marginal, MarginalTable, Mean, Sum, Threshold, Workload
+from dpsdk.release import Cost, NoiseAccuracy
+from dpsdk.testing.noise import seeded
+from worlds import inside, people, table
+
+ROWS = people(200, 11)
+DATA = table(ROWS)
+LAWS = [DiscreteLaplace("0.3"), DiscreteLaplace(7), DiscreteGaussian("0.2"), DiscreteGaussian(40)]
+
+
+def session(data=DATA, seed=1):
+    return Session(data, Budget(10**12, "1e-6"), noise=seeded(seed))
+
+
+def brute_tail(law, radius):
+    """P(|Z| > radius), by adding up the law."""
+    span = np.arange(-4000, 4001, dtype=np.float64)
+    if isinstance(law, DiscreteLaplace):
+        mass = np.exp(-np.abs(span) / float(law.scale))
+    else:
+        mass = np.exp(-(span**2) / (2 * float(law.variance)))
+    mass /= math.fsum(mass)
+    return math.fsum(mass[np.abs(span) > radius])
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 0.001])
+def test_radii_are_the_least_that_the_exact_tail_allows(law, beta):
+    each = NoiseAccuracy(law, 6, 1.0, 0.0).radii(beta, joint=False)
+    joint = NoiseAccuracy(law, 6, 1.0, 0.0).radii(beta, joint=True)
+    assert each.shape == joint.shape == (6,)
+    for radius, failure in (
+        (each[0], lambda r: brute_tail(law, r)),
+        (joint[0], lambda r: 1 - (1 - brute_tail(law, r)) ** 6),
+    ):
+        assert radius == int(radius)
+        assert failure(radius) <= beta * (1 + 1e-9)
+        assert radius == 0 or failure(radius - 1) > beta * (1 - 1e-9)
+    assert joint[0] >= each[0]
+
+
+def test_steps_and_bias_enter_the_radius():
+    plain = NoiseAccuracy(DiscreteLaplace(7), 2, 1.0, 0.0).radii(0.05, joint=True)
+    scaled = NoiseAccuracy(DiscreteLaplace(7), 2, 0.25, 3.0).radii(0.05, joint=True)
+    np.testing.assert_array_equal(scaled, plain * 0.25 + 3)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace("0.2"), Gaussian(rho="0.01")], ids=str)
+def test_the_error_of_a_release_is_the_exact_tail_in_the_answers_unit(mechanism):
+    for query, unit in (
+        (Marginal("age", "sex"), 1 / 200),
+        (Marginal("age", "sex", normalized=False), 1.0),
+        (Threshold("age", 20), 1 / 200),
+    ):
+        release = session().release(query, using=mechanism)
+        accuracy = release._measurement.accuracy
+        for level in (0.01, 0.05, 0.5):
+            radius = round((release.error(level) / unit - accuracy.bias) / accuracy.step)
+            entries = accuracy.entries
+            assert 1 - (1 - brute_tail(accuracy.law, radius)) ** entries <= level
+            assert 1 - (1 - brute_tail(accuracy.law, radius - 1)) ** entries > level
+            radius = round((release.errors(level)[0] / unit - accuracy.bias) / accuracy.step)
+            assert brute_tail(accuracy.law, radius) <= level < brute_tail(accuracy.law, radius - 1)
+            assert release.errors(level).shape == (entries,)
+            assert release.errors(level).max() <= release.error(level)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Count(), Threshold("age", 20, normalized=False), Sum("hours"), Mean("age"),
+        Linear(lambda r: r["age"] / 24, ["age"]),
+    ],
+)  # fmt: skip
+def test_an_interval_contains_the_value_and_has_the_width_of_the_error(query):
+    release = session().release(query, using=Laplace("0.5"))
+    low, high = release.interval(0.1)
+    assert low <= release.value <= high
+    assert max(high - release.value, release.value - low) == pytest.approx(release.error(0.1))
+    narrow = release.interval(0.9)
+    assert low <= narrow[0] <= narrow[1] <= high
+
+
+def test_the_interval_of_tables_and_workloads_is_a_pair_of_answers():
+    release = session().release(Marginal("sex", "age"), using=Laplace("0.5"))
+    low, high = release.interval()
+    assert isinstance(low, MarginalTable)
+    assert low.names == high.names == ("sex", "age")
+    np.testing.assert_allclose(high.values - low.values, 2 * release.error())
+    np.testing.assert_allclose((high.values + low.values) / 2, release.value.values)
+    workload = Workload([Threshold("age", 20), Mean("age"), Marginal("sex")])
+    release = session().release(workload, using=Laplace("0.5"))
+    low, high = release.interval()
+    assert low[0] < release.value[0] < high[0]
+    assert low[1] <= release.value[1] <= high[1]
+    assert (low[2].values < high[2].values).all()
+    assert low.values[0] == low[0]
+    assert high.values.shape == release.value.values.shape == release.errors().shape
+
+
+def test_bounds_say_what_they_rest_on_and_whether_they_say_anything():
+    useful = session().release(Count(), using=Laplace(1)).bound(0.05)
+    assert (useful.proven, useful.vacuous, useful.beta) == (True, False, 0.05)
+    assert useful.kind == "exact tail of the discrete noise"
+    vacuous = session().release(Count(), using=Laplace("0.001"))
+    assert vacuous.bound(0.05).vacuous
+    assert vacuous.bound(0.05).error >= 1
+    assert not vacuous.bound(0.999).vacuous
+    assert "(vacuous)" in repr(vacuous)
+    assert session().quote(Count(), using=Laplace("0.001")).bound().vacuous
+    mean = session().release(Mean("age", where={"age": 17, "member": True}), using=Laplace("0.001"))
+    assert mean.bound().vacuous
+    assert mean.error() == 7
+    private = session(table(ROWS, Neighbors.ADD_REMOVE))
+    count = private.release(Count(normalized=False), using=Laplace("0.001"))
+    assert not count.bound().vacuous  # no public number of rows bounds it
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.1, float("nan"), True, "0.05", None])
+def test_beta_is_a_probability(value):
+    release = session().release(Count(), using=Laplace(1))
+    for ask in (release.error, release.errors, release.interval, release.bound):
+        with pytest.raises(InvalidArgument, match="beta"):
+            ask(value)
+
+
+def test_a_release_says_what_was_asked_of_what_at_what_cost():
+    release = session().release(Count(), using=Laplace("0.5"))
+    assert release.query == "Count()"
+    assert release.mechanism == "Laplace(epsilon=0.5)"
+    assert str(release.cost)
+    assert release.cost.epsilon == Budget("0.5").epsilon
+    assert release.source == "measured"
+    assert not release.private
+    text = repr(release)
+    for part in ("Count()", "95%", "measured by Laplace(epsilon=0.5)", "NOT PRIVATE"):
+        assert part in text
+
+
+def test_the_cost_of_nothing_is_nothing():
+    assert Cost().free
+    assert str(Cost()) == "nothing"
+    assert Cost().epsilon == Cost().rho == 0
+    gaussian = session().release(Count(), using=Gaussian(rho="0.01"))
+    assert gaussian.cost.epsilon is None
+    assert gaussian.cost.rho == Budget("0.01").epsilon
+    assert not gaussian.cost.free
+
+
+def exact_failure(release, level):
+    """How often the truth is outside, by the law itself."""
+    accuracy = release._measurement.accuracy
+    radius = accuracy.law.radius(level, accuracy.entries)
+    return 1 - (1 - brute_tail(accuracy.law, radius)) ** accuracy.entries
+
+
+@pytest.mark.parametrize("mechanism", [Laplace("0.5"), Gaussian(rho="0.02")], ids=str)
+@pytest.mark.parametrize("level", [0.05, 0.4])
+def test_two_thousand_seeded_releases_cover_as_often_as_the_law_says(mechanism, level):
+    asked = session(seed=3)
+    query = Marginal("sex", "member", normalized=False)
+    truth = np.zeros((2, 2))
+    for row in ROWS:
+        if inside(row):
+            truth[int(row["sex"] == "Male"), int(row["member"])] += 1
+    runs, missed = 2000, 0
+    for _ in range(runs):
+        release = asked.release(query, using=mechanism)
+        off = np.abs(release.value.values - truth).max()
+        missed += off > release.error(level) + 1e-9
+    expected = exact_failure(release, level)
+    low = beta_law.ppf(5e-7, missed, runs - missed + 1) if missed else 0.0
+    high = beta_law.ppf(1 - 5e-7, missed + 1, runs - missed)
+    assert low <= expected <= high
+    assert expected <= level
+
+
+@pytest.mark.parametrize("where", [None, {"sex": "Male", "member": True}])
+@pytest.mark.parametrize("level", [0.05, 0.3])
+def test_the_interval_of_a_mean_covers_the_truth(where, level):
+    asked = session(seed=5)
+    kept = [r["age"] for r in ROWS if inside(r)]
+    if where:
+        kept = [r["age"] for r in ROWS if inside(r) and r["sex"] == "Male" and r["member"]]
+    truth = np.mean(kept)
+    runs, missed, wide = 600, 0, 0
+    for _ in range(runs):
+        release = asked.release(Mean("age", where=where), using=Laplace("0.3"))
+        low, high = release.interval(level)
+        missed += not low <= truth <= high
+        wide += abs(release.value - truth) > release.error(level)
+    # Far fewer than `level` miss; more would have a chance below 1e-6 if exactly `level` did.
+    most = runs * level + 5 * math.sqrt(runs * level * (1 - level))
+    assert missed <= most
+    assert wide <= most
+    assert high - low < 7 or where
+
+
+def test_rounded_weights_are_within_the_bound_without_noise():
+    domain = Domain(Integer("a", 0, 6))
+    data = PrivateData.from_columns({"a": [3] * 1000}, domain)
+    query = Linear(lambda r: r["a"] / 7, normalized=False)
+    release = session(data).release(query, using=Laplace(10**7))
+    assert abs(release.value - 3000 / 7) <= release.error(0.01)

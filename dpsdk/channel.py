@@ -39,6 +39,10 @@ class Entry:
     cost: Cost
     answered: bool = True
 
+    def __str__(self) -> str:
+        asked = self.query or "opened"
+        return f"{asked} by {self.mechanism}: {self.cost}{'' if self.answered else ', no answer'}"
+
 
 class Lowered:
     """The forms of the queries asked last, so that asking again does not build them again."""

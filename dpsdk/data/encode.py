@@ -48,7 +48,7 @@ def _looked_up(column: Array, number: Callable[[object], int]) -> Ints:
     values = cast("list[object]", column.tolist())
     for place, value in enumerate(values):
         if isinstance(value, np.generic):
-            value = value.item()  # noqa: PLW2901  # an object column may hold numpy scalars
+            value = cast("object", value.item())  # noqa: PLW2901  # an object column may hold numpy scalars
         try:
             code = known.get((type(value), value))
             if code is None:

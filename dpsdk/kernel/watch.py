@@ -121,11 +121,11 @@ class Top:
     """The first gap above its threshold.
 
     `place` is its number in the form. `excess` tells by how much the noisy gap was above the noisy
-    threshold, in rows: free, but biased by having been selected.
+    threshold, in rows, if the form asked for numbers: free, but biased by having been selected.
     """
 
     place: int
-    excess: float
+    excess: float | None
 
 
 @define(eq=False)
@@ -255,6 +255,9 @@ class Watch:
             admit(form, self._access.facts)
             known = form.rounded(self._bits)[0]
             ends = [block.limits() for block in known.blocks]
+            if known.reach * max(self._access.facts.row_limit, 1) >= _EXACT:
+                expected = "small enough that rows times weight stay within 2**53"
+                raise InvalidArgument("gap", expected, f"up to {known.reach:.3g} a row")
             if min(low for low, _ in ends) < 0 or max(high for _, high in ends) > 2.0**self._bits:
                 raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
             self._lattices[form] = known
@@ -289,6 +292,8 @@ class Watch:
             reached = _reach(noise, law, needed[place:stop], level)
             if reached.any():
                 first = place + int(reached.argmax())
+                if not gap.numeric:
+                    return Top(first, None)
                 # Geometric noise forgets: given that it reached its level, what it has beyond
                 # is fresh noise, on top of whatever the gap was above before any noise.
                 beyond = int(noise.draw(law, 1)[0]) + max(0, -(int(needed[first]) + level))

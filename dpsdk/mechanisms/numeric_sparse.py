@@ -184,7 +184,7 @@ class _Sparse:
                 break
             place = top.place + 1
             # The threshold was raised by the mean of the noise, so the excess is about the gap.
-            values[top.place] = top.excess
+            values[top.place] = 0.0 if top.excess is None else top.excess
             if form.numeric and self.plan.noise is not None:
                 measured = self.kernel.measure(form.form.row(top.place), self.plan.noise)
                 rows = self.kernel.facts.rows or 0

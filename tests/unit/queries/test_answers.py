@@ -161,9 +161,31 @@ def test_means_are_those_of_the_rows_that_count(attribute, condition, data):
         assert release.value == pytest.approx(np.mean(values), abs=1e-6)
         assert release.error() < 1e-3
     else:
+        assert release.value == (low + high) / 2
         assert release.error() == high - low
         assert release.bound().vacuous
         assert release.interval() == (low, high)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bracket_of_a_mean_is_the_range_of_means_over_the_box_of_its_numbers(seed):
+    rng = np.random.default_rng(seed)
+    of, mean = facts(PEOPLE), Mean("age")
+    count = rng.uniform(20, 900)
+    raw = np.array([rng.uniform(-1, 1) * count, count])
+    radii = rng.uniform(0, 15, 2)
+    low, high = mean.bracket(raw, radii, of)
+    box = [
+        mean.lift(np.array([raw[0] + a * radii[0], raw[1] + b * radii[1]]), of)
+        for a in np.linspace(-1, 1, 9)
+        for b in np.linspace(-1, 1, 9)
+    ]
+    assert low == pytest.approx(min(box), abs=1e-12)
+    assert high == pytest.approx(max(box), abs=1e-12)
+    assert low < mean.lift(raw, of) < high or {low, high} & {17.0, 24.0}
+    assert mean.spread(raw, radii, of)[0] >= (high - low) / 2
+    # Where there may be no row at all, the mean may be anything.
+    assert mean.bracket(raw, np.array([0.0, count]), of) == (17.0, 24.0)
 
 
 def test_a_mean_of_a_single_possible_value_is_that_value():

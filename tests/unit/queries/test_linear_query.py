@@ -95,6 +95,17 @@ def test_a_function_may_spoil_its_argument_without_effect():
                                   clean.blocks[0].columns([np.arange(8)]))  # fmt: skip
 
 
+def test_a_function_that_spoils_its_argument_does_not_spoil_the_message():
+    def rule(record):
+        record.clear()
+        record["age"] = "spoiled"
+        return 7
+
+    text = refused(rule)
+    assert "'age': 17" in text
+    assert "spoiled" not in text
+
+
 def test_interrupting_a_function_is_passed_on():
     def rule(record):
         raise KeyboardInterrupt

@@ -1,0 +1,233 @@
+"""How one linear function of a record lies over the array of a universe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import reduce
+from itertools import product
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Dense, Factor, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.typing import Floats
+
+__all__ = ["CHUNK", "Box", "Function", "function_of", "pieces", "row_of", "split"]
+
+CHUNK = 2**15
+"""So many cells are worked on at a time: a quarter of a MiB, which stays in cache."""
+
+Box: TypeAlias = tuple[slice, ...]
+"""One slice an attribute, in the order of the domain."""
+
+_BOX_LIMIT = 64
+_WRITTEN_LIMIT = 2**24
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@frozen(eq=False)
+class Function:
+    """One linear function: zero outside `boxes`, which are disjoint, `height` times `inner` inside.
+
+    Without `inner` it is constant inside. With it there is one box, and `inner` has one axis an
+    attribute, of length 1 along those that do not matter: bytes 0 and 1, or any real weights.
+    """
+
+    boxes: tuple[Box, ...]
+    height: float
+    inner: Floats | _Bytes | None
+    limits: tuple[float, float]
+    """The smallest and the largest weight over the domain."""
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether no weight but zero and `height` occurs."""
+        return self.inner is None or self.inner.dtype == np.uint8
+
+
+_known: WeakKeyDictionary[LinearForm, Function] = WeakKeyDictionary()
+
+
+def function_of(form: LinearForm) -> Function:
+    """The layout of a form of one function. Kept as long as the form itself is.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form has more than one function.
+    TooLarge
+        If real weights on many attributes would have to be written out.
+    """
+    known = _known.get(form)
+    if known is None:
+        if form.rows != 1 or len(form.blocks) != 1:
+            raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
+        block = form.blocks[0]
+        lay = _of_dense if isinstance(block, Dense) else _of_kronecker
+        known = lay(form.domain, block)  # type: ignore[arg-type]  # chosen by the very type
+        _known[form] = known
+    return known
+
+
+def row_of(form: LinearForm, row: int) -> LinearForm:
+    """Function number `row` of a form, as a form of its own.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form has no such function.
+    """
+    left = row
+    for block in form.blocks:
+        if 0 <= left < block.rows:
+            if isinstance(block, Dense):
+                one: Kronecker | Dense = Dense(
+                    block.names, block.shape, block.weights[left : left + 1]
+                )
+            else:
+                places = np.unravel_index(left, [factor.rows for factor in block.factors] or [1])
+                chosen = zip(block.factors, places, strict=False)
+                factors = tuple(_factor_row(factor, int(place)) for factor, place in chosen)
+                one = Kronecker(block.names, factors, block.scale)
+            return LinearForm(form.domain, (one,))
+        left -= block.rows
+    raise InvalidArgument("row", f"from 0 to {form.rows - 1}", str(row))
+
+
+def split(shape: tuple[int, ...], limit: int = CHUNK) -> Iterator[Box]:
+    """Cut an array into consecutive boxes of at most `limit` cells, in C order."""
+    width, axis = 1, len(shape)
+    while axis and width * shape[axis - 1] <= limit:
+        axis -= 1
+        width *= shape[axis]
+    whole = tuple(slice(None) for _ in shape[axis:])
+    if axis == 0:
+        yield whole
+        return
+    stride = max(1, limit // width)
+    for lead in np.ndindex(*shape[: axis - 1]):
+        before = tuple(slice(number, number + 1) for number in lead)
+        for start in range(0, shape[axis - 1], stride):
+            yield (*before, slice(start, start + stride), *whole)
+
+
+def pieces(view: Floats, inner: Floats | _Bytes) -> Iterator[tuple[Floats, Floats | _Bytes]]:
+    """Matching pieces of an array and of weights that broadcast to it.
+
+    No piece has more than `CHUNK` weights; it has as many cells as these weights reach.
+    """
+    if view.shape == inner.shape and view.flags.c_contiguous and inner.flags.c_contiguous:
+        # Without axes the pieces are longer and the loop shorter.
+        view, inner = view.reshape(-1), inner.reshape(-1)
+    for box in split(inner.shape):
+        reach = tuple(
+            slice(None) if size == 1 else part
+            for size, part in zip(inner.shape, box, strict=True)
+        )
+        yield view[reach], inner[box]
+
+
+def _factor_row(factor: Factor, row: int) -> Factor:
+    if isinstance(factor, Identity):
+        return Range(factor.size, row, row + 1)
+    if isinstance(factor, Prefix):
+        return Range(factor.size, 0, row + 1)
+    return factor if factor.rows == 1 else Matrix(factor.matrix()[row : row + 1])
+
+
+def _limits(height: float, *, everywhere: bool) -> tuple[float, float]:
+    return (height, height) if everywhere else (min(height, 0.0), max(height, 0.0))
+
+
+def _nowhere() -> Function:
+    return Function((), 0.0, None, (0.0, 0.0))
+
+
+def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
+    height = block.scale
+    runs: list[list[slice]] = [[slice(0, size)] for size in domain.shape]
+    real: dict[int, Floats] = {}
+    for name, factor in zip(block.names, block.factors, strict=True):
+        axis = domain.position(name)
+        if isinstance(factor, Range):
+            runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
+        elif isinstance(factor, Matrix):
+            weights = factor.weights[0]
+            runs[axis] = _runs(weights)
+            values = weights[weights != 0]
+            if len(values) and (values == values[0]).all():
+                height *= float(values[0])
+            else:
+                real[axis] = weights
+        if not runs[axis]:
+            return _nowhere()
+    if height == 0.0:
+        return _nowhere()
+    if not real and math.prod(map(len, runs)) <= _BOX_LIMIT:
+        boxes = tuple(product(*runs))
+        whole = math.prod(part.stop - part.start for part in boxes[0]) == domain.size
+        return Function(boxes, height, None, _limits(height, everywhere=whole))
+    hull = tuple(slice(parts[0].start, parts[-1].stop) for parts in runs)
+    lines: list[Floats] = []
+    for axis, parts in enumerate(runs):
+        line = np.ones(1)
+        if axis in real:
+            line = real[axis][hull[axis]]
+        elif len(parts) > 1:
+            line = np.zeros(hull[axis].stop)
+            for part in parts:
+                line[part] = 1.0
+            line = line[hull[axis]]
+        lines.append(line)
+    needed = math.prod(map(len, lines))
+    if needed > _WRITTEN_LIMIT:
+        advice = "let real weights depend on fewer attributes"
+        raise TooLarge("a function", needed, _WRITTEN_LIMIT, "weights", advice)
+    inner = reduce(np.multiply.outer, lines)
+    if not real:
+        ones: _Bytes = inner.astype(np.uint8)
+        return Function((hull,), height, ones, _limits(height, everywhere=False))
+    return _weighted(domain, hull, height, inner)
+
+
+def _weighted(domain: Domain, box: Box, height: float, inner: Floats) -> Function:
+    ends = height * float(inner.min()), height * float(inner.max())
+    low, high = min(ends), max(ends)
+    if any(part != slice(0, size) for part, size in zip(box, domain.shape, strict=True)):
+        low, high = min(low, 0.0), max(high, 0.0)
+    return Function((box,), height, inner, (low, high))
+
+
+def _of_dense(domain: Domain, block: Dense) -> Function:
+    flat = block.weights[0]
+    first = int(np.argmax(flat != 0))
+    height = float(flat[first])
+    if height == 0.0:
+        return _nowhere()
+    axes = [domain.position(name) for name in block.names]
+    spread = [1] * len(domain.shape)
+    for axis in axes:
+        spread[axis] = domain.shape[axis]
+    order = sorted(range(len(axes)), key=lambda place: axes[place])
+    box = tuple(slice(0, size) for size in domain.shape)
+    starts = range(0, len(flat), CHUNK)
+    chunks = (flat[start : start + CHUNK] for start in starts)
+    if all(bool(((chunk == 0) | (chunk == height)).all()) for chunk in chunks):
+        ones: _Bytes = (flat != 0).view(np.uint8).reshape(block.shape).transpose(order)
+        inner = np.ascontiguousarray(ones.reshape(spread))
+        limits = _limits(height, everywhere=bool(inner.all()))
+        return Function((box,), height, inner, limits)
+    weights = flat.reshape(block.shape).transpose(order).reshape(spread)
+    return _weighted(domain, box, 1.0, weights)
+
+
+def _runs(weights: Floats) -> list[slice]:
+    """The stretches of neighbouring cells with a weight other than zero."""
+    edges = np.flatnonzero(np.diff(weights != 0, prepend=False, append=False))
+    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

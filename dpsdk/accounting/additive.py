@@ -55,7 +55,7 @@ def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
         return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
     pure = pure_epsilon(guarantee)
     if pure is None:
-        reason = "it needs a proven (ε, δ), given as the guarantee's claim"
+        reason = "it needs a proven (ε, δ), as of Gaussian(epsilon=..., delta=...)"
         raise UnsupportedGuarantee(str(guarantee), "basic composition", reason)
     return ceil_steps(pure), ceil_steps(leak(guarantee), LEAK_STEPS)
 

@@ -7,9 +7,10 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.accounting.additive import BasicComposition, ZCDPComposition
+from dpsdk.accounting.additive import BasicComposition
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
@@ -131,11 +132,14 @@ class AnyOf(Composition):
 
 
 def default_composition(leak_share: Real = 0) -> AnyOf:
-    """Basic composition or zCDP composition, whichever lasts longer, at no cost over either.
+    """Basic or envelope composition, whichever lasts longer, at no cost over either.
+
+    Basic composition serves few large runs and spends no δ; the envelope serves many small ones
+    and Gaussian noise.
 
     Parameters
     ----------
     leak_share
         The share of δ, in [0, 1), kept for the leaks of (ε, δ) runs.
     """
-    return AnyOf((BasicComposition(), ZCDPComposition(leak_share)))
+    return AnyOf((BasicComposition(), EnvelopeComposition(leak_share)))

@@ -44,7 +44,7 @@ _BITS = 8
 """Charges are worked out for v cut to so many bits: a charge stays valid for every larger v."""
 
 _RESERVES = tuple(
-    Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.01", "1e-3", "1e-5")
+    Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.02", "0.01", "1e-3", "1e-5")
 )
 """The shares w/v for which the charge of a discrete Gaussian is worked out."""
 
@@ -149,7 +149,10 @@ def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
         cost = square * (1 + excess) / (1 - excess * (1 - share) / share)
         prices.append((ceil_steps(cost), ceil_steps(cost / (1 - share))))
     if not prices:
-        reason = "its noise is too narrow, so that no theorem bounds it by a Gaussian"
+        reason = (
+            "its noise is too narrow in steps of its lattice to be bounded by a Gaussian; a finer "
+            "lattice would do, and ZCDPComposition() prices it as it is"
+        )
         raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
     return tuple(prices)
 
@@ -260,9 +263,10 @@ class EnvelopeComposition(Composition):
         return low
 
     def largest_rho(self, state: State) -> Fraction:
-        """The largest ρ of one discrete Gaussian run of at least 100 lattice steps that fits."""
+        """The largest ρ of one discrete Gaussian run of at least 8 lattice steps that fits."""
         left = from_steps(state.limit[0] - state.spent[0])
-        return truncated(left * Fraction("0.4994"))
+        # At a variance of 64 the share 0.02 serves up to a thousand entries or so, 0.05 always.
+        return truncated(left * Fraction("0.4899" if left < 4 else "0.4749"))
 
     def describe(self, state: State) -> tuple[str, ...]:
         """What is spent of what, in one short text."""

@@ -38,8 +38,8 @@ class GapForm(Form):
     """Whether a gap above its threshold is also asked for its size."""
 
     def __attrs_post_init__(self) -> None:
-        low, high = self.form.extents()
-        if float(low.min()) < 0 or float(high.max()) > 1:
+        low, high = self.form.limits
+        if low < 0 or high > 1:
             raise InvalidArgument("form", "weights from 0 to 1", "some outside that range")
         for name, values in (("rates", self.rates), ("offsets", self.offsets)):
             if values.shape != (self.form.rows,) or not np.isfinite(values).all():

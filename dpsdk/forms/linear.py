@@ -100,9 +100,15 @@ class LinearForm(Form):
         return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
     @cached_property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest weight of all."""
+        ends = [block.limits() for block in self.blocks]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    @property
     def largest(self) -> float:
         """The largest absolute weight."""
-        return max(max(map(abs, block.limits())) for block in self.blocks)
+        return max(map(abs, self.limits))
 
     @cached_property
     def reach(self) -> float:

@@ -59,6 +59,12 @@ class Sensitivity:
     maximum: Fraction
     exact: bool
 
+    def times(self, factor: int) -> Sensitivity:
+        """The sensitivity of a form whose weights are so many times as large."""
+        return Sensitivity(
+            self.l1 * factor, self.l2_squared * factor**2, self.maximum * factor, self.exact
+        )
+
 
 @frozen
 class _Move:

@@ -6,10 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
-from typing_extensions import Self
 
 from dpsdk._checks import shown
 from dpsdk.domain import Attribute, Domain
@@ -165,7 +164,9 @@ class Hypothesis(ABC):
         log_share = math.log(answer / height) if given and answer else self._log_share(form)
         return self._move_share(form, height, target / height, log_share) / height
 
-    def _move_share(self, form: LinearForm, height: float, wanted: float, log_share: float) -> float:
+    def _move_share(
+        self, form: LinearForm, height: float, wanted: float, log_share: float
+    ) -> float:
         """Bring the probability that the function is not zero to `wanted`."""
         moved = 0.0
         wanted = inside(wanted, math.exp(log_share), 0.0, 1.0)
@@ -283,9 +284,7 @@ class Hypothesis(ABC):
 
     @classmethod
     @abstractmethod
-    def _from_parts(
-        cls, domain: Domain, flags: Mapping[str, object], arrays: files.Arrays
-    ) -> Self:
+    def _from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: files.Arrays) -> Self:
         """The hypothesis made of checked parts."""
 
     def _check(self, form: LinearForm) -> None:
@@ -299,7 +298,7 @@ class Hypothesis(ABC):
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
 
     @property
-    def _cells(self) -> int:
+    def _size(self) -> int:
         return self.domain.size + self.outside
 
 

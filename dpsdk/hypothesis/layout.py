@@ -127,8 +127,7 @@ def pieces(view: Floats, inner: Floats | _Bytes) -> Iterator[tuple[Floats, Float
         view, inner = view.reshape(-1), inner.reshape(-1)
     for box in split(inner.shape):
         reach = tuple(
-            slice(None) if size == 1 else part
-            for size, part in zip(inner.shape, box, strict=True)
+            slice(None) if size == 1 else part for size, part in zip(inner.shape, box, strict=True)
         )
         yield view[reach], inner[box]
 

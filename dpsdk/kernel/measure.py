@@ -46,6 +46,10 @@ within 2**53, so clamping the sum gives what clamping the ideal sum would: post-
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
 
+_WIDE = 64
+"""Gaussian noise has at least this variance, in squared steps: 8 steps and more behave as the
+continuous law does, so that every composition prices it alike."""
+
 
 def _epsilon(value: Real) -> Fraction:
     return to_positive("epsilon", value)
@@ -153,7 +157,7 @@ def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
         raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
     admit(form, facts)
     bits, lattice, change = _on_lattice(form, noise, facts)
-    move = sensitivity(lattice, facts)
+    move = sensitivity(form, facts).times(2**bits) if form.integral else sensitivity(lattice, facts)
     law, guarantee = _calibrated(noise, move)
     accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, facts.row_limit * change)
     return Pricing(lattice, bits, law, guarantee, accuracy)
@@ -176,17 +180,19 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
 def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, LinearForm, float]:
     """The form in integer units of 2**-bits, and the largest change of a weight.
 
-    How fine the lattice is follows from the noise and the public limit of rows only. Rounding
+    How fine the lattice is follows from the form, the noise and public facts only. Rounding
     moves a weight by half a step at the most, so all rows together move an answer by half a step
     each; that is kept below a thousandth of the noise's scale where exact sums allow it. What
-    remains is part of the error bound.
+    remains is part of the error bound. Integer weights stay on the integers, unless Gaussian noise
+    would be narrow there.
     """
     rows = max(facts.row_limit, 1)
-    bits = 0 if form.integral else _wanted_bits(form, noise, facts)
+    wanted = _widening_bits if form.integral else _wanted_bits
+    bits = wanted(form, noise, facts)
     while True:
         # Another form in either case: prices are kept by form, and would keep their key alive.
         same = LinearForm(form.domain, form.blocks), 0.0
-        lattice, change = same if form.integral else form.rounded(bits)
+        lattice, change = form.rounded(bits) if bits or not form.integral else same
         excess = lattice.reach * rows / _EXACT
         if excess < 1.0:
             return bits, lattice, change
@@ -194,6 +200,17 @@ def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, Line
             expected = "small enough that rows times weight stay within 2**53"
             raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")
         bits = max(0, bits - max(1, math.ceil(math.log2(excess))))
+
+
+def _widening_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:
+    """The fewest bits with which Gaussian noise on integer weights is wide."""
+    if isinstance(noise, LaplaceNoise):
+        return 0
+    variance = sensitivity(form, facts).l2_squared / (2 * noise.rho)
+    bits = 0
+    while 0 < variance * 4**bits < _WIDE and bits < _FINEST:
+        bits += 1
+    return bits
 
 
 def _wanted_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:

@@ -254,11 +254,11 @@ class Watch:
         if known is None:
             admit(form, self._access.facts)
             known = form.rounded(self._bits)[0]
-            ends = [block.limits() for block in known.blocks]
+            low, high = known.limits
             if known.reach * max(self._access.facts.row_limit, 1) >= _EXACT:
                 expected = "small enough that rows times weight stay within 2**53"
                 raise InvalidArgument("gap", expected, f"up to {known.reach:.3g} a row")
-            if min(low for low, _ in ends) < 0 or max(high for _, high in ends) > 2.0**self._bits:
+            if low < 0 or high > 2.0**self._bits:
                 raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
             self._lattices[form] = known
         return known

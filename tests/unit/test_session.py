@@ -446,6 +446,7 @@ def _in_child(session, channel, pipe):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_cannot_spend_the_budget_again():
     session = opened(1, "1e-6", noise=None)
     channel = session.open(TENTH)

@@ -114,7 +114,7 @@ def test_spent_sums_what_the_runs_are_proven_to_cost():
 
 def test_affords_counts_the_runs_that_fit():
     odometer = opened()
-    assert odometer.affords(PureGuarantee("0.01")) == 487
+    assert odometer.affords(PureGuarantee("0.01")) == 558
     assert odometer.affords(PureGuarantee(0)) is None
     assert odometer.affords(PureGuarantee(2)) == 0
 
@@ -175,7 +175,7 @@ class Spending(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.budget = Budget(2, "1e-5")
-        self.odometer = Odometer(self.budget, default_composition("0.1"))
+        self.odometer = Odometer(self.budget, EITHER)
         self.limit = ZCDPComposition("0.1").limits(self.budget)[0]
         self.rho = Fraction(0)
         self.delta = Fraction(0)

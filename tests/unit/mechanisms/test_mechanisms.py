@@ -85,7 +85,7 @@ def test_a_quote_costs_what_was_asked_whatever_the_batch(neighbors):
         assert repr(laplace).startswith("Quote(at open nothing, at most ")
 
 
-@pytest.mark.parametrize("mechanism", [Laplace("0.5"), Gaussian(rho="0.05")], ids=str)
+@pytest.mark.parametrize("mechanism", [Laplace("0.5"), Gaussian(rho="0.015")], ids=str)
 def test_the_spread_of_answers_is_that_of_the_law(mechanism):
     session = Session(table(people(60, 4)), Budget(10**9, "1e-6"), noise=seeded(8))
     query = Marginal("age", "sex", "hours", "member", normalized=False)

@@ -1,0 +1,168 @@
+"""Answers of many functions by few passes: chained marginal tables, slices, matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dpsdk.forms import Block, Dense, Kronecker, LinearForm, Range
+from dpsdk.forms.blocks import Products
+from dpsdk.hypothesis.cells import Cells
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Marginals"]
+
+_DOT = 2**13
+"""Longer dot products are shared out to threads, which on busy machines wait for each other."""
+
+_KEPT_SHARE = 16
+_KEPT_CELLS = 2**22
+
+Plan: TypeAlias = tuple[tuple[Block, "slice | Ints"], ...]
+
+_plans: WeakKeyDictionary[LinearForm, Plan] = WeakKeyDictionary()
+
+
+class Marginals:
+    """Sums of the weights of cells over attributes, kept until the weights change.
+
+    A table is summed up from a smaller one where there is one: each from the table that has the
+    smallest missing attribute more, as long as such tables are small beside the universe.
+    """
+
+    __slots__ = ("_axes", "_kept", "_shape", "_tables")
+
+    def __init__(self, names: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        self._axes = {name: axis for axis, name in enumerate(names)}
+        self._shape = shape
+        self._kept = min(_KEPT_CELLS, math.prod(shape) // _KEPT_SHARE)
+        self._tables: dict[tuple[int, ...], Floats] = {}
+
+    def forget(self) -> None:
+        """The weights have changed."""
+        self._tables.clear()
+
+    def table(self, names: tuple[str, ...], cells: Cells) -> Floats:
+        """Sums of weights on the cells of the named attributes; only to be read."""
+        axes = [self._axes[name] for name in names]
+        order = sorted(axes)
+        table = self._table(tuple(order), cells)
+        return table.transpose([order.index(axis) for axis in axes])
+
+    def evaluate(self, form: LinearForm, cells: Cells) -> Floats:
+        """Every function of a form, summed over weighted cells."""
+        if len(form.blocks) == 1:
+            return np.array(self._answer(form.blocks[0], cells))
+        plan = _plans.get(form)
+        if plan is None:
+            plan = _plans[form] = _plan(form, self._shape)
+        answers = np.empty(form.rows)
+        for block, places in plan:
+            answers[places] = self._answer(block, cells)
+        return answers
+
+    def _answer(self, block: Block, cells: Cells) -> Floats:
+        axes = tuple(self._axes[name] for name in block.names)
+        if isinstance(block, Kronecker) and any(isinstance(f, Range) for f in block.factors):
+            return self._cut(block, axes, cells)
+        if isinstance(block, Dense) and axes == tuple(range(len(self._shape))):
+            return _dense(block, cells)
+        return block.answer(self.table(block.names, cells))
+
+    def _cut(self, block: Kronecker, axes: tuple[int, ...], cells: Cells) -> Floats:
+        """A block with ranges: only the cells in all of its ranges matter."""
+        known = self._tables.get(axes)
+        if known is not None:
+            return block.answer(known)
+        box = [slice(None)] * len(self._shape)
+        kept: list[int] = []
+        for place, (axis, factor) in enumerate(zip(axes, block.factors, strict=True)):
+            if isinstance(factor, Range):
+                box[axis] = slice(factor.start, factor.stop)
+            else:
+                kept.append(place)
+        left = [axes[place] for place in kept]
+        gone = tuple(axis for axis in range(len(self._shape)) if axis not in left)
+        summed = cells.sum(tuple(box), gone).reshape([self._shape[axis] for axis in left])
+        names, factors = zip(*((block.names[p], block.factors[p]) for p in kept), strict=True) if kept else ((), ())  # fmt: skip
+        return Kronecker(names, factors, block.scale).answer(summed)
+
+    def _table(self, axes: tuple[int, ...], cells: Cells) -> Floats:
+        known = self._tables.get(axes)
+        if known is not None:
+            return known
+        missing = [axis for axis in range(len(self._shape)) if axis not in axes]
+        whole = tuple(slice(None) for _ in self._shape)
+        if not missing:
+            return cells.sum(whole, ())
+        shape = [self._shape[axis] for axis in axes]
+        extra = min(missing, key=lambda axis: self._shape[axis])
+        wider = tuple(sorted((*axes, extra)))
+        if math.prod(shape) * self._shape[extra] <= self._kept:
+            table = self._table(wider, cells).sum(axis=wider.index(extra))
+        else:
+            table = self._nearest(axes, missing, cells)
+        table.flags.writeable = False
+        if table.size <= self._kept:
+            self._tables[axes] = table
+        return table
+
+    def _nearest(self, axes: tuple[int, ...], missing: Sequence[int], cells: Cells) -> Floats:
+        """Sum up the smallest table that there is, or the weights themselves."""
+        wider = [known for known in self._tables if set(axes) <= set(known)]
+        if wider:
+            best = min(wider, key=lambda known: self._tables[known].size)
+            gone = tuple(place for place, axis in enumerate(best) if axis not in axes)
+            result: Floats = self._tables[best].sum(axis=gone)
+            return result
+        whole = tuple(slice(None) for _ in self._shape)
+        summed = cells.sum(whole, tuple(missing))
+        return summed.reshape([self._shape[axis] for axis in axes])
+
+
+def _dense(block: Dense, cells: Cells) -> Floats:
+    """Functions written out over all attributes."""
+    flat = cells.array.reshape(-1)
+    if block.rows > 1 and not cells.logs:
+        product: Floats = block.weights @ flat
+        return product
+    answers = np.zeros(block.rows)
+    for start in range(0, flat.size, _DOT):
+        part = slice(start, start + _DOT)
+        answers += block.weights[:, part] @ cells.weights(flat[part])
+    return answers
+
+
+def _plan(form: LinearForm, shape: tuple[int, ...]) -> Plan:
+    """The blocks to evaluate: alike ones together, unless each touches so few cells by itself."""
+    size = math.prod(shape)
+    steps: list[tuple[Block, slice | Ints]] = []
+    alike: dict[tuple[str, ...], list[tuple[Kronecker, int]]] = {}
+    start = 0
+    for block in form.blocks:
+        if isinstance(block, Kronecker) and block.rows == 1 and block.names:
+            alike.setdefault(block.names, []).append((block, start))
+        else:
+            steps.append((block, slice(start, start + block.rows)))
+        start += block.rows
+    for members in alike.values():
+        table = math.prod(members[0][0].shape)
+        touched = sum(_touched(block) for block, _ in members) * (size // table)
+        if len(members) == 1 or touched <= size + len(members) * table:
+            steps += [(block, slice(place, place + 1)) for block, place in members]
+        else:
+            places = np.array([place for _, place in members], dtype=np.int64)
+            steps.append((Products.stack([block for block, _ in members]), places))
+    return tuple(steps)
+
+
+def _touched(block: Kronecker) -> int:
+    """How many cells of its own attributes a function is summed over."""
+    return math.prod(
+        factor.stop - factor.start if isinstance(factor, Range) else factor.size
+        for factor in block.factors
+    )

@@ -1,0 +1,257 @@
+"""Online private multiplicative weights, as a mechanism."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_integer, to_positive, to_probability
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
+from dpsdk.kernel import Kernel, price
+from dpsdk.mechanisms.base import HypothesisMechanism
+from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
+from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
+from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
+from dpsdk.release import Cost, Quote
+from dpsdk.typing import Real
+
+__all__ = ["OnlinePMW"]
+
+Start: TypeAlias = Literal["product", "uniform"]
+WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
+
+_PIECEWISE_FROM = 2**20
+"""One ordered attribute of more cells is kept by its breakpoints."""
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_positive("epsilon", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_probability("delta", value, zero=True)
+
+
+def _share(parameter: str, value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
+        raise InvalidArgument(parameter, "a number strictly between 0 and 1", shown(value))
+    return float(value)
+
+
+def _alpha(value: float | None) -> float | None:
+    return _share("alpha", value)
+
+
+def _beta(value: float | None) -> float | None:
+    return _share("beta", value)
+
+
+def _threshold(value: float | None) -> float | None:
+    return _share("threshold", value)
+
+
+def _count(parameter: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = to_integer(parameter, value, "an integer of at least 1")
+    if number < 1:
+        raise InvalidArgument(parameter, "an integer of at least 1", shown(value))
+    return number
+
+
+def _updates(value: int | None) -> int | None:
+    return _count("updates", value)
+
+
+def _queries(value: int | None) -> int | None:
+    return _count("queries", value)
+
+
+@frozen(repr=False, eq=False)
+class OnlinePMW(HypothesisMechanism[LinearForm]):
+    """Answer a stream of very many linear queries, and pay only for the few that teach something.
+
+    A public hypothesis, a distribution over the universe, answers every query that it answers
+    well; a sparse vector finds out which. The others are measured, and the hypothesis learns
+    them. The whole stream is (ε, δ)-DP however long it is, and what an easy stream does not need
+    stays in the session. Seed 004, Algorithm 6, sharpened; the number of rows must be public.
+
+    With `updates=c`, a practical setting: at most so many queries are learnt, and nothing is
+    promised of those that nobody checks afterwards. With `alpha=, beta=, queries=`, a promise:
+    with probability 1 - beta each of so many answers is off by at most alpha, or opening is
+    refused with the least alpha that can be promised. `OnlinePMW.textbook` has the constants of
+    the seed.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What the whole stream may cost. With δ > 0 rounds are composed by zCDP.
+    updates, alpha, beta, queries
+        One of the two settings. In the practical one `queries` is a rough guess of how many
+        queries will come, which sets the threshold; 1,000 if left out.
+    threshold
+        In the practical setting: the gap, as a share of the rows, above which to learn.
+    start
+        The first hypothesis: "product", the product of noisy one-way marginals, a tenth of the
+        budget, by default in the practical setting; "uniform", by default where a promise is
+        made; or any public `Hypothesis`, such as one that an earlier channel ended with.
+    replay
+        Whether the hypothesis is held to all numbers measured before, again and again. Free.
+    prepaid
+        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile.
+    when_spent
+        What happens when the session has no budget for another round: answer on from the
+        hypothesis, unchecked, or raise.
+
+    >>> from dpsdk.mechanisms import OnlinePMW
+    >>> OnlinePMW(epsilon=0.5, delta=1e-7, updates=50)
+    OnlinePMW(epsilon=0.5, delta=1e-07, updates=50)
+    """
+
+    epsilon: Fraction = field(converter=_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    updates: int | None = field(default=None, converter=_updates, kw_only=True)
+    alpha: float | None = field(default=None, converter=_alpha, kw_only=True)
+    beta: float | None = field(default=None, converter=_beta, kw_only=True)
+    queries: int | None = field(default=None, converter=_queries, kw_only=True)
+    threshold: float | None = field(default=None, converter=_threshold, kw_only=True)
+    start: Start | Hypothesis | None = field(default=None, kw_only=True)
+    replay: bool = field(default=True, kw_only=True)
+    prepaid: bool = field(default=False, kw_only=True)
+    when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
+    _textbook: bool = field(default=False, kw_only=True, alias="_textbook")
+
+    def __attrs_post_init__(self) -> None:
+        promised = (self.alpha, self.beta, self.queries)
+        if self.updates is None and None in promised:
+            expected = "given by updates=, or by alpha=, beta= and queries= together"
+            raise InvalidArgument("OnlinePMW", expected, repr(self))
+        if self.updates is not None and (self.alpha is not None or self.beta is not None):
+            expected = "left out where updates= is given, since that promises nothing"
+            raise InvalidArgument("alpha and beta", expected, repr(self))
+        if self.threshold is not None and self.updates is None:
+            expected = "left out where a promise sets it"
+            raise InvalidArgument("threshold", expected, shown(self.threshold))
+        if not isinstance(self.start, Hypothesis) and self.start not in {"product", "uniform", None}:
+            raise InvalidArgument("start", '"product", "uniform" or a hypothesis', shown(self.start))
+        if self.start == "product" and self.updates is None:
+            expected = '"uniform" or a public hypothesis where a promise is made'
+            raise InvalidArgument("start", expected, '"product"')
+        if self.when_spent not in {"hypothesis", "raise"}:
+            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+
+    @classmethod
+    def textbook(
+        cls, epsilon: Real, delta: Real = 0, *, alpha: float, beta: float, queries: int
+    ) -> OnlinePMW:
+        """Seed 004, Algorithm 6, with its constants, corrected where they are wrong.
+
+        Its promise, an error of 3 alpha for so many queries with probability 1 - beta, holds only
+        where alpha satisfies Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
+        runs, and says that nothing is promised.
+        """
+        return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
+
+    def plan(self, facts: Facts) -> Plan:
+        """How a channel over such a table would spend and decide. Public.
+
+        Raises
+        ------
+        PublicSizeRequired
+            If the number of rows is private.
+        InvalidArgument
+            If the promise cannot be kept; the message says what can be promised.
+        """
+        if facts.rows is None:
+            raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        if self.updates is not None:
+            return practical(
+                self.epsilon,
+                self.delta,
+                self.updates,
+                self.queries or 1000,
+                facts,
+                threshold=self.threshold,
+                product=self._starts_from_product(facts),
+                prepaid=self.prepaid,
+            )
+        if self.alpha is None or self.beta is None or self.queries is None:
+            raise InvalidArgument("OnlinePMW", "given alpha, beta and queries", repr(self))
+        potential = self._potential(facts)
+        if self._textbook:
+            return textbook(
+                self.epsilon, self.delta, self.alpha, self.beta, self.queries, facts, potential
+            )
+        return promised(
+            self.epsilon, self.delta, self.alpha, self.beta, self.queries, facts, potential,
+            prepaid=self.prepaid,
+        )  # fmt: skip
+
+    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
+        plan = self.plan(facts)
+        opening = Cost()
+        if plan.start is not None:
+            marginals = one_way_marginals(facts)
+            opening = Cost((price(marginals, plan.start, facts).guarantee,))
+        number = price(form.row(0), plan.noise, facts).guarantee
+        rounds = (plan.watching.guarantee, number) * plan.updates
+        if plan.watching.tops is not None:
+            rounds = (plan.watching.guarantee, *((number,) * plan.updates))
+        origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
+        accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
+        if self.prepaid:
+            opening = Cost((*opening.guarantees, *rounds))
+            return Quote(opening, opening, accuracy)
+        return Quote(opening, Cost((*opening.guarantees, *rounds)), accuracy)
+
+    def open(self, kernel: Kernel, /) -> OnlineStrategy:
+        plan = self.plan(kernel.facts)
+        if isinstance(self.start, Hypothesis):
+            hypothesis = self.start.copy()
+            if hypothesis.domain != kernel.facts.domain:
+                raise InvalidArgument("start", "over the domain of the table", "another domain")
+        elif plan.start is not None:
+            hypothesis = noisy_product(kernel, plan)
+        else:
+            hypothesis = _uniform(kernel.facts)
+        if self.prepaid:
+            kernel.prepay(_rounds(plan))
+        raises = self.when_spent == "raise"
+        return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
+
+    def _starts_from_product(self, facts: Facts) -> bool:
+        if self.start == "product":
+            return True
+        return self.start is None and not _one_ordered(facts)
+
+    def _potential(self, facts: Facts) -> float:
+        if isinstance(self.start, Hypothesis):
+            return self.start.kl_cap()
+        return math.log(facts.domain.size + facts.outside)
+
+    def __repr__(self) -> str:
+        given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
+        for name in ("updates", "alpha", "beta", "queries", "threshold"):
+            value = getattr(self, name)
+            if value is not None:
+                given.append(f"{name}={value}")
+        return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
+
+
+def _one_ordered(facts: Facts) -> bool:
+    attributes = facts.domain.attributes
+    return len(attributes) == 1 and attributes[0].ordered and attributes[0].size > _PIECEWISE_FROM
+
+
+def _uniform(facts: Facts) -> Hypothesis:
+    kind = PiecewiseHypothesis if _one_ordered(facts) else DenseHypothesis
+    return kind.uniform(facts.domain, facts.outside)

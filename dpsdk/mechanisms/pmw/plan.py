@@ -1,0 +1,251 @@
+"""How private multiplicative weights spends and decides, all of it from public facts."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from attrs import evolve, frozen
+
+from dpsdk.accounting.conversion import zcdp_start
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
+from dpsdk.mechanisms.numeric_sparse import split_pure, split_watch
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+
+__all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
+
+Rule: TypeAlias = Literal["exact", "textbook"]
+"""How the hypothesis moves: by the exact step of one dimension, or by the seed's."""
+
+_START_SHARE = Fraction(1, 10)
+_NUMBER_SHARE = Fraction(1, 10)
+
+
+@frozen
+class Promise:
+    """With probability 1 - beta, each of so many answers is off by at most alpha, as a share."""
+
+    alpha: float
+    beta: float
+    queries: int
+
+
+@frozen
+class Plan:
+    """All that an online run of private multiplicative weights needs to know beforehand.
+
+    `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
+    the share by which a hypothesis is surely off where a top comes; `radius` the share within
+    which a measured value is trusted. `start` pays for the noisy one-way marginals to start from.
+    """
+
+    updates: int
+    watching: Watching
+    noise: Noise
+    threshold: float
+    gap: float
+    radius: float
+    rule: Rule
+    start: Noise | None = None
+    promise: Promise | None = None
+
+
+def practical(
+    epsilon: Fraction,
+    delta: Fraction,
+    updates: int,
+    queries: int,
+    facts: Facts,
+    *,
+    threshold: float | None,
+    product: bool,
+    prepaid: bool,
+) -> Plan:
+    """A plan for so many updates, without a promise of accuracy."""
+    start: Noise | None = None
+    if delta:
+        rho = zcdp_start(epsilon, delta)
+        if not rho:
+            expected = "large enough that some rho implies this guarantee"
+            got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
+            raise InvalidArgument("epsilon and delta", expected, got)
+        if product:
+            start = GaussianNoise(rho * _START_SHARE)
+            rho -= rho * _START_SHARE
+        watching, noise = _round(rho / updates, _NUMBER_SHARE, prepaid=prepaid)
+    else:
+        if product:
+            start = LaplaceNoise(epsilon * _START_SHARE)
+            epsilon -= epsilon * _START_SHARE
+        numbers = epsilon * _NUMBER_SHARE
+        noise = LaplaceNoise(numbers / updates)
+        if prepaid:
+            watching = split_watch(epsilon - numbers, updates)
+        else:
+            watching = split_watch((epsilon - numbers) / updates)
+    rows = max(facts.rows or 1, 1)
+    if threshold is None:
+        # At a true gap of zero, one question in `queries` is then called above by its noise.
+        height = float(2 / watching.query_epsilon) * math.log(max(queries, 2))
+    else:
+        height = threshold * rows
+    spread = _deviation(noise) / rows
+    return Plan(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
+
+
+def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
+    """One round within rho: its watch, and the noise of its number."""
+    watching = split_watch(split_pure(rho * (1 - share)))
+    if prepaid:
+        # Prepaid runs are matched by their pure ε, which Gaussian numbers do not have.
+        return watching, LaplaceNoise(split_pure(rho * share))
+    return watching, GaussianNoise(rho * share)
+
+
+def _deviation(noise: Noise) -> float:
+    if isinstance(noise, LaplaceNoise):
+        return DiscreteLaplace(1 / noise.epsilon).standard_deviation()
+    return DiscreteGaussian(1 / (2 * noise.rho)).standard_deviation()
+
+
+def _number_radius(noise: Noise, beta: float, numbers: int) -> float:
+    """How far numbers may be off, in rows: on the coarsest lattice, where that is the most."""
+    if isinstance(noise, LaplaceNoise):
+        return float(DiscreteLaplace(1 / noise.epsilon).radius(beta, numbers))
+    return float(DiscreteGaussian(1 / (2 * noise.rho)).radius(beta, numbers))
+
+
+def promised(
+    epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
+    potential: float, *, prepaid: bool,
+) -> Plan:  # fmt: skip
+    """The plan of the smallest error that can be promised; refused if that exceeds alpha.
+
+    A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
+    lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
+    most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
+    seed 004, Theorem 4.10, with Hoeffding's lemma in place of its step.
+
+    Raises
+    ------
+    InvalidArgument
+        If alpha is smaller than what can be promised; the message says what can.
+    """
+    best = best_promise(epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
+    if best is None or best.promise is None or best.promise.alpha > alpha:
+        reach = "nothing below 1" if best is None or best.promise is None else best.promise.alpha
+        shown = reach if isinstance(reach, str) else f"{reach:.4g}"
+        expected = f"at least {shown}, the least that can be promised here"
+        raise InvalidArgument("alpha", expected, f"{alpha:g}")
+    return best
+
+
+def best_promise(
+    epsilon: Fraction, delta: Fraction, beta: float, queries: int, facts: Facts, potential: float,
+    *, prepaid: bool,
+) -> Plan | None:  # fmt: skip
+    """The plan with the smallest error that can be promised at all, if that is below 1."""
+    best: Plan | None = None
+    for updates in sorted({round(1.12**power) for power in range(90)}):
+        for share in (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4)):
+            plan = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
+            if plan is None:
+                continue
+            found = _promise(plan, beta, queries, facts, potential)
+            if found is not None and found.promise is not None:
+                least = 1.0 if best is None or best.promise is None else best.promise.alpha
+                if found.promise.alpha < least:
+                    best = found
+    return best
+
+
+def _attempt(
+    epsilon: Fraction,
+    delta: Fraction,
+    updates: int,
+    share: Fraction,
+    facts: Facts,
+    *,
+    prepaid: bool,
+) -> Plan | None:
+    try:
+        if delta:
+            watching, noise = _round(zcdp_start(epsilon, delta) / updates, share, prepaid=prepaid)
+        else:
+            runs = epsilon * (1 - share)
+            watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
+            noise = LaplaceNoise(epsilon * share / updates)
+        plan = Plan(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
+        plan.watching.below(0.5, facts)
+    except InvalidArgument:
+        return None
+    return plan
+
+
+def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: float) -> Plan | None:
+    rows, part = max(facts.rows or 1, 1), beta / 3
+    gap = math.sqrt(potential / (2 * (plan.updates + 1)))
+    runs = 1 if plan.watching.tops else plan.updates
+    below = plan.watching.below(part, facts, runs) / rows
+    above = plan.watching.above(part, facts, queries) / rows
+    radius = _number_radius(plan.noise, part, plan.updates) / rows
+    if radius > gap:
+        return None
+    alpha = gap + below + above
+    return evolve(
+        plan,
+        threshold=(gap + above) * rows,
+        gap=gap,
+        radius=radius,
+        promise=Promise(alpha, beta, queries),
+    )
+
+
+def textbook(
+    epsilon: Fraction,
+    delta: Fraction,
+    alpha: float,
+    beta: float,
+    queries: int,
+    facts: Facts,
+    potential: float,
+) -> Plan:
+    """Seed 004, Algorithm 6, with its constants.
+
+    c = 4 ln|X| / α² tops; NumericSparse splits ε as Dwork and Roth do and its noise has their
+    scales, one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes (E16), noise for
+    sensitivity 1 / n (E8), the scale of ε₂ (E24), and an error of 3 α only where the accuracy of
+    the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15).
+    """
+    rows, k = max(facts.rows or 1, 1), 2 * queries
+    updates = max(1, math.floor(4 * potential / alpha**2))
+    exact = Fraction(updates)
+    if delta:
+        root = Fraction(math.sqrt(512))
+        first, second = epsilon * root / (root + 1), epsilon * 2 / (root + 1)
+        spread = Fraction(math.sqrt(32 * updates * math.log(2 / float(delta))))
+        run, number = 2 * first / spread, second / spread
+        factor = (2 + 32 * math.sqrt(2)) * math.sqrt(updates * math.log(2 / float(delta)))
+    else:
+        run, number = Fraction(8, 9) * epsilon / exact, epsilon / (9 * exact)
+        factor = 18.0 * updates
+    logs = math.log(k) + math.log(4 * updates / beta)
+    printed = factor * logs / (float(epsilon) * rows)
+    kept = printed / 2 <= alpha
+    threshold = max(2 * alpha, printed) if kept else printed
+    promise = Promise(3 * alpha, beta, queries) if kept else None
+    watching = Watching(run / 2, run / 2)
+    return Plan(
+        updates,
+        watching,
+        LaplaceNoise(number),
+        threshold * rows,
+        alpha,
+        printed / 2,
+        "textbook",
+        None,
+        promise,
+    )

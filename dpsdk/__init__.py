@@ -1,7 +1,7 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
 from dpsdk.accounting import Budget
-from dpsdk.channel import Channel
+from dpsdk.channel import Channel, HypothesisChannel
 from dpsdk.data import Neighbors, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.release import Quote, Release
@@ -15,6 +15,7 @@ __all__ = [
     "Categorical",
     "Channel",
     "Domain",
+    "HypothesisChannel",
     "Integer",
     "Neighbors",
     "PrivateData",

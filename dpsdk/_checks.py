@@ -13,6 +13,10 @@ from dpsdk.typing import Real
 __all__ = ["shown", "to_fraction", "to_integer", "to_name", "to_positive", "to_probability"]
 
 
+_LARGEST_EXPONENT = 2000
+"""Decimals of a larger exponent are refused: their fractions would take for ever to make."""
+
+
 def shown(value: object) -> str:
     """A short description of a public argument, for an error."""
     text = repr(value)
@@ -29,10 +33,10 @@ def to_fraction(parameter: str, value: Real, expected: str = "a finite number") 
         if isinstance(value, float):
             # float.__repr__, since the repr of a numpy scalar names its type.
             return Fraction(float.__repr__(value))
-        if isinstance(value, str):
-            return Fraction(Decimal(value.strip()))
-        if isinstance(value, Decimal):
-            return Fraction(value)
+        if isinstance(value, str | Decimal):
+            decimal = Decimal(value.strip()) if isinstance(value, str) else value
+            if abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
+                return Fraction(decimal)
         if isinstance(value, numbers.Integral):
             return Fraction(int(value))
         if isinstance(value, numbers.Real):

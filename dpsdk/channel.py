@@ -13,13 +13,14 @@ from attrs import frozen
 from dpsdk._checks import shown
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Form
+from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel.access import Receipt, receipt
-from dpsdk.mechanisms.base import Strategy
+from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Observer
 from dpsdk.queries.base import Query
 from dpsdk.release import Cost, Release
 
-__all__ = ["Channel", "Entry", "Lowered"]
+__all__ = ["Channel", "Ending", "Entry", "HypothesisChannel", "Lowered"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -42,6 +43,44 @@ class Entry:
     def __str__(self) -> str:
         asked = self.query or "opened"
         return f"{asked} by {self.mechanism}: {self.cost}{'' if self.answered else ', no answer'}"
+
+
+class Ending:
+    """Whether a session, or a scope or partition of it, was closed."""
+
+    __slots__ = ("_ended", "_outer", "_what")
+
+    def __init__(self, what: str, outer: Ending | None = None) -> None:
+        self._what = what
+        self._outer = outer
+        self._ended = Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether it was closed, or what it belongs to."""
+        return self._ended.is_set() or (self._outer is not None and self._outer.over)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed itself."""
+        return self._ended.is_set()
+
+    def end(self) -> None:
+        """Close it."""
+        self._ended.set()
+
+    def check(self) -> None:
+        """Refuse if it was closed.
+
+        Raises
+        ------
+        Closed
+            Names what was closed.
+        """
+        if self._outer is not None:
+            self._outer.check()
+        if self._ended.is_set():
+            raise Closed(self._what)
 
 
 class Lowered:
@@ -82,7 +121,6 @@ class Lowered:
         return form
 
 
-@final
 class Channel(Generic[F_contra]):
     """An open mechanism. Made by `session.open(mechanism)`; close it, or use it in a `with`.
 
@@ -108,7 +146,7 @@ class Channel(Generic[F_contra]):
         lowered: Lowered,
         log: Callable[[Entry], None],
         observer: Observer | None,
-        over: Event,
+        over: Ending,
         *,
         private: bool,
     ) -> None:
@@ -139,8 +177,7 @@ class Channel(Generic[F_contra]):
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        if self._over.is_set():
-            raise Closed("the session")
+        self._over.check()
         if self._closed:
             raise Closed(f"the channel to {self._name}")
         form = self._lowered.form(query)
@@ -202,3 +239,33 @@ class Channel(Generic[F_contra]):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a channel")
+
+
+@final
+class HypothesisChannel(Channel[F_contra]):
+    """A channel to a mechanism that answers from a public distribution over the universe."""
+
+    __slots__ = ("_source",)
+
+    def __init__(
+        self,
+        strategy: HypothesisStrategy[F_contra],
+        name: str,
+        lowered: Lowered,
+        log: Callable[[Entry], None],
+        observer: Observer | None,
+        over: Ending,
+        *,
+        private: bool,
+    ) -> None:
+        super().__init__(strategy, name, lowered, log, observer, over, private=private)
+        self._source = strategy
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands: sample it, tabulate it, save it, start another from it.
+
+        It was learnt from paid releases only, so it is public. Later answers do not change the
+        object that this returned.
+        """
+        return self._source.hypothesis

@@ -139,6 +139,11 @@ class Lifting(Protocol[A_co]):
         """The largest difference of two possible answers."""
         ...
 
+    @property
+    def width(self) -> int:
+        """How many raw numbers one number of the answer rests on, at the most."""
+        ...
+
 
 def bound_of(
     spread: Callable[[Floats], Floats], span: float, accuracy: Accuracy, beta: float
@@ -177,7 +182,9 @@ class Release(Generic[A_co]):
 
     def errors(self, beta: float = 0.05) -> Floats:
         """For each entry of the answer: with probability 1 - beta, it is off by no more."""
-        radii = self._measurement.accuracy.radii(to_beta(beta), joint=False)
+        # A number that rests on several raw ones shares its failures between them.
+        each = to_beta(beta) / self._lifting.width
+        radii = self._measurement.accuracy.radii(each, joint=False)
         return self._lifting.spread(self._measurement.values, radii, self._facts)
 
     def interval(self, beta: float = 0.05) -> tuple[A_co, A_co]:

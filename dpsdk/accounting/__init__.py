@@ -41,6 +41,7 @@ from dpsdk.accounting.plan import (
     optimal_epsilon,
     plan,
 )
+from dpsdk.accounting.pld import pld_epsilon
 from dpsdk.accounting.readings import Readings
 from dpsdk.accounting.renyi import RenyiComposition, renyi_divergence
 
@@ -82,6 +83,7 @@ __all__ = [
     "advanced_epsilon",
     "heterogeneous_epsilon",
     "optimal_epsilon",
+    "pld_epsilon",
     # From one notion of privacy to another.
     "zcdp_start",
     "zcdp_epsilon",

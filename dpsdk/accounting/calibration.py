@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dpsdk._checks import shown, to_integer
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.charges import leak, zcdp_rho
 from dpsdk.accounting.composition import Composition, State
 from dpsdk.accounting.directed import truncated
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["calibrate", "fits_all", "largest", "max_epsilon_for"]
+__all__ = ["calibrate", "calibrate_within", "fits_all", "largest", "max_epsilon_for"]
 
 _DIGITS = 12
 
@@ -96,6 +98,43 @@ def calibrate(
         If no theorem prices one of the runs.
     """
     return largest(lambda scale: fits_all(composition, state, plan(scale)), Fraction(1))
+
+
+def calibrate_within(
+    composition: Composition,
+    total: Budget | Fraction,
+    plan: Callable[[Fraction], Iterable[Guarantee]],
+) -> Fraction:
+    """The largest scale at which a whole plan costs no more than a total of its own.
+
+    Parameters
+    ----------
+    composition
+        The filter by which a total (ε, δ) is measured.
+    total
+        A `Budget`; or a ρ of zCDP, which the sum of the runs' ρ must not exceed.
+    plan
+        As for `calibrate`.
+
+    Returns
+    -------
+    Fraction
+        A scale at which the plan was seen to fit, or 0 where none was found.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of the runs.
+    """
+    if isinstance(total, Budget):
+        start = composition.begin(total)
+        return largest(lambda scale: fits_all(composition, start, plan(scale)), total.epsilon)
+
+    def fits(scale: Fraction) -> bool:
+        runs = list(plan(scale))
+        return not any(map(leak, runs)) and sum(map(zcdp_rho, runs), Fraction(0)) <= total
+
+    return largest(fits, total)
 
 
 def max_epsilon_for(composition: Composition, state: State, count: int) -> Fraction:

@@ -23,6 +23,10 @@ __all__ = ["Composition", "State"]
 class State:
     """How far a budget is spent, in steps of the grid; its size does not grow with the charges.
 
+    Scopes and partitions compare states and lower their limits. So a state that is spent further on
+    some axis, has a lower limit or fewer open parts must certify no more, and admit no more; and
+    what a run adds to `spent` must not grow as the limit does.
+
     Parameters
     ----------
     spent

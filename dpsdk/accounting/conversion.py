@@ -27,6 +27,7 @@ from dpsdk.accounting.directed import (
     ln_up,
     sqrt_up,
 )
+from dpsdk.accounting.grid import floor_steps, from_steps
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -107,7 +108,8 @@ def zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     term = DOWN.add(log_delta_down, _order_term_down(excess))
     slope = DOWN.add(fraction_down(epsilon), DOWN.divide(term, excess))
     rho = DOWN.divide(slope, UP.add(1, excess))
-    return max(Fraction(0), Fraction(rho))
+    # On the grid, so that a filter with this limit takes one run of just this size.
+    return max(Fraction(0), from_steps(floor_steps(Fraction(rho))))
 
 
 def _rho(value: Real) -> Fraction:

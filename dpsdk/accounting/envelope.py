@@ -9,7 +9,7 @@ docs/explanation/proofs/composition-envelope.md proves the filter and each charg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -33,7 +33,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = ["EnvelopeComposition", "discrete_gaussian_excess"]
+__all__ = ["EnvelopeComposition", "discrete_gaussian_excess", "gaussian_envelope"]
 
 _LEAST = Decimal("1e-200")
 
@@ -155,6 +155,29 @@ def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
         )
         raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
     return tuple(prices)
+
+
+def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> Fraction:
+    """A μ² such that these discrete Gaussians, each so many times, are together μ-GDP.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If one is too narrow to be bounded by a Gaussian.
+
+    Notes
+    -----
+    Where every w stays at or above a share t of v, the sum of the charges at t over 1 - t is such a
+    v: what is left at the end, t v, only adds to what is told.
+    """
+    tables = [(_gaussian_prices(run), count) for run, count in runs]
+    shares = min((len(prices) for prices, _ in tables), default=0)
+    sums = [
+        sum((from_steps(prices[place][0]) * count for prices, count in tables), Fraction(0))
+        / (1 - _RESERVES[place])
+        for place in range(shares)
+    ]
+    return min(sums, default=Fraction(0))
 
 
 def _price(guarantee: Guarantee, v: int) -> Price | None:

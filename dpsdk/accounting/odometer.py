@@ -4,108 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple, NoReturn, SupportsIndex
 
-from attrs import frozen
-
-from dpsdk._checks import to_probability
+from dpsdk._checks import shown, to_integer, to_probability
 from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.composition import Composition, State
 from dpsdk.accounting.conversion import zcdp_epsilon
-from dpsdk.accounting.figures import figure, percentage
 from dpsdk.accounting.grid import ceil_steps, from_steps
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
-from dpsdk.errors import BudgetExceeded, Closed, NotCopyable
+from dpsdk.accounting.spent import Charge, Remaining, Spent
+from dpsdk.accounting.states import lessened, worst
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, NotCopyable
 from dpsdk.typing import Real
 
 __all__ = ["Charge", "Odometer", "Remaining", "Spent"]
-
-
-@frozen
-class Charge:
-    """One accepted run: its number, from 1, the caller's label, and what is proven of it."""
-
-    number: int
-    label: str
-    guarantee: Guarantee
-
-
-@frozen(repr=False)
-class Spent:
-    """What a session has spent.
-
-    Parameters
-    ----------
-    fraction
-        The share of the budget that is gone, from 0 to 1.
-    epsilon
-        The sum of the pure ε of all runs, if every run had one and none could leak; else None.
-    rho
-        The sum of the ρ of zCDP of all runs, leaks aside.
-    delta
-        The sum of the leaks.
-    charges
-        The number of runs.
-    guarantee
-        What the session keeps whatever is asked next. The other figures describe the runs so far;
-        only this one holds when the moment of looking depends on the answers.
-    """
-
-    fraction: float
-    epsilon: Fraction | None
-    rho: Fraction
-    delta: Fraction
-    charges: int
-    guarantee: Budget
-
-    def __str__(self) -> str:
-        runs = "1 charge" if self.charges == 1 else f"{self.charges:,} charges"
-        parts = [f"{percentage(self.fraction)} of {self.guarantee} in {runs}"]
-        if self.epsilon is not None:
-            parts.append(f"epsilon {figure(self.epsilon)}")
-        parts.append(f"rho {figure(self.rho)}")
-        if self.delta:
-            parts.append(f"delta {figure(self.delta)}")
-        return ", ".join(parts)
-
-    def __repr__(self) -> str:
-        return f"Spent({self})"
-
-
-@frozen(repr=False)
-class Remaining:
-    """What a session can still spend.
-
-    Parameters
-    ----------
-    fraction
-        The share of the budget that is left, from 0 to 1.
-    epsilon
-        The largest ε of one pure run that still fits.
-    rho
-        The largest ρ of one discrete Gaussian run that still fits.
-    """
-
-    fraction: float
-    epsilon: Fraction
-    rho: Fraction
-
-    def __str__(self) -> str:
-        return (
-            f"{percentage(self.fraction)}, at most one run of epsilon {figure(self.epsilon)} "
-            f"or of rho {figure(self.rho)}"
-        )
-
-    def __repr__(self) -> str:
-        return f"Remaining({self})"
 
 
 @lru_cache(maxsize=4096)
@@ -115,13 +35,36 @@ def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
     return None if pure is None else ceil_steps(pure), ceil_steps(zcdp_rho(guarantee))
 
 
-class _Books(NamedTuple):
-    """One moment of an odometer, replaced as a whole so that readers need no lock."""
+class Line(NamedTuple):
+    """What runs amount to for one kind of neighbours: a filter's state, and sums to report."""
 
     state: State
     epsilon: int | None
     rho: int
+
+
+class Books(NamedTuple):
+    """One moment of an odometer, replaced as a whole so that readers need no lock."""
+
+    lines: tuple[Line, ...]
     charges: int
+
+
+def worst_line(lines: Sequence[Line]) -> Line:
+    """A line that is at least as far spent as each of these."""
+    if len(lines) == 1:
+        return lines[0]
+    sizes = [line.epsilon for line in lines]
+    known = [size for size in sizes if size is not None]
+    return Line(
+        worst([line.state for line in lines]),
+        max(known) if len(known) == len(sizes) else None,
+        max(line.rho for line in lines),
+    )
+
+
+Decision = list[tuple["Odometer", tuple[Line, ...]]]
+"""The new lines of every odometer that a charge concerns, the outermost first."""
 
 
 class Odometer:
@@ -146,7 +89,9 @@ class Odometer:
         self._budget = budget
         self._composition = composition
         self._anytime = anytime
-        self._books = _Books(composition.begin(budget), epsilon=0, rho=0, charges=0)
+        self._books = Books((Line(composition.begin(budget), epsilon=0, rho=0),), charges=0)
+        self._divided = False
+        self._reserves: tuple[Odometer, ...] = ()
         self._entries: list[Charge] = []
         self._process = os.getpid()
         self._lock = Lock()
@@ -164,7 +109,7 @@ class Odometer:
     @property
     def state(self) -> State:
         """The filter's state at this moment."""
-        return self._books.state
+        return self._worst(None).state
 
     @property
     def entries(self) -> tuple[Charge, ...]:
@@ -174,25 +119,12 @@ class Odometer:
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        books = self._books
-        return Spent(
-            fraction=self._composition.fraction(books.state),
-            epsilon=None if books.epsilon is None else from_steps(books.epsilon),
-            rho=from_steps(books.rho),
-            delta=self._composition.leaked(books.state),
-            charges=books.charges,
-            guarantee=self._budget,
-        )
+        return self._spent(self._worst(None), self._books.charges)
 
     @property
     def remaining(self) -> Remaining:
-        """What can still be spent."""
-        state = self._books.state
-        return Remaining(
-            fraction=1.0 - self._composition.fraction(state),
-            epsilon=self._composition.largest_epsilon(state),
-            rho=self._composition.largest_rho(state),
-        )
+        """What can still be spent, leaving to scopes what they reserved."""
+        return self._remaining(None, None)
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.
@@ -209,7 +141,7 @@ class Odometer:
         """
         level = to_probability("delta", delta)
         books = self._books
-        rho = from_steps(books.rho)
+        rho = from_steps(worst_line(books.lines).rho)
         runs = [entry.guarantee for entry in self._entries[: books.charges]]
         leaks = sum((leak(run) for run in runs), Fraction(0))
         anytime = None if leaks or self._anytime is None else self._anytime.epsilon(rho)
@@ -229,7 +161,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
         """
-        return self._composition.capacity(self._books.state, guarantee)
+        return self._capacity(guarantee, None, None)
 
     def charge(self, guarantee: Guarantee, label: str) -> int:
         """Charge one run before it happens; there is no refund.
@@ -281,27 +213,143 @@ class Odometer:
         last = self._take(runs, label)
         return tuple(range(last - len(runs) + 1, last + 1))
 
+    def divide(self, kinds: int) -> None:
+        """Keep separate lines for so many kinds of neighbours, until `merge`.
+
+        Every line starts from what is spent so far. A charge then counts on all lines, but for
+        charges through a `PartOdometer`, which count on some.
+
+        Raises
+        ------
+        InvalidArgument
+            If the lines are divided already, or the number is not a positive integer.
+        """
+        count = to_integer("kinds", kinds, "a positive integer")
+        if count < 1:
+            raise InvalidArgument("kinds", "a positive integer", shown(kinds))
+        with self._lock:
+            if self._divided:
+                expected = "undivided: one partition of a table at a time"
+                raise InvalidArgument("odometer", expected, "one with a partition open")
+            self._divided = True
+            self._books = Books(self._books.lines * count, self._books.charges)
+
+    def merge(self) -> None:
+        """Go on with one line, at least as far spent as each."""
+        with self._lock:
+            self._books = Books((worst_line(self._books.lines),), self._books.charges)
+            self._divided = False
+
     def _take(self, guarantees: tuple[Guarantee, ...], label: str) -> int:
         if os.getpid() != self._process:
             raise Closed("an odometer in a forked process")
         with self._lock:
-            state, epsilon, rho, charges = self._books
-            for guarantee in guarantees:
-                after = self._composition.charge(state, guarantee)
-                if after is None:
-                    raise self._refusal(guarantees)
-                pure, concentrated = _reading(guarantee)
-                epsilon = None if epsilon is None or pure is None else epsilon + pure
-                rho += concentrated
-                state = after
-            entries = [
-                Charge(number, label, guarantee)
-                for number, guarantee in enumerate(guarantees, start=charges + 1)
+            numbers = [
+                odometer._commit(lines, guarantees, label)  # of this class
+                for odometer, lines in self._decide(guarantees, None, None)
             ]
-            # The sum before the list: an interrupt in between must not leave a run uncounted.
-            self._books = _Books(state, epsilon, rho, charges + len(entries))
-            self._entries.extend(entries)
-            return charges + len(entries)
+        return numbers[0]
+
+    def _decide(
+        self,
+        guarantees: tuple[Guarantee, ...],
+        among: frozenset[int] | None,
+        holder: Odometer | None,
+    ) -> Decision:
+        """What a charge would change, on some lines or on all; changes nothing.
+
+        `holder` is the scope that asks, whose own reserve it may use.
+        """
+        held = self._held(holder)
+        lines = self._books.lines
+        if len(lines) == 1:
+            only = self._advanced(lines[0], guarantees, held)
+            if only is None:
+                raise self._refusal(guarantees)
+            return [(self, (only,))]
+        asked = range(len(lines)) if among is None else among
+        # Most lines are alike, so that few have to be worked out.
+        after = {line: self._advanced(line, guarantees, held) for line in {lines[i] for i in asked}}
+        changed: list[Line] = []
+        for place, line in enumerate(lines):
+            new = after[line] if place in asked else line
+            if new is None:
+                raise self._refusal(guarantees)
+            changed.append(new)
+        return [(self, tuple(changed))]
+
+    def _advanced(
+        self, line: Line, guarantees: tuple[Guarantee, ...], held: Sequence[State]
+    ) -> Line | None:
+        state, epsilon, rho = line
+        for guarantee in guarantees:
+            if held and self._composition.charge(lessened(state, held), guarantee) is None:
+                return None
+            after = self._composition.charge(state, guarantee)
+            if after is None:
+                return None
+            pure, concentrated = _reading(guarantee)
+            epsilon = None if epsilon is None or pure is None else epsilon + pure
+            rho += concentrated
+            state = after
+        return Line(state, epsilon, rho)
+
+    def _commit(
+        self, lines: tuple[Line, ...], guarantees: tuple[Guarantee, ...], label: str
+    ) -> int:
+        charges = self._books.charges
+        entries = [
+            Charge(number, label, guarantee)
+            for number, guarantee in enumerate(guarantees, start=charges + 1)
+        ]
+        # The sum before the list: an interrupt in between must not leave a run uncounted.
+        self._books = Books(lines, charges + len(entries))
+        self._entries.extend(entries)
+        return charges + len(entries)
+
+    def _held(self, holder: Odometer | None) -> list[State]:
+        return [odometer.state for odometer in self._reserves if odometer is not holder]
+
+    def _lines(self, among: frozenset[int] | None) -> list[Line]:
+        # Lines may have been merged meanwhile; then the one that is left is the worst.
+        lines = self._books.lines
+        return [line for place, line in enumerate(lines) if among is None or place in among] or [
+            worst_line(lines)
+        ]
+
+    def _worst(self, among: frozenset[int] | None) -> Line:
+        return worst_line(self._lines(among))
+
+    def _left(self, among: frozenset[int] | None, holder: Odometer | None) -> list[State]:
+        held = self._held(holder)
+        return [lessened(state, held) for state in {line.state for line in self._lines(among)}]
+
+    def _capacity(
+        self, guarantee: Guarantee, among: frozenset[int] | None, holder: Odometer | None
+    ) -> int | None:
+        counts = [
+            self._composition.capacity(state, guarantee) for state in self._left(among, holder)
+        ]
+        return min((count for count in counts if count is not None), default=None)
+
+    def _spent(self, line: Line, charges: int, of: str = "") -> Spent:
+        return Spent(
+            fraction=self._composition.fraction(line.state),
+            epsilon=None if line.epsilon is None else from_steps(line.epsilon),
+            rho=from_steps(line.rho),
+            delta=self._composition.leaked(line.state),
+            charges=charges,
+            guarantee=self._budget,
+            of=of,
+        )
+
+    def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
+        states = self._left(among, holder)
+        return Remaining(
+            fraction=1.0 - self._composition.fraction(self._worst(among).state),
+            epsilon=min(self._composition.largest_epsilon(state) for state in states),
+            rho=min(self._composition.largest_rho(state) for state in states),
+        )
 
     def _refusal(self, guarantees: tuple[Guarantee, ...]) -> BudgetExceeded:
         first = guarantees[0]

@@ -101,12 +101,23 @@ def _integers(attribute: Integer, column: Array, *, clip: bool) -> Ints:
     def number(value: object) -> int:
         exact = _to_int(value)
         if exact is None:
-            return -1
+            return _beyond(attribute, value) if clip else -1
         if clip:
             exact = min(max(exact, attribute.low), attribute.high)
         return exact - attribute.low if attribute.low <= exact <= attribute.high else -1
 
     return _looked_up(column, number)
+
+
+def _beyond(attribute: Integer, value: object) -> int:
+    """The cell at the bound that a number, infinity included, lies beyond; -1 if it does not."""
+    try:
+        number = float(cast("float", value))
+    except (TypeError, ValueError, OverflowError):
+        return -1
+    if number > attribute.high:
+        return attribute.size - 1
+    return 0 if number < attribute.low else -1
 
 
 def _to_int(value: object) -> int | None:

@@ -56,6 +56,16 @@ class Histogram:
         """The number of rows, outside ones included. Private unless the relation says otherwise."""
         return int(self._counts.sum()) + self._outside
 
+    def only(self, name: str, cell: int, *, keep_rows: bool) -> Histogram:
+        """The records in one cell of an attribute; the others outside, or gone without a trace."""
+        chosen = self._codes[name] == cell
+        codes = {
+            other: code[chosen].astype(np.int64, copy=False) for other, code in self._codes.items()
+        }
+        counts = self._counts[chosen]
+        outside = self.rows - int(counts.sum()) if keep_rows else 0
+        return Histogram(self._domain, codes, counts, outside)
+
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Cell numbers along each named attribute, and the count of each such record."""
         return [self._codes[name].astype(np.int64, copy=False) for name in names], self._counts

@@ -395,6 +395,8 @@ def _read(
         return None, f"is not text in {encoding}"
     except csv.Error:
         return None, "is not a table of delimited text"
+    except ValueError:
+        return None, "cannot be opened"
     empty = np.empty(0, dtype=np.int64)
     return _inside(
         {name: np.concatenate([empty, *code]) for name, code in codes.items()}, domain

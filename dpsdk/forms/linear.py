@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
+from dpsdk.forms.boxes import Boxes, worth_boxing
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Counts", "LinearForm"]
@@ -125,6 +126,19 @@ class LinearForm(Form):
         form = LinearForm(self.domain, (block for block, _ in pairs))
         return form, max(change for _, change in pairs)
 
+    def pieces(self, rows: int) -> Iterator[LinearForm]:
+        """The form in consecutive parts of whole blocks, each of at least so many functions."""
+        taken: list[Kronecker | Dense] = []
+        count = 0
+        for block in self.blocks:
+            taken.append(block)
+            count += block.rows
+            if count >= rows:
+                yield LinearForm(self.domain, taken)
+                taken, count = [], 0
+        if taken:
+            yield LinearForm(self.domain, taken)
+
     def row(self, number: int) -> LinearForm:
         """The form of one function of this one."""
         place = number
@@ -164,24 +178,23 @@ def _answer(block: Block, counts: Counts) -> Floats:
 
 
 def _grouped(blocks: Sequence[Kronecker | Dense]) -> Iterable[Group]:
-    alike: dict[tuple[str, ...], list[tuple[Kronecker, int]]] = {}
+    alike: dict[tuple[bool, tuple[str, ...]], list[tuple[Kronecker, int]]] = {}
     start = 0
     for block in blocks:
         stop = start + block.rows
-        if (
-            isinstance(block, Kronecker)
-            and stop == start + 1
-            and block.names
-            and sum(block.shape) <= _GROUP_LIMIT
-        ):
-            alike.setdefault(block.names, []).append((block, start))
-        else:
-            yield block, slice(start, stop)
+        if isinstance(block, Kronecker) and stop == start + 1 and block.names:
+            boxed = worth_boxing(block)
+            if boxed or sum(block.shape) <= _GROUP_LIMIT:
+                alike.setdefault((boxed, block.names), []).append((block, start))
+                start = stop
+                continue
+        yield block, slice(start, stop)
         start = stop
-    for members in alike.values():
+    for (boxed, _), members in alike.items():
         if len(members) == 1:
             only, place = members[0]
             yield only, slice(place, place + 1)
         else:
             places = np.array([place for _, place in members], dtype=np.int64)
-            yield Products.stack([block for block, _ in members]), places
+            stacked = [block for block, _ in members]
+            yield Boxes.stack(stacked) if boxed else Products.stack(stacked), places

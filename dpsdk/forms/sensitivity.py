@@ -46,7 +46,7 @@ _EXACT = 2.0**53
 _Key: TypeAlias = tuple[bool, bool]
 
 
-@frozen
+@frozen(cache_hash=True)
 class Sensitivity:
     """The largest move of the answers between neighbours, in the unit of the weights.
 
@@ -66,7 +66,7 @@ class Sensitivity:
         )
 
 
-@frozen
+@frozen(cache_hash=True)
 class _Move:
     """The same in floats, while it is put together."""
 

@@ -336,7 +336,8 @@ def _uniforms(size: int, noise: NoiseSource) -> Floats:
     if size == 0:
         return np.empty(0)
     drawn = noise.uniform_below(1 << 64 * size).to_bytes(8 * size, "little")
-    return (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+    words = np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)
+    return words.astype(np.float64) * 2.0**-53
 
 
 def _labels(attribute: Attribute, codes: Ints) -> list[Label]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
 
-from dpsdk.hypothesis.layout import CHUNK, Box, Function, pieces, split
-from dpsdk.typing import Array, Floats
+from dpsdk.hypothesis.layout import CHUNK, Box, Bytes, Function, beside, pieces, split
+from dpsdk.typing import Floats
 
 __all__ = ["Cells"]
 
@@ -21,6 +21,8 @@ _DOUBT = 1024 * _EPS
 """The total is counted anew before its relative error may exceed this."""
 
 _SMALL_FACTOR = 0.25
+_ROW = 512
+_FEW = 8
 
 
 class Cells:
@@ -42,6 +44,7 @@ class Cells:
         """The same for the extra cell; None where there is none."""
         self.logs = logs
         self._reference = 0.0
+        self._doubt = 0.0
         self.total = 0.0
         """The sum of all weights, in units of exp(reference)."""
         self._count()
@@ -70,11 +73,20 @@ class Cells:
         flat = self.array.reshape(-1)
         return (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
 
+    def mass(self, boxes: Sequence[Box]) -> float:
+        """The weight of disjoint boxes."""
+        if not self.logs:
+            return sum(float(np.add.reduce(self.array[box], axis=None)) for box in boxes)
+        every = tuple(range(self.array.ndim))
+        return math.fsum(float(self.sum(box, every).sum()) for box in boxes)
+
     def sum(self, box: Box, axes: tuple[int, ...], reference: float | None = None) -> Floats:
         """Weights of a box summed over the given axes, which keep length 1. A view if none."""
         view = self.array[box]
+        # An axis of length 1 is summed as it is, without the copy that summing makes.
+        axes = tuple(axis for axis in axes if view.shape[axis] != 1)
         if not self.logs:
-            return view.sum(axis=axes, keepdims=True) if axes else view
+            return _sum_over(view, axes) if axes else view
         result = np.zeros([1 if axis in axes else size for axis, size in enumerate(view.shape)])
         for part in split(view.shape):
             kept = tuple(slice(None) if axis in axes else cut for axis, cut in enumerate(part))
@@ -101,28 +113,51 @@ class Cells:
 
     def log_share(self, function: Function) -> float:
         """The logarithm of the part of all weight on which a function of two values is not zero."""
-        views = [self.array[box] for box in function.boxes]
-        reference = max((float(view.max()) for view in views if view.size), default=-math.inf)
-        if not self.logs:
-            reference = 0.0
-        if reference == -math.inf:
-            return -math.inf
-        mass = self._mass(function, reference)
-        return math.log(mass) + reference - self.log_total if mass > 0.0 else -math.inf
+        return self._log_mass(function.boxes, function.chosen) - self.log_total
 
-    def _mass(self, function: Function, reference: float) -> float:
+    def log_mass_beside(self, box: Box) -> float:
+        """The logarithm of the weight of all cells that are not in a box."""
+        mass = self._log_mass(tuple(beside(box, self.array.shape)), None)
+        if self.beyond is None:
+            return mass
+        beyond = self.beyond if self.logs else _log(self.beyond)
+        return float(np.logaddexp(mass, beyond))
+
+    def log_sum(self, box: Box, axes: tuple[int, ...]) -> Floats:
+        """The logarithms of sums of weights kept as logarithms, however small they are."""
+        view = self.array[box]
+        axes = tuple(axis for axis in axes if view.shape[axis] != 1)
+        if not axes:
+            return view
+        tops = view.max(axis=axes, keepdims=True)
+        tops[tops == -math.inf] = 0.0
+        result = np.zeros(tops.shape)
+        for part in split(view.shape):
+            kept = tuple(slice(None) if axis in axes else cut for axis, cut in enumerate(part))
+            result[kept] += np.exp(view[part] - tops[kept]).sum(axis=axes, keepdims=True)
+        with np.errstate(divide="ignore"):
+            np.log(result, out=result)
+        result += tops
+        return result
+
+    def _log_mass(self, boxes: Sequence[Box], chosen: Bytes | None) -> float:
+        """The logarithm of the weight of boxes, or of what is chosen in the only one."""
         every = tuple(range(self.array.ndim))
-        inner = function.inner
-        if inner is None:
-            return math.fsum(float(self.sum(b, every, reference).sum()) for b in function.boxes)
-        (box,) = function.boxes
-        axes = tuple(axis for axis in every if inner.shape[axis] == 1)
-        if math.prod(self.array[box].shape[axis] for axis in axes) > 1:
-            parts = pieces(self.sum(box, axes, reference), inner)
-        else:
-            views = pieces(self.array[box], inner)
-            parts = ((self.weights(view, reference), ones) for view, ones in views)
-        return math.fsum(float(np.vdot(part, ones.astype(np.float64))) for part, ones in parts)
+        if chosen is not None:
+            axes = tuple(axis for axis in every if chosen.shape[axis] == 1)
+            (box,) = boxes
+            if self.logs:
+                return _log_of_chosen(self.log_sum(box, axes), chosen)
+            parts = pieces(self.sum(box, axes), chosen)
+            return _log(math.fsum(float(np.vdot(q, ones.astype(np.float64))) for q, ones in parts))
+        reference = 0.0
+        if self.logs:
+            views = [self.array[box] for box in boxes]
+            reference = max((float(view.max()) for view in views if view.size), default=-math.inf)
+            if reference == -math.inf:
+                return -math.inf
+        masses = (float(self.sum(box, every, reference).sum()) for box in boxes)
+        return _log(math.fsum(masses)) + reference
 
     def multiply(self, function: Function, rise: float, share: float) -> None:
         """Add `rise` to the logarithm of every weight on which a function of two values is not 0.
@@ -132,20 +167,20 @@ class Cells:
         self._make_room(min(rise, 0.0), max(rise, 0.0))
         if self.logs:
             self._add(function, rise)
-        elif function.inner is None:
+        elif function.chosen is None:
             factor = math.exp(rise)
             for box in function.boxes:
                 view = self.array[box]
                 np.multiply(view, factor, out=view)
         else:
-            self._multiply_chosen(self.array[function.boxes[0]], function.inner, math.exp(rise))
+            self._multiply_chosen(self.array[function.boxes[0]], function.chosen, math.exp(rise))
         far = abs(rise) > _ROOM
         self._grow(math.inf if far else 1.0 + math.expm1(rise) * min(max(share, 0.0), 1.0))
 
-    def _multiply_chosen(self, view: Floats, inner: Array, factor: float) -> None:
-        scratch: Floats = np.empty(min(CHUNK, inner.size))
+    def _multiply_chosen(self, view: Floats, chosen: Bytes, factor: float) -> None:
+        scratch: Floats = np.empty(min(CHUNK, chosen.size))
         choices = np.array([1.0, factor])
-        for part, ones in pieces(view, inner):
+        for part, ones in pieces(view, chosen):
             factors = scratch[: ones.size].reshape(ones.shape)
             if factor < _SMALL_FACTOR:
                 # Subtracting 1 and adding it again would leave little of a small factor.
@@ -154,38 +189,42 @@ class Cells:
                 np.copyto(factors, ones)
                 factors *= factor - 1.0
                 factors += 1.0
-            part *= factors
+            np.multiply(part, factors, out=part)
 
     def tilt(self, function: Function, step: float) -> None:
-        """Add `step` times the function to the logarithm of every weight."""
+        """Add `step` times a function with real weights to the logarithm of every weight."""
         ends = step * function.limits[0], step * function.limits[1], 0.0
         self._make_room(min(ends), max(ends))
         if self.logs:
-            self._add(function, step * function.height)
+            self._add(function, step)
             self._count()
             return
-        (box,) = function.boxes
-        inner = function.inner
-        assert inner is not None  # noqa: S101 - only functions with two values lack it
-        scratch: Floats = np.empty(min(CHUNK, inner.size))
         before = after = 0.0
-        for part, weights in pieces(self.array[box], inner):
-            factors = scratch[: weights.size].reshape(weights.shape)
-            np.multiply(weights, step * function.height, out=factors)
+        for part, weights in self.weighted(function):
+            factors = weights * step
             np.exp(factors, out=factors)
             before += float(part.sum())
-            part *= factors
+            np.multiply(part, factors, out=part)
             after += float(part.sum())
         self._grow((self.total - before + after) / self.total)
 
+    def weighted(self, function: Function) -> Iterator[tuple[Floats, Floats]]:
+        """Pieces of the array, each with the real weights of a function there."""
+        if function.weights is None:
+            return iter(())
+        return pieces(self.array[function.boxes[0]], function.weights)
+
     def _add(self, function: Function, rise: float) -> None:
-        for box in function.boxes:
-            view = self.array[box]
-            if function.inner is None:
-                view += rise
-            else:
-                for part, weights in pieces(view, function.inner):
-                    part += weights * rise
+        if function.weights is not None:
+            for part, weights in self.weighted(function):
+                np.add(part, weights * rise, out=part)
+        elif function.chosen is not None:
+            for part, ones in pieces(self.array[function.boxes[0]], function.chosen):
+                np.add(part, ones * rise, out=part)
+        else:
+            for box in function.boxes:
+                view = self.array[box]
+                np.add(view, rise, out=view)
 
     def blend(self, kept: float, floor: float) -> None:
         """Make each weight `kept` times its share of the total, plus `floor` above zero."""
@@ -217,8 +256,12 @@ class Cells:
         """Sum all weights anew, and leave logarithms where they are no longer needed."""
         if self.logs:
             low, high = self.ends()
+            if abs(high) > _ROOM:
+                # Small logarithms are more precise than large ones.
+                self._raise(-high)
+                low, high = low - high, 0.0
             self._reference = high
-            if high - low <= _ROOM:
+            if False:
                 self._to_weights(low, high)
         if self.logs:
             inner = math.fsum(float(self.weights(view).sum()) for view in self.chunks())
@@ -232,39 +275,87 @@ class Cells:
         if self.logs:
             return
         room = _ROOM - math.log(self.array.size + 1)
-        if self._low + down < -_ROOM or self._high + up > room:
+        # The factor of a step must be a float too, not only what comes of it.
+        far = max(up, -down) > _ROOM
+        if far or self._low + down < -_ROOM or self._high + up > room:
             low, high = self.ends()
-            if (high + up) - (low + down) > _ROOM + room:
+            if far or (high + up) - (low + down) > _ROOM + room:
                 self._to_logs()
                 return
             # A power of two moves all weights into the middle without rounding any.
             power = -round(((low + down) + (high + up) + (_ROOM - room)) / (2 * math.log(2.0)))
-            self._scale(math.ldexp(1.0, power))
+            self._scale(power)
             self._low, self._high = (end + power * math.log(2.0) for end in (low, high))
         self._low += down
         self._high += up
 
-    def _scale(self, factor: float) -> None:
-        self.array *= factor
-        self.total *= factor
+    def _scale(self, power: int) -> None:
+        """Multiply all weights by a power of two."""
+        np.ldexp(self.array, power, out=self.array)
+        self.total = math.ldexp(self.total, power)
         if self.beyond is not None:
-            self.beyond *= factor
+            self.beyond = math.ldexp(self.beyond, power)
 
     def _to_logs(self) -> None:
         with np.errstate(divide="ignore"):
-            for view in self.chunks():
-                np.log(view, out=view)
+            np.log(self.array, out=self.array)
         if self.beyond is not None:
-            self.beyond = math.log(self.beyond) if self.beyond > 0.0 else -math.inf
+            self.beyond = _log(self.beyond)
         self._reference = math.log(self.total)
         self.logs, self.total = True, 1.0
 
+    def _raise(self, by: float) -> None:
+        """Add to all logarithms."""
+        self.array += by
+        if self.beyond is not None:
+            self.beyond += by
+
     def _to_weights(self, low: float, high: float) -> None:
         middle = (low + high) / 2
-        for view in self.chunks():
-            view -= middle
-            np.exp(view, out=view)
+        self._raise(-middle)
+        np.exp(self.array, out=self.array)
         if self.beyond is not None:
-            self.beyond = math.exp(self.beyond - middle)
+            self.beyond = math.exp(self.beyond)
         self.logs, self._reference = False, 0.0
         self._low, self._high = low - middle, high - middle
+
+
+def _sum_over(view: Floats, axes: tuple[int, ...]) -> Floats:
+    """Sum over axes, which keep length 1; neighbouring ones at once where they lie so."""
+    if not view.flags.c_contiguous:
+        return view.sum(axis=axes, keepdims=True)
+    merged: list[int] = []
+    gone: list[bool] = []
+    for axis, size in enumerate(view.shape):
+        if size == 1:
+            continue
+        if gone and gone[-1] == (axis in axes):
+            merged[-1] *= size
+        else:
+            merged.append(size)
+            gone.append(axis in axes)
+    reduced = tuple(place for place, out in enumerate(gone) if out)
+    kept = [1 if axis in axes else size for axis, size in enumerate(view.shape)]
+    if len(merged) > 1 and not gone[-1] and merged[-1] < _ROW:
+        # Rows too short to be added at full speed: several are added as one, then to each other.
+        rows, width = merged[-2:]
+        joint = max(part for part in range(1, _ROW // width + 1) if rows % part == 0)
+        if joint * _FEW <= rows:
+            folded: Floats = view.reshape(*merged[:-2], rows // joint, joint * width)
+            view = np.add.reduce(folded, axis=len(merged) - 2)
+            merged[-2] = joint
+    result: Floats = np.add.reduce(view.reshape(merged), axis=reduced)
+    return np.asarray(result).reshape(kept)
+
+
+def _log_of_chosen(logs: Floats, chosen: Bytes) -> float:
+    """The logarithm of the sum of chosen weights, given their logarithms."""
+    parts = [(part, ones == 1) for part, ones in pieces(logs, chosen)]
+    top = max(float(part.max(initial=-math.inf, where=some)) for part, some in parts)
+    if top == -math.inf:
+        return top
+    return top + math.log(math.fsum(float(np.exp(part[some] - top).sum()) for part, some in parts))
+
+
+def _log(weight: float) -> float:
+    return math.log(weight) if weight > 0.0 else -math.inf

@@ -18,7 +18,7 @@ from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.files import Arrays
 from dpsdk.hypothesis.layout import CHUNK, function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
-from dpsdk.hypothesis.tilting import solve_tilt
+from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["DenseHypothesis"]
@@ -160,7 +160,7 @@ class DenseHypothesis(Hypothesis, kind="dense"):
             raise InvalidArgument("answer", "a finite number, or None", shown(answer))
         if step == 0.0 or not function.boxes:
             return
-        if not function.two_valued:
+        if function.weights is not None:
             self._cells.tilt(function, step)
         elif answer is None:
             share = math.exp(self._cells.log_share(function))
@@ -189,7 +189,7 @@ class DenseHypothesis(Hypothesis, kind="dense"):
     @override
     def _height(self, form: LinearForm) -> float | None:
         function = function_of(form)
-        return function.height if function.two_valued else None
+        return function.height if function.weights is None else None
 
     @override
     def _log_share(self, form: LinearForm) -> float:
@@ -198,44 +198,39 @@ class DenseHypothesis(Hypothesis, kind="dense"):
     @override
     def _move_weighted(self, form: LinearForm, target: float) -> float:
         function = function_of(form)
-        inner = function.inner
-        (box,) = function.boxes
-        assert inner is not None  # noqa: S101 - functions without it have two values
-        axes = tuple(axis for axis, size in enumerate(inner.shape) if size == 1)
-        summed = self._cells.sum(box, axes)
-        parts = [(values * function.height, masses) for masses, values in pieces(summed, inner)]
-        rest = self._cells.total - float(summed.sum())
-        # A rest within rounding of nothing is nothing, unless there are cells that it may be.
-        beside = self.outside or _count(box) < self.domain.size
-        rest = max(rest, 0.0) if beside else 0.0
-        met = [values[masses > 0.0] for values, masses in parts]
-        zero = [np.zeros(1)] if rest > 0.0 else []
-        reached = np.concatenate([*met, *zero])
-        low, high = float(reached.min()), float(reached.max())
-        if low == high:
+        weights = function.weights
+        if weights is None:
             return 0.0
-        wanted = inside(target, self.answer(form), low, high)
-        step = solve_tilt(parts, rest, wanted, high - low)
+        cells = self._cells
+        axes = tuple(axis for axis, size in enumerate(weights.shape) if size == 1)
+        (box,) = function.boxes
+        summed = cells.log_sum(box, axes) if cells.logs else cells.sum(box, axes)
+        parts = [(values, masses) for masses, values in pieces(summed, weights)]
+        tilted = Tilted(parts, cells.logs, cells.log_mass_beside(box))
+        low, high = tilted.reach()
+        if not low < high:
+            return 0.0
+        step = tilted.solve(inside(target, self.answer(form), low, high), high - low)
         self.shift(form, step)
         return step
 
     @override
     def _draw(self, levels: Floats) -> Sequence[Ints]:
         masses = [float(self._cells.weights(view).sum()) for view in self._cells.chunks()]
-        ends = np.cumsum(masses)
+        ends: Floats = np.cumsum(np.array(masses))
         if not ends[-1] > 0.0:
             expected = "used only while some cell inside the domain has a probability"
             raise InvalidArgument("sample", expected, "none")
-        wanted = levels * ends[-1]
-        chosen = np.searchsorted(ends, wanted, side="right")
+        wanted: Floats = levels * float(ends[-1])
+        chosen: Ints = ends.searchsorted(wanted, side="right")
         cells = np.empty(len(levels), dtype=np.int64)
         for number, view in enumerate(self._cells.chunks()):
             mine = chosen == number
             if mine.any():
-                rising = np.cumsum(self._cells.weights(view))
+                rising: Floats = np.cumsum(self._cells.weights(view))
                 below = wanted[mine] - (ends[number - 1] if number else 0.0)
-                found = np.searchsorted(rising, below, side="right")
-                last = np.searchsorted(rising, rising[-1])
+                found: Ints = rising.searchsorted(below, side="right")
+                last = int(rising.searchsorted(float(rising[-1])))
                 cells[mine] = number * CHUNK + np.minimum(found, last)
         codes = np.unravel_index(cells, self.domain.shape)
         return [code.astype(np.int64, copy=False) for code in codes]
@@ -267,10 +262,6 @@ class DenseHypothesis(Hypothesis, kind="dense"):
             raise InvalidArgument("its weights", "not all zero", "zeros only")
         beyond = float(outside[0]) if outside.size else None
         return cls(domain, Cells(weights.reshape(domain.shape), beyond, logs=logs))
-
-
-def _count(box: tuple[slice, ...]) -> int:
-    return math.prod(part.stop - part.start for part in box)
 
 
 def _sound(numbers: Floats, *, logs: bool) -> bool:
@@ -307,7 +298,8 @@ def _to_line(domain: Domain, name: str, table: Array) -> Floats:
     size = domain[name].size
     expected = f"for {name!r} {size} finite weights, not negative, not all zero"
     line = _to_weights("tables", table, size, expected).reshape(-1)
-    return line / line.sum()
+    line /= line.sum()
+    return line
 
 
 def _beside(array: Floats, outside_mass: float | None) -> float | None:

@@ -30,6 +30,7 @@ _HEADER = "header.json"
 _HEADER_LIMIT = 2**26
 _PREAMBLE = 2**12
 _CELL_LIMIT = 2**28 + 1
+_PART = 2**20
 _DATED = (1980, 1, 1, 0, 0, 0)
 
 
@@ -108,8 +109,9 @@ def _array(path: str | PathLike[str], archive: zipfile.ZipFile, info: zipfile.Zi
         if info.file_size != member.tell() + 8 * shape[0]:
             raise damaged(path, "an array is not as long as it says")
         array: Array = np.empty(shape, dtype=dtype)
-        if member.readinto(memoryview(array).cast("B")) != 8 * shape[0]:
-            raise damaged(path, "an array ends early")
+        for start in range(0, len(array), _PART):
+            part = array[start : start + _PART]
+            part[:] = np.frombuffer(member.read(part.nbytes), dtype=dtype)
     return array
 
 

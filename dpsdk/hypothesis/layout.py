@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import reduce
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +18,17 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Factor, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
 from dpsdk.typing import Floats
 
-__all__ = ["CHUNK", "Box", "Function", "function_of", "pieces", "row_of", "split"]
+__all__ = [
+    "CHUNK",
+    "Box",
+    "Bytes",
+    "Function",
+    "beside",
+    "function_of",
+    "pieces",
+    "row_of",
+    "split",
+]
 
 CHUNK = 2**15
 """So many cells are worked on at a time: a quarter of a MiB, which stays in cache."""
@@ -26,29 +36,29 @@ CHUNK = 2**15
 Box: TypeAlias = tuple[slice, ...]
 """One slice an attribute, in the order of the domain."""
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""An array of zeros and ones."""
+
+_Inner = TypeVar("_Inner", Floats, Bytes)
+
 _BOX_LIMIT = 64
 _WRITTEN_LIMIT = 2**24
-_Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 @frozen(eq=False)
 class Function:
-    """One linear function: zero outside `boxes`, which are disjoint, `height` times `inner` inside.
+    """One linear function: zero outside `boxes`, which are disjoint.
 
-    Without `inner` it is constant inside. With it there is one box, and `inner` has one axis an
-    attribute, of length 1 along those that do not matter: bytes 0 and 1, or any real weights.
+    Inside them it is `height`; or there is one box, and it is `height` where `chosen` is 1, or
+    `weights`. These have one axis an attribute, of length 1 along those that do not matter.
     """
 
     boxes: tuple[Box, ...]
-    height: float
-    inner: Floats | _Bytes | None
     limits: tuple[float, float]
     """The smallest and the largest weight over the domain."""
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether no weight but zero and `height` occurs."""
-        return self.inner is None or self.inner.dtype == np.uint8
+    height: float = 1.0
+    chosen: Bytes | None = None
+    weights: Floats | None = None
 
 
 _known: WeakKeyDictionary[LinearForm, Function] = WeakKeyDictionary()
@@ -117,7 +127,16 @@ def split(shape: tuple[int, ...], limit: int = CHUNK) -> Iterator[Box]:
             yield (*before, slice(start, start + stride), *whole)
 
 
-def pieces(view: Floats, inner: Floats | _Bytes) -> Iterator[tuple[Floats, Floats | _Bytes]]:
+def beside(box: Box, shape: tuple[int, ...]) -> Iterator[Box]:
+    """Disjoint boxes that make up all the rest of an array."""
+    for axis, part in enumerate(box):
+        after = tuple(slice(None) for _ in shape[axis + 1 :])
+        for gap in (slice(0, part.start), slice(part.stop, shape[axis])):
+            if gap.start < gap.stop:
+                yield (*box[:axis], gap, *after)
+
+
+def pieces(view: Floats, inner: _Inner) -> Iterator[tuple[Floats, _Inner]]:
     """Matching pieces of an array and of weights that broadcast to it.
 
     No piece has more than `CHUNK` weights; it has as many cells as these weights reach.
@@ -145,7 +164,7 @@ def _limits(height: float, *, everywhere: bool) -> tuple[float, float]:
 
 
 def _nowhere() -> Function:
-    return Function((), 0.0, None, (0.0, 0.0))
+    return Function((), (0.0, 0.0), 0.0)
 
 
 def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
@@ -171,7 +190,7 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
     if not real and math.prod(map(len, runs)) <= _BOX_LIMIT:
         boxes = tuple(product(*runs))
         whole = math.prod(part.stop - part.start for part in boxes[0]) == domain.size
-        return Function(boxes, height, None, _limits(height, everywhere=whole))
+        return Function(boxes, _limits(height, everywhere=whole), height)
     hull = tuple(slice(parts[0].start, parts[-1].stop) for parts in runs)
     lines: list[Floats] = []
     for axis, parts in enumerate(runs):
@@ -190,17 +209,16 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
         raise TooLarge("a function", needed, _WRITTEN_LIMIT, "weights", advice)
     inner = reduce(np.multiply.outer, lines)
     if not real:
-        ones: _Bytes = inner.astype(np.uint8)
-        return Function((hull,), height, ones, _limits(height, everywhere=False))
-    return _weighted(domain, hull, height, inner)
+        chosen = inner.astype(np.uint8)
+        return Function((hull,), _limits(height, everywhere=False), height, chosen)
+    return _weighted(domain, hull, inner * height)
 
 
-def _weighted(domain: Domain, box: Box, height: float, inner: Floats) -> Function:
-    ends = height * float(inner.min()), height * float(inner.max())
-    low, high = min(ends), max(ends)
+def _weighted(domain: Domain, box: Box, weights: Floats) -> Function:
+    low, high = float(weights.min()), float(weights.max())
     if any(part != slice(0, size) for part, size in zip(box, domain.shape, strict=True)):
         low, high = min(low, 0.0), max(high, 0.0)
-    return Function((box,), height, inner, (low, high))
+    return Function((box,), (low, high), weights=weights)
 
 
 def _of_dense(domain: Domain, block: Dense) -> Function:
@@ -218,12 +236,11 @@ def _of_dense(domain: Domain, block: Dense) -> Function:
     starts = range(0, len(flat), CHUNK)
     chunks = (flat[start : start + CHUNK] for start in starts)
     if all(bool(((chunk == 0) | (chunk == height)).all()) for chunk in chunks):
-        ones: _Bytes = (flat != 0).view(np.uint8).reshape(block.shape).transpose(order)
-        inner = np.ascontiguousarray(ones.reshape(spread))
-        limits = _limits(height, everywhere=bool(inner.all()))
-        return Function((box,), height, inner, limits)
+        ones = (flat != 0).view(np.uint8).reshape(block.shape).transpose(order)
+        chosen: Bytes = np.ascontiguousarray(ones.reshape(spread))
+        return Function((box,), _limits(height, everywhere=bool(chosen.all())), height, chosen)
     weights = flat.reshape(block.shape).transpose(order).reshape(spread)
-    return _weighted(domain, box, 1.0, weights)
+    return _weighted(domain, box, weights)
 
 
 def _runs(weights: Floats) -> list[slice]:

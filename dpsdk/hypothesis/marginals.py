@@ -12,6 +12,7 @@ import numpy as np
 from dpsdk.forms import Block, Dense, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
+from dpsdk.hypothesis.layout import function_of
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Marginals"]
@@ -21,8 +22,10 @@ _DOT = 2**13
 
 _KEPT_SHARE = 16
 _KEPT_CELLS = 2**22
+_STACKED_WEIGHTS = 2**22
 
-Plan: TypeAlias = tuple[tuple[Block, "slice | Ints"], ...]
+Plan: TypeAlias = tuple[tuple[Block, "slice | Ints", bool], ...]
+"""Blocks, the places of their answers, and whether they are answered from a marginal table."""
 
 _plans: WeakKeyDictionary[LinearForm, Plan] = WeakKeyDictionary()
 
@@ -39,7 +42,7 @@ class Marginals:
     def __init__(self, names: tuple[str, ...], shape: tuple[int, ...]) -> None:
         self._axes = {name: axis for axis, name in enumerate(names)}
         self._shape = shape
-        self._kept = min(_KEPT_CELLS, math.prod(shape) // _KEPT_SHARE)
+        self._kept = _kept(math.prod(shape))
         self._tables: dict[tuple[int, ...], Floats] = {}
 
     def forget(self) -> None:
@@ -56,13 +59,21 @@ class Marginals:
     def evaluate(self, form: LinearForm, cells: Cells) -> Floats:
         """Every function of a form, summed over weighted cells."""
         if len(form.blocks) == 1:
-            return np.array(self._answer(form.blocks[0], cells))
+            block: Block = form.blocks[0]
+            if isinstance(block, Kronecker) and block.rows == 1 and not self._tables:
+                function = function_of(form)
+                if function.chosen is None and function.weights is None:
+                    return np.array([function.height * cells.mass(function.boxes)])
+            return np.array(self._answer(block, cells))
         plan = _plans.get(form)
         if plan is None:
             plan = _plans[form] = _plan(form, self._shape)
         answers = np.empty(form.rows)
-        for block, places in plan:
-            answers[places] = self._answer(block, cells)
+        for block, places, tabled in plan:
+            if tabled:
+                answers[places] = block.answer(self.table(block.names, cells))
+            else:
+                answers[places] = self._answer(block, cells)
         return answers
 
     def _answer(self, block: Block, cells: Cells) -> Floats:
@@ -88,13 +99,14 @@ class Marginals:
         left = [axes[place] for place in kept]
         gone = tuple(axis for axis in range(len(self._shape)) if axis not in left)
         summed = cells.sum(tuple(box), gone).reshape([self._shape[axis] for axis in left])
-        names, factors = zip(*((block.names[p], block.factors[p]) for p in kept), strict=True) if kept else ((), ())  # fmt: skip
+        names = tuple(block.names[place] for place in kept)
+        factors = tuple(block.factors[place] for place in kept)
         return Kronecker(names, factors, block.scale).answer(summed)
 
     def _table(self, axes: tuple[int, ...], cells: Cells) -> Floats:
-        known = self._tables.get(axes)
-        if known is not None:
-            return known
+        table = self._tables.get(axes)
+        if table is not None:
+            return table
         missing = [axis for axis in range(len(self._shape)) if axis not in axes]
         whole = tuple(slice(None) for _ in self._shape)
         if not missing:
@@ -103,7 +115,7 @@ class Marginals:
         extra = min(missing, key=lambda axis: self._shape[axis])
         wider = tuple(sorted((*axes, extra)))
         if math.prod(shape) * self._shape[extra] <= self._kept:
-            table = self._table(wider, cells).sum(axis=wider.index(extra))
+            table = np.asarray(self._table(wider, cells).sum(axis=wider.index(extra)))
         else:
             table = self._nearest(axes, missing, cells)
         table.flags.writeable = False
@@ -117,10 +129,9 @@ class Marginals:
         if wider:
             best = min(wider, key=lambda known: self._tables[known].size)
             gone = tuple(place for place, axis in enumerate(best) if axis not in axes)
-            result: Floats = self._tables[best].sum(axis=gone)
-            return result
+            return np.asarray(self._tables[best].sum(axis=gone))
         whole = tuple(slice(None) for _ in self._shape)
-        summed = cells.sum(whole, tuple(missing))
+        summed: Floats = cells.sum(whole, tuple(missing))
         return summed.reshape([self._shape[axis] for axis in axes])
 
 
@@ -130,6 +141,10 @@ def _dense(block: Dense, cells: Cells) -> Floats:
     if block.rows > 1 and not cells.logs:
         product: Floats = block.weights @ flat
         return product
+    if block.rows == 1 and not cells.logs:
+        line = block.weights[0]
+        cuts = (slice(start, start + _DOT) for start in range(0, flat.size, _DOT))
+        return np.array([math.fsum(float(line[cut].dot(flat[cut])) for cut in cuts)])
     answers = np.zeros(block.rows)
     for start in range(0, flat.size, _DOT):
         part = slice(start, start + _DOT)
@@ -137,26 +152,34 @@ def _dense(block: Dense, cells: Cells) -> Floats:
     return answers
 
 
+def _kept(size: int) -> int:
+    """How large a table may be that is kept beside a universe of so many cells."""
+    return min(_KEPT_CELLS, size // _KEPT_SHARE)
+
+
 def _plan(form: LinearForm, shape: tuple[int, ...]) -> Plan:
     """The blocks to evaluate: alike ones together, unless each touches so few cells by itself."""
     size = math.prod(shape)
-    steps: list[tuple[Block, slice | Ints]] = []
+    steps: list[tuple[Block, slice | Ints, bool]] = []
     alike: dict[tuple[str, ...], list[tuple[Kronecker, int]]] = {}
     start = 0
     for block in form.blocks:
         if isinstance(block, Kronecker) and block.rows == 1 and block.names:
             alike.setdefault(block.names, []).append((block, start))
         else:
-            steps.append((block, slice(start, start + block.rows)))
+            steps.append((block, slice(start, start + block.rows), False))
         start += block.rows
     for members in alike.values():
-        table = math.prod(members[0][0].shape)
-        touched = sum(_touched(block) for block, _ in members) * (size // table)
-        if len(members) == 1 or touched <= size + len(members) * table:
-            steps += [(block, slice(place, place + 1)) for block, place in members]
+        blocks = [block for block, _ in members]
+        table = math.prod(blocks[0].shape)
+        touched = sum(map(_touched, blocks)) * (size // table)
+        few = len(members) == 1 or touched <= size + len(members) * table
+        if few or len(members) * sum(blocks[0].shape) > _STACKED_WEIGHTS:
+            tabled = not few and table <= _kept(size)
+            steps += [(block, slice(place, place + 1), tabled) for block, place in members]
         else:
             places = np.array([place for _, place in members], dtype=np.int64)
-            steps.append((Products.stack([block for block, _ in members]), places))
+            steps.append((Products.stack(blocks), places, True))
     return tuple(steps)
 
 

@@ -134,7 +134,8 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
             place += block.rows
         if wanted:
             starts, stops, scales = zip(*wanted, strict=True)
-            below = self._below(np.array([starts, stops], dtype=np.int64))
+            ends = np.array([starts, stops], dtype=np.int64)
+            below = self._below(np.minimum(ends, self.domain.size))
             answers[places] = (below[1] - below[0]) * np.array(scales)
         return answers
 
@@ -229,13 +230,13 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
 
     @override
     def _draw(self, levels: Floats) -> Sequence[Ints]:
-        ends = np.cumsum(self._masses)
+        ends: Floats = np.cumsum(self._masses)
         if not ends[-1] > 0.0:
             expected = "used only while some cell inside the domain has a probability"
             raise InvalidArgument("sample", expected, "none")
-        wanted = levels * ends[-1]
-        last = int(np.searchsorted(ends, ends[-1]))
-        chosen = np.minimum(np.searchsorted(ends, wanted, side="right"), last)
+        wanted: Floats = levels * float(ends[-1])
+        last = int(ends.searchsorted(float(ends[-1])))
+        chosen = np.minimum(ends.searchsorted(wanted, side="right"), last)
         before = np.concatenate([[0.0], ends[:-1]])[chosen]
         within = (wanted - before) / self._masses[chosen]
         lengths = _lengths(self._starts, self.domain.size)[chosen]
@@ -309,7 +310,8 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
         stop = min(stop, self.domain.size)
         if start >= stop:
             return 0.0
-        first, last = np.searchsorted(self._starts, [start, stop - 1], side="right") - 1
+        found = self._starts.searchsorted([start, stop - 1], side="right").tolist()
+        first, last = (place - 1 for place in found)
         density = math.exp(self._logs[first] - self._total)
         if first == last:
             return density * (stop - start)

@@ -3,79 +3,105 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
+from attrs import frozen
 
 from dpsdk.typing import Floats
 
-__all__ = ["solve_tilt"]
+__all__ = ["Tilted"]
 
 _TURNS = 200
 _CLOSE = 2.0**-48
+_FAINT = 1e-200
+_FARTHEST = 709.0
 
 
-def solve_tilt(
-    parts: list[tuple[Floats, Floats]], rest: float, target: float, width: float
-) -> float:
-    """The step s at which weights q·exp(s·v) have the mean value `target`.
+@frozen(eq=False)
+class Tilted:
+    """Weighted values, and what becomes of their mean under weights q·exp(step·v).
 
-    Parameters
-    ----------
-    parts
-        Pairs of arrays of one shape: values v and weights q, not negative. Only read.
-    rest
-        The weight of all cells of value zero beside them.
-    target
-        Strictly between the smallest and the largest value that has weight.
-    width
-        The distance of these two values.
-
-    Returns
-    -------
-    float
-        The step; the mean then agrees with the target to about 2^-48 of the width.
+    `parts` are pairs of arrays of one shape: values v, and weights q or, where `logs`, their
+    logarithms. `rest` is the logarithm of the weight that value zero has beside them.
     """
-    low, high = -math.inf, math.inf
-    step = 0.0
-    for _ in range(_TURNS):
-        mean, variance = _moments(parts, rest, step)
-        if abs(mean - target) <= _CLOSE * width:
-            break
-        # The mean rises with the step, so that each turn tightens one end.
-        if mean < target:
-            low = step
-        else:
-            high = step
-        guess = step + (target - mean) / variance if variance > 0.0 else math.inf
-        reach = 2.0 * abs(step) + 4.0 / width
-        if not low < guess < high:
-            guess = (low + high) / 2 if math.isfinite(high - low) else math.inf
-        if not math.isfinite(guess) or abs(guess - step) > reach:
-            guess = step + math.copysign(reach, target - mean)
+
+    parts: Sequence[tuple[Floats, Floats]]
+    logs: bool
+    rest: float
+
+    def reach(self) -> tuple[float, float]:
+        """The smallest and the largest value that has weight."""
+        low, high = (0.0, 0.0) if self.rest > -math.inf else (math.inf, -math.inf)
+        for values, weights in self.parts:
+            some = weights > (-math.inf if self.logs else 0.0)
+            low = min(low, float(values.min(initial=math.inf, where=some)))
+            high = max(high, float(values.max(initial=-math.inf, where=some)))
+        return low, high
+
+    def solve(self, target: float, width: float) -> float:
+        """The step at which the mean is `target`, to about 2^-48 of `width`.
+
+        The target lies strictly inside the reach, whose ends are `width` apart. Newton's steps,
+        which never leave the narrowest bracket known nor grow by more than a factor of three.
+        """
+        low, high, step = -math.inf, math.inf, 0.0
+        for _ in range(_TURNS):
+            mean, variance = self._moments(step)
+            if abs(mean - target) <= _CLOSE * width:
+                break
+            # The mean rises with the step, so that each turn tightens one end.
+            if mean < target:
+                low = step
+            else:
+                high = step
+            stride = 2.0 * abs(step) + 4.0 / width
+            wanted = (target - mean) / variance if variance > 0.0 else math.inf
+            guess = step + math.copysign(min(abs(wanted), stride), target - mean)
             if not low < guess < high:
                 guess = (low + high) / 2
-        if guess == step:
-            break
-        step = guess
-    return step
+            if guess == step:
+                break
+            step = guess
+        return step
 
+    def _moments(self, step: float) -> tuple[float, float]:
+        """The mean and variance of the values under tilted weights."""
+        # The largest exponent is brought to zero, so that nothing overflows.
+        mass, first, second = self._sums(step, self._top(step, weigh=self.logs))
+        if not mass > _FAINT:
+            # The weight lies elsewhere than the largest exponents do.
+            mass, first, second = self._sums(step, self._top(step, weigh=True))
+        mean = first / mass
+        return mean, second / mass - mean * mean
 
-def _moments(
-    parts: Iterable[tuple[Floats, Floats]], rest: float, step: float
-) -> tuple[float, float]:
-    """The mean and variance of the values under tilted weights."""
-    pairs = list(parts)
-    # The largest exponent is brought to zero, so that nothing overflows.
-    top = max(float((step * values).max()) for values, _ in pairs)
-    top = max(top, 0.0) if rest > 0.0 else top
-    mass = rest * math.exp(-top)
-    first = second = 0.0
-    for values, weights in pairs:
-        tilted = weights * np.exp(step * values - top)
-        mass += float(tilted.sum())
-        tilted *= values
-        first += float(tilted.sum())
-        second += float(np.vdot(tilted, values))
-    mean = first / mass
-    return mean, second / mass - mean * mean
+    def _top(self, step: float, *, weigh: bool) -> float:
+        """The largest logarithm of a tilted weight, or of the factor alone."""
+        top = self.rest if weigh else 0.0 if self.rest > -math.inf else -math.inf
+        for values, weights in self.parts:
+            exponents = step * values
+            if weigh and self.logs:
+                exponents += weights
+            elif weigh:
+                nothing = np.full(weights.shape, -math.inf)
+                exponents += np.log(weights, where=weights > 0.0, out=nothing)
+            top = max(top, float(exponents.max()))
+        return top
+
+    def _sums(self, step: float, top: float) -> tuple[float, float, float]:
+        """The sums of tilted weights, of their products with the values and with the squares."""
+        mass = math.exp(min(self.rest - top, _FARTHEST))
+        first = second = 0.0
+        for values, weights in self.parts:
+            exponents = step * values - top
+            if self.logs:
+                exponents += weights
+                tilted = np.exp(exponents, out=exponents)
+            else:
+                # Where an exponent is larger, the weight is zero.
+                tilted = weights * np.exp(np.minimum(exponents, _FARTHEST, out=exponents))
+            mass += float(tilted.sum())
+            tilted *= values
+            first += float(tilted.sum())
+            second += float(np.vdot(tilted, values))
+        return mass, first, second

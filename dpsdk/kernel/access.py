@@ -11,7 +11,8 @@ from typing import NoReturn, TypeVar, final
 
 from attrs import define, field
 
-from dpsdk.accounting import Guarantee, Odometer
+from dpsdk.accounting import Composition, Guarantee, Odometer, PureGuarantee
+from dpsdk.accounting.charges import leak, pure_epsilon
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram
@@ -35,6 +36,12 @@ class Receipt:
 
 receipt: ContextVar[Receipt | None] = ContextVar("receipt", default=None)
 """The question that the running thread or task is answering."""
+
+
+def _pure(guarantee: Guarantee) -> Guarantee | None:
+    """The guarantee of any mechanism with the same pure ε, which costs no less."""
+    epsilon = None if leak(guarantee) else pure_epsilon(guarantee)
+    return None if epsilon is None else PureGuarantee(epsilon)
 
 
 @final
@@ -72,9 +79,16 @@ class Access:
         """The public facts of the table."""
         return self._data.facts
 
+    @property
+    def composition(self) -> Composition:
+        """The filter that decides what fits."""
+        return self._odometer.composition
+
     def prepay(self, guarantees: Iterable[Guarantee]) -> None:
         """Charge runs now, all or none, that later charges of the same guarantees then use up."""
         runs = tuple(guarantees)
+        if not runs:
+            return
         self._take(runs)
         with self._lock:
             self._prepaid.update(runs)
@@ -87,10 +101,12 @@ class Access:
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
-        with self._lock:
-            if self._prepaid[guarantee] > 0:
-                self._prepaid[guarantee] -= 1
-                return 0
+        if self._prepaid:
+            with self._lock:
+                for paid in (guarantee, _pure(guarantee)):
+                    if paid is not None and self._prepaid[paid] > 0:
+                        self._prepaid[paid] -= 1
+                        return 0
         return self._take((guarantee,))
 
     def _take(self, guarantees: tuple[Guarantee, ...]) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import NoReturn, final
 
-from dpsdk.accounting import Guarantee, Odometer
+from dpsdk._checks import shown, to_positive
+from dpsdk.accounting import Budget, Guarantee, Odometer
+from dpsdk.accounting.calibration import calibrate_within
 from dpsdk.data import PrivateData
-from dpsdk.errors import Redacted
+from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access
 from dpsdk.kernel.measure import Noise, measured, price
@@ -15,6 +18,7 @@ from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Observer
 from dpsdk.release import Measurement
+from dpsdk.typing import Real
 
 __all__ = ["Kernel"]
 
@@ -74,6 +78,47 @@ class Kernel:
         See dpsdk.kernel.watch for the theorem.
         """
         return Watch(self._access, plan)
+
+    def calibrate(
+        self,
+        plan: Callable[[Fraction], Iterable[Guarantee]],
+        total: Budget | None = None,
+        /,
+        *,
+        rho: Real | None = None,
+    ) -> Fraction:
+        """The largest scale at which planned runs together cost no more than a total.
+
+        Charges nothing: `prepay` the plan at this scale to be sure of all of it.
+
+        Parameters
+        ----------
+        plan
+            The guarantees of the runs at a positive scale, in their order; each must cost more at a
+            larger scale, as with ``lambda x: [PureGuarantee(x / 10)] * 10``.
+        total
+            What they may cost by the composition of the session, taken by themselves.
+        rho
+            Instead: what the sum of their ρ of zCDP may be, where none of them leaks.
+
+        Returns
+        -------
+        Fraction
+            A scale at which the plan was seen to fit, to nine digits; 0 where none was found.
+
+        Raises
+        ------
+        InvalidArgument
+            If not one of `total` and `rho` is given, or it is out of range.
+        UnsupportedGuarantee
+            If no theorem prices one of the runs.
+        """
+        if (total is None) == (rho is None):
+            raise InvalidArgument("total", "given as a budget, or as rho", "both or neither")
+        whole = to_positive("rho", 0 if rho is None else rho) if total is None else total
+        if not isinstance(whole, Budget | Fraction):
+            raise InvalidArgument("total", "a Budget", shown(total))
+        return calibrate_within(self._access.composition, whole, plan)
 
     def prepay(self, guarantees: Iterable[Guarantee], /) -> None:
         """Charge runs now, all or none, that primitives with the same guarantees then use up.

@@ -1,8 +1,25 @@
 """Mechanisms: interchangeable ways to answer, one behind the other's interface."""
 
-from dpsdk.mechanisms.base import Mechanism, OneShot, Strategy
+from dpsdk.mechanisms.base import (
+    HypothesisMechanism,
+    HypothesisStrategy,
+    Mechanism,
+    OneShot,
+    Strategy,
+)
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
+from dpsdk.mechanisms.pmw import OnlinePMW
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "NumericSparse", "OneShot", "Strategy"]
+__all__ = [
+    "Gaussian",
+    "HypothesisMechanism",
+    "HypothesisStrategy",
+    "Laplace",
+    "Mechanism",
+    "NumericSparse",
+    "OneShot",
+    "OnlinePMW",
+    "Strategy",
+]

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from dpsdk.forms import Facts, Form
+from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Kernel
 from dpsdk.release import Measurement, Quote
 
-__all__ = ["Mechanism", "OneShot", "Strategy"]
+__all__ = ["HypothesisMechanism", "HypothesisStrategy", "Mechanism", "OneShot", "Strategy"]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
@@ -42,6 +43,25 @@ class Mechanism(ABC, Generic[F_contra]):
 
     @abstractmethod
     def open(self, kernel: Kernel, /) -> Strategy[F_contra]:
+        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+class HypothesisStrategy(Strategy[F_contra], Protocol[F_contra]):
+    """A strategy that answers from a public distribution over the universe."""
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands."""
+        ...
+
+
+class HypothesisMechanism(Mechanism[F_contra]):
+    """A mechanism with a public hypothesis; its channel shows it as `channel.hypothesis`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, kernel: Kernel, /) -> HypothesisStrategy[F_contra]:
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 

@@ -20,7 +20,7 @@ from dpsdk.mechanisms.base import Mechanism
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
 
-__all__ = ["NumericSparse", "SparsePlan", "split_pure", "split_watch", "watch_within"]
+__all__ = ["NumericSparse", "SparsePlan", "portion", "split_pure", "split_watch", "watch_within"]
 
 Numbers: TypeAlias = Literal["measured", "gap"]
 
@@ -50,6 +50,14 @@ def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:
     ratio = Fraction(round((2 * count) ** (2 / 3) * 2**20), 2**20)
     threshold = epsilon / (1 + ratio)
     return Watching(threshold, (epsilon - threshold) / count, tops)
+
+
+def portion(total: Fraction, parts: int = 1) -> Fraction:
+    """One of so many equal parts, rounded down, so that together they never exceed the total.
+
+    A filter rounds what it charges up, by far less than is cut off here.
+    """
+    return Fraction(math.floor(total / parts * 10**40), 10**40)
 
 
 def split_pure(rho: Fraction) -> Fraction:
@@ -85,13 +93,13 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
         numbers = epsilon * share
         noise = LaplaceNoise(numbers / tops) if share else None
         return SparsePlan(split_watch(epsilon - numbers, tops), noise)
-    rho = zcdp_start(epsilon, delta) / tops
+    rho = portion(zcdp_start(epsilon, delta), tops)
     if not rho:
         expected = "large enough that some rho implies this guarantee"
         got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
         raise InvalidArgument("epsilon and delta", expected, got)
     run = split_pure(rho * (1 - share))
-    noise_each = GaussianNoise(rho * share) if share else None
+    noise_each = GaussianNoise(portion(rho * share)) if share else None
     return SparsePlan(split_watch(run), noise_each)
 
 

@@ -65,6 +65,11 @@ class Query(ABC, Generic[A_co, F_co]):
         """The answer as plain numbers in its own unit."""
         return raw * self.scale(facts)
 
+    @property
+    def width(self) -> int:
+        """How many raw numbers one number of the answer rests on, at the most."""
+        return 1
+
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         """Half-widths of raw numbers in the unit of the answer; raw is NaN where unknown."""
         del raw

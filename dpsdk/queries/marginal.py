@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -46,6 +46,9 @@ class MarginalTable:
     def names(self) -> tuple[str, ...]:
         """The attributes' names, one an axis."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    # Integer labels would otherwise make a table look like a sequence.
+    __iter__: ClassVar[None] = None
 
     def __getitem__(self, labels: Label | tuple[Label, ...]) -> float:
         wanted = self._labels(labels)

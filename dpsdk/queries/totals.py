@@ -122,6 +122,10 @@ class Mean(Query[float]):
         low, high = facts.domain[self.attribute].bounds
         return high - low
 
+    @property
+    def width(self) -> int:
+        return 2
+
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return np.array([self.lift(raw, facts)])
 

@@ -113,6 +113,10 @@ class Workload(Query[Answers[A_co], LinearForm]):
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self.queries)
 
+    @property
+    def width(self) -> int:
+        return max(query.width for query in self.queries)
+
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return self.lift(raw, facts).values
 

@@ -11,14 +11,17 @@ from attrs import frozen
 from dpsdk import Boolean, Categorical, Domain, Integer
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.forms import GapForm
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import (
+    Above,
     Conjunction,
     Count,
     Linear,
     Marginal,
     MarginalTable,
     Mean,
+    NumericAbove,
     Query,
     Sum,
     Threshold,
@@ -88,6 +91,23 @@ BELOW = Threshold("level", 1, normalized=False)
 LEVELS = Sum("level", normalized=False)
 BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
 NESTED = Workload([COUNT, Count(normalized=False)])
+ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True, False, True))
+LEVEL = NumericAbove(COUNT, 1)
+
+
+def sparse(*queries: Query[Any, GapForm], tops: int = 1, delta: str = "0") -> Build:
+    return lambda epsilon: program(
+        NumericSparse(epsilon, delta, tops=tops, numbers="gap"), *queries
+    )
+
+
+def online(*queries: Query[Any], updates: int = 1) -> Build:
+    """Multiplicative weights from a uniform start, its threshold below every gap there is."""
+    return lambda epsilon: program(
+        OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
+    )
+
+
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -101,7 +121,11 @@ CASES = (
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
     Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
     Case("Laplace, conjunction", laplace(BOTH), pure, PAIR, 2),
+    Case("sparse vector", sparse(*ABOVE), pure, BIT, 2, (Fraction(1), Fraction(3)), lattice=0),
+    Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
+    Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
+    Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
-    Case("Gaussian, marginal", gaussian(CELLS, outcome=flat), concentrated, BIT, 1, (SOME,)),
+    Case("Gaussian, marginal", gaussian(CELLS, outcome=flat), concentrated, BIT, 1, (SOME,), lattice=0),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
 )

@@ -14,6 +14,7 @@ from canaries import TWINS
 from registry import CASES
 
 import dpsdk.kernel.measure as lattice
+import dpsdk.kernel.watch as watching
 from dpsdk import Neighbors
 from dpsdk.testing.audit import audit, neighbours, replay
 
@@ -25,10 +26,11 @@ def mechanisms() -> None:
           f"{'pairs':>6} {'paths':>8} {'s':>6}")  # fmt: skip
     for case in CASES:
         for relation in Neighbors:
-            if case.name == "Laplace, mean" and relation is Neighbors.ADD_REMOVE:
+            if case.name in ("Laplace, mean", "one round of PMW") and relation is Neighbors.ADD_REMOVE:
                 continue
             for parameter in case.parameters:
-                lattice._FINEST = finest if case.lattice is None else case.lattice
+                bits = finest if case.lattice is None else case.lattice
+                lattice._FINEST = watching._FINEST = bits
                 pairs = neighbours(case.domain, case.rows, relation)
                 report = audit(case.build(parameter), pairs, case.claim(parameter))
                 claimed = f"{report.quantity} {report.allowed:g}"
@@ -37,7 +39,7 @@ def mechanisms() -> None:
                     f"{report.figure / report.allowed:7.4f} {report.pairs:6} {report.paths:8} "
                     f"{report.seconds:6.2f}{'' if report.passed else '  EXCEEDED'}"
                 )
-    lattice._FINEST = finest
+    lattice._FINEST = watching._FINEST = finest
 
 
 def canaries() -> None:

@@ -49,6 +49,17 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
 
 
+def scopes_and_parts_answer_like_sessions(session: Session) -> None:
+    laplace = Laplace(epsilon=0.1)
+    with session.scope("weekly", "0.2", reserve=True) as scope:
+        assert_type(scope.answer(Marginal("sex"), using=laplace), MarginalTable)
+        assert_type(scope.open(laplace), Channel[LinearForm])
+        assert_type(scope.remaining, Remaining)
+    with session.partition("sex") as parts:
+        assert_type(parts["Female"].release(Count(), using=laplace), Release[float])
+        assert_type(parts["Male"].affords(Count(), using=laplace), int | None)
+
+
 def workloads_answer_sequences(session: Session, domain: Domain) -> None:
     laplace = Laplace(epsilon=0.1)
     thresholds = Workload(Threshold("age", t) for t in range(17, 91))

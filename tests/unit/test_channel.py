@@ -62,7 +62,7 @@ def test_a_channel_of_another_session_is_refused_and_neither_pays():
 
 
 def test_channels_may_be_used_in_turns():
-    session = opened()
+    session = opened(20)
     laplace, gaussian = session.open(Laplace(1)), session.open(Gaussian(rho="0.001"))
     for _ in range(3):
         laplace.answer(Count())

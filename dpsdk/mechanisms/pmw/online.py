@@ -11,10 +11,11 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer, to_positive, to_probability
+from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
-from dpsdk.kernel import Kernel, price
+from dpsdk.kernel import Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
@@ -141,8 +142,14 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         if self.threshold is not None and self.updates is None:
             expected = "left out where a promise sets it"
             raise InvalidArgument("threshold", expected, shown(self.threshold))
-        if not isinstance(self.start, Hypothesis) and self.start not in {"product", "uniform", None}:
-            raise InvalidArgument("start", '"product", "uniform" or a hypothesis', shown(self.start))
+        if not isinstance(self.start, Hypothesis) and self.start not in {
+            "product",
+            "uniform",
+            None,
+        }:
+            raise InvalidArgument(
+                "start", '"product", "uniform" or a hypothesis', shown(self.start)
+            )
         if self.start == "product" and self.updates is None:
             expected = '"uniform" or a public hypothesis where a promise is made'
             raise InvalidArgument("start", expected, '"product"')
@@ -202,10 +209,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         if plan.start is not None:
             marginals = one_way_marginals(facts)
             opening = Cost((price(marginals, plan.start, facts).guarantee,))
-        number = price(form.row(0), plan.noise, facts).guarantee
-        rounds = (plan.watching.guarantee, number) * plan.updates
-        if plan.watching.tops is not None:
-            rounds = (plan.watching.guarantee, *((number,) * plan.updates))
+        rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
         accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
         if self.prepaid:
@@ -219,12 +223,19 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             hypothesis = self.start.copy()
             if hypothesis.domain != kernel.facts.domain:
                 raise InvalidArgument("start", "over the domain of the table", "another domain")
+            if kernel.facts.outside and not hypothesis.outside:
+                expected = "a hypothesis with the cell outside the domain, as the table has it"
+                raise InvalidArgument("start", expected, "one without")
         elif plan.start is not None:
             hypothesis = noisy_product(kernel, plan)
         else:
             hypothesis = _uniform(kernel.facts)
         if self.prepaid:
-            kernel.prepay(_rounds(plan))
+            # Any pure run of the same ε uses this up, whatever the lattice of its query.
+            pure = (
+                PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
+            )
+            kernel.prepay(_rounds(plan, pure))
         raises = self.when_spent == "raise"
         return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
 
@@ -247,11 +258,19 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
 
 
+def _rounds(plan: Plan, number: Guarantee | None) -> tuple[Guarantee, ...]:
+    """The runs of a whole stream: watches, and a number for each top."""
+    watches = 1 if plan.watching.tops is not None else plan.updates
+    numbers = () if number is None else (number,) * plan.updates
+    return (plan.watching.guarantee,) * watches + numbers
+
+
 def _one_ordered(facts: Facts) -> bool:
     attributes = facts.domain.attributes
     return len(attributes) == 1 and attributes[0].ordered and attributes[0].size > _PIECEWISE_FROM
 
 
 def _uniform(facts: Facts) -> Hypothesis:
-    kind = PiecewiseHypothesis if _one_ordered(facts) else DenseHypothesis
-    return kind.uniform(facts.domain, facts.outside)
+    if _one_ordered(facts):
+        return PiecewiseHypothesis.uniform(facts.domain, outside=facts.outside)
+    return DenseHypothesis.uniform(facts.domain, outside=facts.outside)

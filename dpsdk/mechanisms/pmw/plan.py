@@ -12,7 +12,7 @@ from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
-from dpsdk.mechanisms.numeric_sparse import split_pure, split_watch
+from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
@@ -73,9 +73,9 @@ def practical(
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
             raise InvalidArgument("epsilon and delta", expected, got)
         if product:
-            start = GaussianNoise(rho * _START_SHARE)
+            start = GaussianNoise(portion(rho * _START_SHARE))
             rho -= rho * _START_SHARE
-        watching, noise = _round(rho / updates, _NUMBER_SHARE, prepaid=prepaid)
+        watching, noise = _round(portion(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
     else:
         if product:
             start = LaplaceNoise(epsilon * _START_SHARE)
@@ -102,7 +102,7 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     if prepaid:
         # Prepaid runs are matched by their pure ε, which Gaussian numbers do not have.
         return watching, LaplaceNoise(split_pure(rho * share))
-    return watching, GaussianNoise(rho * share)
+    return watching, GaussianNoise(portion(rho * share))
 
 
 def _deviation(noise: Noise) -> float:
@@ -173,7 +173,9 @@ def _attempt(
 ) -> Plan | None:
     try:
         if delta:
-            watching, noise = _round(zcdp_start(epsilon, delta) / updates, share, prepaid=prepaid)
+            watching, noise = _round(
+                portion(zcdp_start(epsilon, delta), updates), share, prepaid=prepaid
+            )
         else:
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)

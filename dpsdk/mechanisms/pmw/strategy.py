@@ -7,25 +7,38 @@ from threading import Lock
 import numpy as np
 
 from dpsdk.errors import BudgetExceeded, PublicSizeRequired, UnsupportedGuarantee
-from dpsdk.forms import GapForm, Identity, Kronecker, LinearForm
+from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis
 from dpsdk.kernel import Kernel
 from dpsdk.learning import (
     PotentialMeter,
     Replay,
-    hoeffding_step,
     near_side_target,
+    step_towards,
     textbook_step,
 )
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan
 from dpsdk.release import Accuracy, Measurement
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["OnlineStrategy", "noisy_product", "one_way_marginals"]
 
+_PART = 2048
+"""So many numbers are answered at once between two updates."""
+
 _START_BLEND = 1e-3
 """A noisy product keeps so much of the uniform distribution, so that nothing is impossible."""
+
+
+class _Answers:
+    """The numbers of one answer while they are found."""
+
+    def __init__(self, rows: int) -> None:
+        self.values: Floats = np.empty(rows)
+        self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
+        self.measured: dict[int, Accuracy] = {}
+        self.runs = 0
 
 
 class OnlineStrategy:
@@ -70,26 +83,39 @@ class OnlineStrategy:
     def answer(self, form: LinearForm, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
         with self._lock:
-            return self._answer(form)
+            answers = _Answers(form.rows)
+            start = 0
+            # In parts, since what comes after an update is answered anew.
+            for part in form.pieces(_PART) if form.rows > _PART else (form,):
+                self._answer(part, answers, start)
+                start += part.rows
+        accuracy = StreamAccuracy(
+            self._plan,
+            self._kernel.facts,
+            answers.origins,
+            answers.runs,
+            answers.measured,
+            self._promised(),
+        )
+        whole = bool((answers.origins == Origin.MEASURED).all())
+        return Measurement(answers.values, accuracy, "measured" if whole else "hypothesis")
 
-    def _answer(self, form: LinearForm) -> Measurement:
-        facts = self._kernel.facts
-        rows = float(facts.rows or 0)
-        rates = self._hypothesis.answers(form)
-        values = rates * rows
-        origins = np.full(form.rows, int(Origin.UNCHECKED), dtype=np.int64)
-        measured: dict[int, Accuracy] = {}
-        runs, place = 0, 0
+    def _answer(self, form: LinearForm, answers: _Answers, start: int) -> None:
+        rows = float(self._kernel.facts.rows or 0)
         self._asked += form.rows
+        rates = self._hypothesis.answers(form)
+        values = answers.values[start : start + form.rows]
+        origins = answers.origins[start : start + form.rows]
+        values[:] = rates * rows
+        place = 0
         while place < form.rows and self._looks():
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
             try:
                 top = self._watch.first_above(gap, self._plan.threshold, place)
-                runs += 1
-                checked = form.rows if top is None else top.place
-                origins[place:checked] = Origin.BELOW
+                answers.runs += 1
+                origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
-                    break
+                    return
                 place = top.place
                 row = form.row(place)
                 number = self._kernel.measure(row, self._plan.noise)
@@ -97,17 +123,14 @@ class OnlineStrategy:
                 if self._raises:
                     raise
                 self._spent = True
-                break
+                return
             values[place] = number.values[0]
             origins[place] = Origin.MEASURED
-            measured[place] = number.accuracy
+            answers.measured[start + place] = number.accuracy
             self._learn(row, float(rates[place]), float(number.values[0]) / rows)
             place += 1
             rates = self._hypothesis.answers(form)
             values[place:] = rates[place:] * rows
-        accuracy = StreamAccuracy(self._plan, facts, origins, runs, measured, self._promised())
-        whole = bool((origins == Origin.MEASURED).all())
-        return Measurement(values, accuracy, "measured" if whole else "hypothesis")
 
     def _looks(self) -> bool:
         """Whether another run may be opened: tops are left, and so is something to learn."""
@@ -120,27 +143,26 @@ class OnlineStrategy:
         return promise is not None and not self._spent and self._asked <= promise.queries
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
-        low, high = row.limits
-        value = min(max(value, min(low, 0.0)), high)
         plan, hypothesis = self._plan, self._hypothesis
-        direction = 1.0 if value >= answer else -1.0
+        value = min(max(value, 0.0), 1.0)
         if plan.rule == "textbook":
-            hypothesis.shift(row, direction * textbook_step(plan.gap), answer)
+            step = textbook_step(plan.gap)
+            hypothesis.shift(row, step if value >= answer else -step, answer)
             return
-        known = max(plan.gap, abs(value - answer) - plan.radius)
         if plan.promise is not None:
-            hypothesis.shift(row, direction * hoeffding_step(known), answer)
-            self._meter.add(2 * known**2)
+            step_towards(
+                hypothesis, row, value, plan.radius, plan.gap, answer=answer, meter=self._meter
+            )
         else:
             hypothesis.move_to(row, near_side_target(answer, value, plan.radius), answer)
         if self._replay is not None:
-            self._replay.keep(row, value, plan.radius)
-            self._replay.run(hypothesis)
+            self._replay.remember(row, value, plan.radius)
+            self._replay.run(hypothesis, self._meter)
 
 
-def one_way_marginals(kernel: Kernel) -> LinearForm:
+def one_way_marginals(facts: Facts) -> LinearForm:
     """All marginals of one attribute, in one form."""
-    domain = kernel.facts.domain
+    domain = facts.domain
     blocks = [Kronecker.of(domain, {name: Identity(domain[name].size)}) for name in domain.names]
     return LinearForm(domain, blocks)
 
@@ -156,7 +178,7 @@ def noisy_product(kernel: Kernel, plan: Plan) -> Hypothesis:
     facts = kernel.facts
     if facts.rows is None or plan.start is None:
         raise PublicSizeRequired("OnlinePMW", "it needs a public number of rows")
-    numbers = kernel.measure(one_way_marginals(kernel), plan.start).values / facts.rows
+    numbers = kernel.measure(one_way_marginals(facts), plan.start).values / facts.rows
     tables: dict[str, Floats] = {}
     masses: list[float] = []
     start = 0
@@ -166,7 +188,7 @@ def noisy_product(kernel: Kernel, plan: Plan) -> Hypothesis:
         mass = float(table.sum())
         masses.append(min(mass, 1.0))
         tables[attribute.name] = table / mass if mass > 0 else np.ones(attribute.size)
-    outside = 1.0 - float(np.mean(masses)) if facts.outside else 0.0
+    outside = 1.0 - float(np.mean(masses)) if facts.outside else None
     hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
     hypothesis.blend(_START_BLEND)
     return hypothesis

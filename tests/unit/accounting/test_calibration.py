@@ -2,22 +2,29 @@ from fractions import Fraction
 
 import pytest
 
+from dpsdk import Boolean, Domain, PrivateData
 from dpsdk.accounting import (
     AdvancedComposition,
+    ApproximateGuarantee,
     BasicComposition,
     Budget,
     Composition,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
+    Guarantee,
+    Odometer,
     PureGuarantee,
     RenyiComposition,
     ZCDPComposition,
     calibrate,
     default_composition,
     max_epsilon_for,
+    zcdp_rho,
 )
-from dpsdk.accounting.calibration import fits_all, largest
+from dpsdk.accounting.calibration import calibrate_within, fits_all, largest
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel import Kernel
+from dpsdk.testing.noise import seeded
 
 ALL: list[Composition] = [
     BasicComposition(),
@@ -83,3 +90,60 @@ def test_bad_counts_are_named():
         with pytest.raises(InvalidArgument) as caught:
             max_epsilon_for(composition, composition.begin(Budget(1)), count)
         assert caught.value.parameter == "count"
+
+
+@pytest.mark.parametrize("composition", ALL)
+def test_a_plan_never_costs_more_than_its_total(composition: Composition):
+    def planned(scale: Fraction) -> list[PureGuarantee]:
+        return [PureGuarantee(scale / 2), *[PureGuarantee(scale / 20)] * 10]
+
+    for total in (Budget(2, 1e-6), Budget("3.3", 1e-9)):
+        scale = calibrate_within(composition, total, planned)
+        start = composition.begin(total)
+        assert fits_all(composition, start, planned(scale))
+        assert not fits_all(composition, start, planned(scale * NEARLY))
+
+
+def test_equal_halves_of_a_total_are_exact():
+    def halves(scale: Fraction) -> list[PureGuarantee]:
+        return [PureGuarantee(scale / 2)] * 2
+
+    assert calibrate_within(BasicComposition(), Budget("0.3"), halves) == Fraction(3, 10)
+
+    def gaussians(scale: Fraction) -> list[DiscreteGaussianGuarantee]:
+        return [DiscreteGaussianGuarantee(3 / (2 * scale), 1, 1)] * 3
+
+    assert calibrate_within(BasicComposition(), Fraction(3, 100), gaussians) == Fraction(3, 100)
+
+
+def test_a_total_of_rho_allows_no_leaks():
+    def leaky(scale: Fraction) -> list[Guarantee]:
+        return [PureGuarantee(scale), ApproximateGuarantee(scale, "1e-9")]
+
+    assert calibrate_within(ZCDPComposition(), Fraction(1, 10), leaky) == 0
+
+
+def test_the_kernel_calibrates_and_prepays_within_its_composition():
+    domain = Domain(Boolean("member"))
+    data = PrivateData.from_columns({"member": [True, False]}, domain)
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    kernel = Kernel(data, odometer, seeded(1), "test")
+
+    def planned(scale: Fraction) -> list[PureGuarantee]:
+        return [PureGuarantee(scale / 5)] * 5
+
+    scale = kernel.calibrate(planned, Budget("0.4"))
+    assert scale == Fraction(2, 5)
+    assert odometer.spent.charges == 0
+    kernel.prepay(planned(scale))
+    assert odometer.spent.epsilon == Fraction(2, 5)
+    rho = kernel.calibrate(planned, rho="0.01")
+    assert sum(map(zcdp_rho, planned(rho))) <= Fraction(1, 100)
+    assert sum(map(zcdp_rho, planned(rho * NEARLY))) > Fraction(1, 100)
+    for given in ({}, {"rho": -1}):
+        with pytest.raises(InvalidArgument):
+            kernel.calibrate(planned, **given)
+    with pytest.raises(InvalidArgument, match="total"):
+        kernel.calibrate(planned, Budget(1), rho=1)
+    with pytest.raises(InvalidArgument, match="a Budget"):
+        kernel.calibrate(planned, (1, 1e-6))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dpsdk.accounting import (
+    AnyOf,
     ApproximateGuarantee,
     BasicComposition,
     Budget,
@@ -27,6 +28,7 @@ from dpsdk.accounting import (
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, UnsupportedGuarantee
 
 TENTH = PureGuarantee(0.1)
+EITHER = AnyOf((BasicComposition(), ZCDPComposition("0.1")))
 
 
 class Hesitant(BasicComposition):

@@ -1,0 +1,31 @@
+"""Online learning: experts, multiplicative weights, and how a hypothesis learns from answers."""
+
+from dpsdk.learning.experts import Halving, WeightedMajority
+from dpsdk.learning.hedge import Hedge, RandomizedMultiplicativeWeights, WeightsRule
+from dpsdk.learning.potential import PotentialMeter, kl_bernoulli
+from dpsdk.learning.queries import QueryMultiplicativeWeights
+from dpsdk.learning.replay import Replay
+from dpsdk.learning.updates import (
+    hoeffding_drop,
+    hoeffding_step,
+    near_side_target,
+    step_towards,
+    textbook_step,
+)
+
+__all__ = [
+    "Halving",
+    "Hedge",
+    "PotentialMeter",
+    "QueryMultiplicativeWeights",
+    "RandomizedMultiplicativeWeights",
+    "Replay",
+    "WeightedMajority",
+    "WeightsRule",
+    "hoeffding_drop",
+    "hoeffding_step",
+    "kl_bernoulli",
+    "near_side_target",
+    "step_towards",
+    "textbook_step",
+]

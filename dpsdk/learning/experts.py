@@ -1,0 +1,113 @@
+"""Predicting by the advice of experts: seed 000, Algorithms 1 and 2."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Bools, Ints
+
+__all__ = ["Halving", "WeightedMajority"]
+
+
+def to_experts(experts: int) -> int:
+    """A number of experts, at least 1."""
+    expected = "an integer of at least 1"
+    number = to_integer("experts", experts, expected)
+    if number < 1:
+        raise InvalidArgument("experts", expected, shown(experts))
+    return number
+
+
+def _to_predictions(predictions: Bools, experts: int) -> Bools:
+    array = np.asarray(predictions)
+    if array.dtype != np.bool_ or array.shape != (experts,):
+        expected = f"an array of {experts} booleans, one an expert"
+        raise InvalidArgument("predictions", expected, shown(predictions))
+    return array
+
+
+@frozen
+class Halving:
+    """Follow the majority of the experts that were never wrong (seed 000, Algorithm 1).
+
+    The state is the set of these experts. Each mistake at least halves it, so that there are at
+    most ⌊log2 N⌋ as long as one of the N experts is never wrong. The notes count the majority
+    over all experts in each round, which bounds nothing: it must be that of the survivors.
+
+    Parameters
+    ----------
+    experts
+        N, at least 1.
+    """
+
+    experts: int = field(converter=to_experts)
+
+    def start(self) -> Bools:
+        """Everybody."""
+        return np.ones(self.experts, dtype=np.bool_)
+
+    def predict(self, state: Bools, predictions: Bools) -> bool:
+        """What most of the survivors say; False where they are split evenly."""
+        said = _to_predictions(predictions, self.experts)[state]
+        return 2 * int(said.sum()) > len(said)
+
+    def update(self, state: Bools, predictions: Bools, signal: bool) -> Bools:  # noqa: FBT001 - the other prediction
+        """The survivors that were right.
+
+        Raises
+        ------
+        InvalidArgument
+            If all survivors were wrong: there is no perfect expert.
+        """
+        left: Bools = state & (_to_predictions(predictions, self.experts) == signal)
+        if not left.any():
+            raise InvalidArgument("signal", "what some perfect expert predicted", shown(signal))
+        return left
+
+    def mistake_bound(self) -> int:
+        """No sequence with a perfect expert causes more mistakes (seed 000, Lemma 12.1)."""
+        return self.experts.bit_length() - 1
+
+
+@frozen
+class WeightedMajority:
+    """Follow the weighted majority, and halve the weight of who was wrong (seed 000, Algorithm 2).
+
+    The state is the number of mistakes of each expert, whose weight is 2 to the minus that. When
+    the prediction was wrong, at least half of the weight was and is halved, so that the total
+    drops to at most 3/4; the best expert's weight is 2^-OPT. So the number of mistakes is at most
+    (OPT + log2 N) / log2(4/3), that is 2.41 (OPT + log2 N).
+
+    Parameters
+    ----------
+    experts
+        N, at least 1.
+    """
+
+    experts: int = field(converter=to_experts)
+
+    def start(self) -> Ints:
+        """No mistakes yet."""
+        return np.zeros(self.experts, dtype=np.int64)
+
+    def predict(self, state: Ints, predictions: Bools) -> bool:
+        """What the larger part of the weight says; False where it is split evenly."""
+        said = _to_predictions(predictions, self.experts)
+        weights = np.exp2(-(state - state.min()).astype(np.float64))
+        return float(weights[said].sum()) > float(weights[~said].sum())
+
+    def update(self, state: Ints, predictions: Bools, signal: bool) -> Ints:  # noqa: FBT001 - the other prediction
+        """One mistake more for those that were wrong; the others keep their weight."""
+        wrong = _to_predictions(predictions, self.experts) != signal
+        later: Ints = state + wrong.astype(np.int64)
+        return later
+
+    def mistake_bound(self, best: int) -> int:
+        """No sequence in which the best expert makes `best` causes more (seed 000, Lemma 12.2)."""
+        mistakes = to_integer("best", best)
+        return math.floor((mistakes + math.log2(self.experts)) / math.log2(4 / 3) + 1e-9)

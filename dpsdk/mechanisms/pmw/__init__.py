@@ -1,0 +1,5 @@
+"""Private multiplicative weights."""
+
+from dpsdk.mechanisms.pmw.online import OnlinePMW
+
+__all__ = ["OnlinePMW"]

@@ -1,0 +1,169 @@
+"""Scopes and partitions: a session within a session, under a cap or for a part of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import final
+
+from dpsdk.accounting import Odometer
+from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer, kinds_of_neighbors
+from dpsdk.channel import Ending, Entry
+from dpsdk.data import PrivateData
+from dpsdk.data.part import part_of
+from dpsdk.desk import Desk
+from dpsdk.forms.facts import Neighbors
+from dpsdk.noise import NoiseSource
+from dpsdk.observe import Observer
+from dpsdk.typing import Label
+
+__all__ = ["Part", "Partition", "Scope"]
+
+
+@final
+class Scope(Desk):
+    """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
+
+    Its answers are in the session's history, and count on the session's budget as well as on the
+    cap. A request that fits only one of them is refused. What was not spent was never charged, so
+    that it stays with the session.
+    """
+
+    __slots__ = ("_payer",)
+
+    def __init__(
+        self,
+        data: PrivateData,
+        payer: ScopeOdometer,
+        noise: NoiseSource,
+        observer: Observer | None,
+        record: Callable[[Entry], None],
+        ending: Ending,
+    ) -> None:
+        super().__init__(data, payer, noise, observer, record, ending)
+        self._payer = payer
+
+    def close(self) -> None:
+        """Answer nothing more, and give back what was reserved and not spent."""
+        self._ending.end()
+        self._payer.close()
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Scope(spent {self.spent}; remaining {self.remaining})"
+
+
+@final
+class Part(Desk):
+    """Typed questions to the rows of one label. Made by `partition[label]`.
+
+    It answers as if there were no other rows in the domain: counts, sums and means are those of the
+    part. A share is one of all rows of the table, and needs their number to be public. `spent` and
+    `remaining` tell what counts for this part: its own charges, and the session's; where a row may
+    move between parts, those of the dearest other part, too.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Part({self._data!r}, spent {self.spent})"
+
+
+@final
+class Partition:
+    """The parts of a table by the labels of one attribute. Made by `session.partition(...)`.
+
+    Index it by a label. When it closes, what the parts cost together has become the session's.
+    """
+
+    __slots__ = (
+        "_attribute",
+        "_data",
+        "_ending",
+        "_kinds",
+        "_noise",
+        "_observer",
+        "_parts",
+        "_payer",
+        "_payers",
+        "_record",
+    )
+
+    def __init__(
+        self,
+        data: PrivateData,
+        attribute: str,
+        payer: Odometer,
+        noise: NoiseSource,
+        observer: Observer | None,
+        record: Callable[[Entry], None],
+        ending: Ending,
+    ) -> None:
+        self._data = data
+        self._attribute = data.domain[attribute]
+        self._payer = payer
+        self._noise = noise
+        self._observer = observer
+        self._record = record
+        self._ending = ending
+        moves = data.neighbors is Neighbors.REPLACE_ONE
+        count, self._kinds = kinds_of_neighbors(self._attribute.size, moves=moves)
+        self._parts: dict[int, Part] = {}
+        self._payers: list[PartOdometer] = []
+        payer.divide(count)
+
+    def __getitem__(self, label: Label) -> Part:
+        """The rows of one label.
+
+        Raises
+        ------
+        UnknownLabel
+            If the attribute does not have it.
+        Closed
+            If the partition or the session is closed.
+        """
+        self._ending.check()
+        cell = self._attribute.index(label)
+        known = self._parts.get(cell)
+        return self._opened(cell) if known is None else known
+
+    def _opened(self, cell: int) -> Part:
+        name = self._attribute.name
+        data = part_of(self._data, name, self._attribute.label(cell))
+        payer = PartOdometer(self._payer, f"the part {data.name!r}", self._kinds[cell])
+        part = Part(data, payer, self._noise, self._observer, self._record, self._ending)
+        self._payers.append(payer)
+        # Another thread may have opened it meanwhile; then both are in use, and one is kept.
+        return self._parts.setdefault(cell, part)
+
+    def close(self) -> None:
+        """Answer nothing more through any part."""
+        if not self._ending.ended:
+            self._ending.end()
+            for payer in self._payers:
+                payer.close()
+            self._payer.merge()
+
+    def __enter__(self) -> Partition:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Partition({self._data!r}, by {self._attribute.name})"

@@ -261,7 +261,7 @@ class Cells:
                 self._raise(-high)
                 low, high = low - high, 0.0
             self._reference = high
-            if False:
+            if high - low <= _ROOM:
                 self._to_weights(low, high)
         if self.logs:
             inner = math.fsum(float(self.weights(view).sum()) for view in self.chunks())

@@ -114,7 +114,10 @@ class LinearForm(Form):
     @cached_property
     def reach(self) -> float:
         """No partial sum over the cells of one record exceeds this, in whatever order."""
-        return max(block.reach for block in self.blocks)
+        # Asked of what is evaluated: a stack of boxes adds and subtracts more than each of them.
+        if len(self.blocks) == 1:
+            return self.blocks[0].reach
+        return max(block.reach for block, _ in self.groups)
 
     def rounded(self, bits: int) -> tuple[LinearForm, float]:
         """The form in integer units of 2**-bits, and the largest change of a weight.

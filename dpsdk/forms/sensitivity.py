@@ -61,6 +61,8 @@ class Sensitivity:
 
     def times(self, factor: int) -> Sensitivity:
         """The sensitivity of a form whose weights are so many times as large."""
+        if factor == 1:
+            return self
         return Sensitivity(
             self.l1 * factor, self.l2_squared * factor**2, self.maximum * factor, self.exact
         )

@@ -323,7 +323,8 @@ class Cells:
 def _sum_over(view: Floats, axes: tuple[int, ...]) -> Floats:
     """Sum over axes, which keep length 1; neighbouring ones at once where they lie so."""
     if not view.flags.c_contiguous:
-        return view.sum(axis=axes, keepdims=True)
+        strided: Floats = view.sum(axis=axes, keepdims=True)
+        return strided
     merged: list[int] = []
     gone: list[bool] = []
     for axis, size in enumerate(view.shape):
@@ -345,7 +346,8 @@ def _sum_over(view: Floats, axes: tuple[int, ...]) -> Floats:
             view = np.add.reduce(folded, axis=len(merged) - 2)
             merged[-2] = joint
     result: Floats = np.add.reduce(view.reshape(merged), axis=reduced)
-    return np.asarray(result).reshape(kept)
+    whole: Floats = np.asarray(result).reshape(kept)
+    return whole
 
 
 def _log_of_chosen(logs: Floats, chosen: Bytes) -> float:

@@ -193,12 +193,12 @@ def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, Line
     wanted = _widening_bits if form.integral else _wanted_bits
     bits = wanted(form, noise, facts)
     while True:
-        # Another form in either case: prices are kept by form, and would keep their key alive.
-        same = LinearForm(form.domain, form.blocks), 0.0
-        lattice, change = form.rounded(bits) if bits or not form.integral else same
+        lattice, change = form.rounded(bits) if bits or not form.integral else (form, 0.0)
         excess = lattice.reach * rows / _EXACT
         if excess < 1.0:
-            return bits, lattice, change
+            # Another form in any case: prices are kept by form, and would keep their key alive.
+            other = LinearForm(form.domain, form.blocks) if lattice is form else lattice
+            return bits, other, change
         if not bits:
             expected = "small enough that rows times weight stay within 2**53"
             raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")

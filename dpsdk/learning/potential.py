@@ -79,4 +79,4 @@ class PotentialMeter:
 
     def exhausted(self, gap: float, width: float = 1.0) -> bool:
         """Whether no function can be off by `gap` any more (by Pinsker's inequality)."""
-        return self.left < 3 * (gap / width) ** 2
+        return self.left < 2 * (gap / width) ** 2

@@ -84,6 +84,16 @@ def test_chained_marginals_equal_direct_ones_and_are_forgotten_after_a_move():
         cells[:, :, 0] *= math.e
 
 
+@pytest.mark.parametrize("middle", [4096, 4098, 4099, 5])
+def test_short_rows_are_summed_as_any(middle):
+    domain = Domain(Integer("a", 0, 2), Integer("b", 0, middle - 1), Integer("c", 0, 3))
+    cells = np.random.default_rng(4).random(domain.shape)
+    hypothesis = DenseHypothesis.from_weights(domain, cells)
+    assert hypothesis.table(("a", "c")) == pytest.approx(cells.sum(axis=1) / cells.sum())
+    assert hypothesis.table(("c",)) == pytest.approx(cells.sum(axis=(0, 1)) / cells.sum())
+    assert hypothesis.table(("b",)) == pytest.approx(cells.sum(axis=(0, 2)) / cells.sum())
+
+
 @pytest.mark.parametrize("outside", OUTSIDE)
 def test_a_shift_multiplies_by_the_exponential_and_normalises(outside):
     rng = np.random.default_rng(5)
@@ -206,6 +216,14 @@ def test_a_move_works_from_where_hardly_any_weight_is_left():
             hypothesis.shift(form, push)
             hypothesis.move_to(form, 0.3)
             assert hypothesis.answer(form) == pytest.approx(0.3, abs=1e-11)
+
+
+def test_a_move_minds_values_that_have_no_weight():
+    domain = Domain(Integer("x", 0, 2))
+    hypothesis = DenseHypothesis.from_weights(domain, [1.0, 1e-280, 0.0])
+    form = written(domain, [0.0, 0.5, 1.0])
+    assert hypothesis.move_to(form, 0.25) == pytest.approx(2 * 280 * math.log(10), rel=1e-9)
+    assert hypothesis.answer(form) == pytest.approx(0.25, abs=1e-12)
 
 
 def test_a_constant_function_cannot_be_moved():

@@ -219,6 +219,9 @@ def test_the_meter_says_when_no_update_is_left():
     meter.moved(0.5, 0.75)
     assert meter.left == 0.0
     assert PotentialMeter(math.inf).left == math.inf
+    assert PotentialMeter(0.0199).exhausted(0.1)
+    assert not PotentialMeter(0.0201).exhausted(0.1)
+    assert PotentialMeter(0.0201).exhausted(1.1, 10.0)
 
 
 def test_a_meter_in_the_good_event_never_counts_more_than_there_was():

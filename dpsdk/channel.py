@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event
-from types import TracebackType
 from typing import Generic, NoReturn, TypeVar, final
 
 from attrs import frozen
 
 from dpsdk._checks import shown
+from dpsdk._closing import Closing
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.hypothesis import Hypothesis
@@ -121,7 +121,7 @@ class Lowered:
         return form
 
 
-class Channel(Generic[F_contra]):
+class Channel(Closing, Generic[F_contra]):
     """An open mechanism. Made by `session.open(mechanism)`; close it, or use it in a `with`.
 
     Its answers are charged to its session. Channels of one session may be used in turns and from
@@ -222,17 +222,6 @@ class Channel(Generic[F_contra]):
     def closed(self) -> bool:
         """Whether the channel was closed."""
         return self._closed
-
-    def __enter__(self) -> Channel[F_contra]:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Channel({self._name}{', closed' if self._closed else ''})"

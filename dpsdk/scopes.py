@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import final
 
+from dpsdk._closing import Closing
 from dpsdk.accounting import Odometer
 from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer, kinds_of_neighbors
 from dpsdk.channel import Ending, Entry
@@ -21,7 +21,7 @@ __all__ = ["Part", "Partition", "Scope"]
 
 
 @final
-class Scope(Desk):
+class Scope(Desk, Closing):
     """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
 
     Its answers are in the session's history, and count on the session's budget as well as on the
@@ -48,17 +48,6 @@ class Scope(Desk):
         self._ending.end()
         self._payer.close()
 
-    def __enter__(self) -> Scope:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Scope(spent {self.spent}; remaining {self.remaining})"
 
@@ -80,7 +69,7 @@ class Part(Desk):
 
 
 @final
-class Partition:
+class Partition(Closing):
     """The parts of a table by the labels of one attribute. Made by `session.partition(...)`.
 
     Index it by a label. When it closes, what the parts cost together has become the session's.
@@ -153,17 +142,6 @@ class Partition:
             for payer in self._payers:
                 payer.close()
             self._payer.merge()
-
-    def __enter__(self) -> Partition:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Partition({self._data!r}, by {self._attribute.name})"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from threading import Lock
-from types import TracebackType
 from typing import final
 
 from dpsdk._checks import shown, to_name
+from dpsdk._closing import Closing
 from dpsdk.accounting import Budget, Composition, Odometer, default_composition
 from dpsdk.accounting.scopes import ScopeOdometer
 from dpsdk.channel import Ending, Entry
@@ -22,7 +22,7 @@ __all__ = ["Session"]
 
 
 @final
-class Session(Desk):
+class Session(Desk, Closing):
     """Typed questions to one private table, under one budget.
 
     Whatever is asked, adaptively and from however many threads, the answers together are
@@ -172,19 +172,10 @@ class Session(Desk):
         with self._lock:
             self._entries.append(entry)
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
-        state = "closed" if self._ending.over else f"{len(self._entries):,} entries"
+        count = len(self._entries)
+        entries = f"{count:,} entr{'y' if count == 1 else 'ies'}"
+        state = "closed" if self._ending.over else entries
         mark = "" if self._noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._data!r}, {state})\n"

@@ -59,8 +59,8 @@ class Boxes(Block):
 
     @property
     def reach(self) -> float:
-        # Corners are added and subtracted, so partial sums reach that many whole tables.
-        return max(float(np.abs(self.scales).max()), 1.0) * 2.0 ** len(self.names)
+        # Corners are added and subtracted, up to so many whole tables, and the sum is scaled last.
+        return max(float(np.abs(self.scales).max()), 2.0 ** len(self.names))
 
     def extents(self) -> tuple[Floats, Floats]:
         full = ((self.starts <= 0) & (self.stops >= np.array(self.shape)[:, None])).all(axis=0)

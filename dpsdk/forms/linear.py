@@ -143,10 +143,16 @@ class LinearForm(Form):
             yield LinearForm(self.domain, taken)
 
     def row(self, number: int) -> LinearForm:
-        """The form of one function of this one."""
+        """The form of one function of this one.
+
+        Raises
+        ------
+        InvalidArgument
+            If it has no such function.
+        """
         place = number
         for block in self.blocks:
-            if place < block.rows:
+            if 0 <= place < block.rows:
                 return LinearForm(self.domain, (block.row(place),))
             place -= block.rows
         raise InvalidArgument("number", f"from 0 to {self.rows - 1}", str(number))

@@ -2,7 +2,6 @@
 
 from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import DenseHypothesis
-from dpsdk.hypothesis.layout import row_of
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 
-__all__ = ["DenseHypothesis", "Hypothesis", "PiecewiseHypothesis", "row_of"]
+__all__ = ["DenseHypothesis", "Hypothesis", "PiecewiseHypothesis"]

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Factor, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, Range
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "beside",
     "function_of",
     "pieces",
-    "row_of",
     "split",
 ]
 
@@ -85,31 +84,6 @@ def function_of(form: LinearForm) -> Function:
     return known
 
 
-def row_of(form: LinearForm, row: int) -> LinearForm:
-    """Function number `row` of a form, as a form of its own.
-
-    Raises
-    ------
-    InvalidArgument
-        If the form has no such function.
-    """
-    left = row
-    for block in form.blocks:
-        if 0 <= left < block.rows:
-            if isinstance(block, Dense):
-                one: Kronecker | Dense = Dense(
-                    block.names, block.shape, block.weights[left : left + 1]
-                )
-            else:
-                places = np.unravel_index(left, [factor.rows for factor in block.factors] or [1])
-                chosen = zip(block.factors, places, strict=False)
-                factors = tuple(_factor_row(factor, int(place)) for factor, place in chosen)
-                one = Kronecker(block.names, factors, block.scale)
-            return LinearForm(form.domain, (one,))
-        left -= block.rows
-    raise InvalidArgument("row", f"from 0 to {form.rows - 1}", str(row))
-
-
 def split(shape: tuple[int, ...], limit: int = CHUNK) -> Iterator[Box]:
     """Cut an array into consecutive boxes of at most `limit` cells, in C order."""
     width, axis = 1, len(shape)
@@ -149,14 +123,6 @@ def pieces(view: Floats, inner: _Inner) -> Iterator[tuple[Floats, _Inner]]:
             slice(None) if size == 1 else part for size, part in zip(inner.shape, box, strict=True)
         )
         yield view[reach], inner[box]
-
-
-def _factor_row(factor: Factor, row: int) -> Factor:
-    if isinstance(factor, Identity):
-        return Range(factor.size, row, row + 1)
-    if isinstance(factor, Prefix):
-        return Range(factor.size, 0, row + 1)
-    return factor if factor.rows == 1 else Matrix(factor.matrix()[row : row + 1])
 
 
 def _limits(height: float, *, everywhere: bool) -> tuple[float, float]:

@@ -12,6 +12,7 @@ Below a threshold θ means: the gap is less than θ plus the noise of the thresh
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from fractions import Fraction
 from threading import Lock
@@ -39,6 +40,9 @@ _FINEST = 40
 _FIRST_CHUNK = 256
 _SATURATED = 2**62 - 1
 """Where a source's draws end."""
+
+_FARTHEST = 2.0**59
+"""No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
 
 
 def _threshold(value: Real) -> Fraction:
@@ -128,9 +132,24 @@ class Top:
     excess: float | None
 
 
-@define(eq=False)
+@frozen(eq=False)
+class _Asked:
+    """One question to a watch, in lattice steps; all public."""
+
+    gap: GapForm
+    rates: Ints
+    offsets: Ints
+    threshold: int
+    start: int
+
+
+@define(eq=False, repr=False)
 class _Secret:
-    """What a watch must not show: the noise of its threshold, and the true answers last read."""
+    """What a watch must not show: the noise of its threshold, and the true answers last read.
+
+    Only functions behind the wall of `Access.read` hold it under a name, since frames of errors
+    show their names.
+    """
 
     level: int | None = None
     form: LinearForm | None = None
@@ -192,15 +211,17 @@ class Watch:
             self._open()
 
     def _open(self) -> None:
-        secret = _secrets[self]
-        if secret.level is not None:
+        if _secrets[self].level is not None:
             return
         if self._plan.tops is not None and self._opened:
             raise Closed("the watch")
         self._charge = self._access.charge(self._plan.guarantee)
         self._opened = True
+        self._access.read(self._charge, self._redraw)
+
+    def _redraw(self, noise: NoiseSource, _: Callable[[], Histogram]) -> None:
         law = _laws(self._plan, self._access.facts)[0]
-        secret.level = self._access.read(self._charge, lambda noise, _: _unbounded(noise, law))
+        _secrets[self].level = _unbounded(noise, law)
 
     def first_above(self, gap: GapForm, threshold: float, start: int = 0) -> Top | None:
         """The first gap, from number `start` on, that is above a threshold in rows; or None.
@@ -212,37 +233,41 @@ class Watch:
         Raises
         ------
         InvalidArgument
-            If the gap does not fit the table, or the threshold is no number. Nothing was charged.
+            If the gap does not fit the table, or the threshold or `start` is out of range. Nothing
+            was charged.
         BudgetExceeded
             If a run had to be opened and does not fit. Nothing has changed.
         ReleaseFailed
             If something fails after the charge; the run is over then.
         """
-        if type(gap) is not GapForm:
-            raise InvalidArgument("gap", "a GapForm, of that very class", type(gap).__name__)
-        if not math.isfinite(threshold) or abs(threshold) > _EXACT:
-            raise InvalidArgument("threshold", "a number of rows", shown(threshold))
+        asked = self._asked(gap, threshold, start)
         with self._lock:
             lattice = self._lattice(gap.form)
-            steps = round(threshold * 2.0**self._bits)
             self._open()
-            secret = _secrets[self]
-            level = secret.level
-            # A run that fails is dead: it must not be asked again on what it already drew.
-            secret.level = None
-            top = self._access.read(
-                self._charge,
-                lambda noise, opened: self._compare(
-                    noise, opened, gap, lattice, steps, start, level or 0
-                ),
+            return self._access.read(
+                self._charge, lambda noise, opened: self._look(noise, opened, asked, lattice)
             )
-            if top is None:
-                secret.level = level
-                return None
-            self._tops += 1
-            if self._plan.tops is not None and self._tops < self._plan.tops:
-                secret.level = level
-            return top
+
+    def _asked(self, gap: GapForm, threshold: float, start: int) -> _Asked:
+        """What is asked, in lattice steps. Its numbers are copied first, and checked then."""
+        if type(gap) is not GapForm:
+            raise InvalidArgument("gap", "a GapForm, of that very class", type(gap).__name__)
+        gap = GapForm(gap.form, gap.rates, gap.offsets, gap.absolute, gap.numeric)
+        first = to_integer("start", start)
+        if not 0 <= first < gap.rows:
+            raise InvalidArgument("start", f"from 0 to {gap.rows - 1}", shown(start))
+        unit = 2.0**self._bits
+        if not (isinstance(threshold, numbers.Real) and abs(threshold) * unit <= _FARTHEST):
+            raise InvalidArgument("threshold", _in_rows(unit), shown(threshold))
+        if float(np.abs(gap.offsets).max()) * unit > _FARTHEST:
+            raise InvalidArgument("offsets", _in_rows(unit), "some beyond that")
+        return _Asked(
+            gap,
+            np.floor(gap.rates * unit + 0.5).astype(np.int64),
+            np.floor(gap.offsets * unit + 0.5).astype(np.int64),
+            round(float(threshold) * unit),
+            first,
+        )
 
     @property
     def _bits(self) -> int:
@@ -263,30 +288,40 @@ class Watch:
             self._lattices[form] = known
         return known
 
+    def _look(
+        self,
+        noise: NoiseSource,
+        opened: Callable[[], Histogram],
+        asked: _Asked,
+        lattice: LinearForm,
+    ) -> Top | None:
+        """Compare under the open threshold, which lives on only where an answer comes of it."""
+        secret = _secrets[self]
+        level = secret.level
+        # A run that fails is dead: it must not be asked again on what it already drew.
+        secret.level = None
+        if level is None:
+            raise Closed("the run")
+        top = self._compare(noise, opened, asked, lattice, level)
+        if top is not None:
+            self._tops += 1
+        if top is None or (self._plan.tops is not None and self._tops < self._plan.tops):
+            secret.level = level
+        return top
+
     def _compare(
         self,
         noise: NoiseSource,
         opened: Callable[[], Histogram],
-        gap: GapForm,
+        asked: _Asked,
         lattice: LinearForm,
-        threshold: int,
-        start: int,
         level: int,
     ) -> Top | None:
-        secret, law = _secrets[self], _laws(self._plan, self._access.facts)[1]
-        if secret.form is not gap.form or secret.answers is None:
-            histogram = opened()
-            secret.answers, secret.rows = (
-                lattice.evaluate(histogram).astype(np.int64),
-                histogram.rows,
-            )
-            secret.form = gap.form
-        unit, most = 2.0**self._bits, 2.0 * max(self._access.facts.row_limit, 1)
-        rates = np.floor(gap.rates * unit + 0.5).astype(np.int64)
-        offsets = np.floor(np.clip(gap.offsets, -most, most) * unit + 0.5).astype(np.int64)
-        scores = secret.answers - rates * secret.rows - offsets
-        needed = threshold - (np.abs(scores) if gap.absolute else scores)
-        stop, chunk = start, _FIRST_CHUNK
+        gap, law = asked.gap, _laws(self._plan, self._access.facts)[1]
+        answers, rows = self._answers(gap.form, lattice, opened)
+        scores = answers - asked.rates * rows - asked.offsets
+        needed = asked.threshold - (np.abs(scores) if gap.absolute else scores)
+        stop, chunk = asked.start, _FIRST_CHUNK
         while stop < gap.rows:
             place, stop = stop, min(stop + chunk, gap.rows)
             reached = _reach(noise, law, needed[place:stop], level)
@@ -297,15 +332,31 @@ class Watch:
                 # Geometric noise forgets: given that it reached its level, what it has beyond
                 # is fresh noise, on top of whatever the gap was above before any noise.
                 beyond = int(noise.draw(law, 1)[0]) + max(0, -(int(needed[first]) + level))
-                return Top(first, beyond / unit)
+                return Top(first, beyond * 2.0**-self._bits)
             chunk *= 4
         return None
+
+    def _answers(
+        self, form: LinearForm, lattice: LinearForm, opened: Callable[[], Histogram]
+    ) -> tuple[Ints, int]:
+        """The true answers in lattice steps, and the number of rows."""
+        secret = _secrets[self]
+        if secret.form is not form or secret.answers is None:
+            histogram = opened()
+            secret.answers = lattice.evaluate(histogram).astype(np.int64)
+            secret.rows = histogram.rows
+            secret.form = form
+        return secret.answers, secret.rows
 
     def __repr__(self) -> str:
         return f"Watch({self._plan})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a watch")
+
+
+def _in_rows(unit: float) -> str:
+    return f"finite, at most {_FARTHEST / unit:g} rows"
 
 
 def _laws(plan: Watching, facts: Facts) -> tuple[Geometric, Geometric]:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
-from dpsdk.hypothesis import Hypothesis, row_of
+from dpsdk.hypothesis import Hypothesis
 from dpsdk.learning.updates import hoeffding_step, textbook_step
 from dpsdk.typing import Floats
 
@@ -115,7 +115,7 @@ class QueryMultiplicativeWeights:
                 return updates
             if updates >= bound:
                 raise InvalidArgument("truths", "answers of one distribution", "contradictions")
-            self.update(hypothesis, row_of(form, worst), value, answer)
+            self.update(hypothesis, form.row(worst), value, answer)
             updates += 1
 
     def update_bound(self, cap: float) -> float:

@@ -8,7 +8,7 @@ from reference import GRID, Reference, one, random_function, random_workload, se
 from dpsdk import Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
 from dpsdk.forms import Identity, Kronecker, LinearForm, Matrix, Prefix, Range
-from dpsdk.hypothesis import DenseHypothesis, row_of
+from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.testing.noise import seeded
 from worlds import weights
 
@@ -42,7 +42,7 @@ def test_answers_are_the_expected_weights(outside, logs):
         assert hypothesis.answers(form) == pytest.approx(wanted, abs=1e-13, rel=1e-12)
         assert form.evaluate(hypothesis) == pytest.approx(wanted, abs=1e-13, rel=1e-12)
         for row in (0, form.rows // 2, form.rows - 1):
-            single = row_of(form, row)
+            single = form.row(row)
             assert weights(single)[0] == pytest.approx(weights(form)[row], abs=0)
             assert hypothesis.answer(single) == pytest.approx(wanted[row], abs=1e-13)
 
@@ -412,8 +412,8 @@ def test_bad_arguments_are_named():
         DenseHypothesis.product(GRID, {"z": [1, 2]})
     with pytest.raises(InvalidArgument, match="size"):
         hypothesis.sample(-1)
-    with pytest.raises(InvalidArgument, match="row"):
-        row_of(first, 1)
+    with pytest.raises(InvalidArgument, match="number"):
+        first.row(1)
 
 
 def test_a_scale_is_part_of_the_answer():

@@ -1,0 +1,438 @@
+"""Where online private multiplicative weights pays, beside independent noise for the same budget.
+
+python tests/bench/bench_pmw.py [--quick] [--plot docs/explanation/pmw.svg] [--dpbench DIR]
+
+The table is six columns of docs/examples/adult.csv.gz (165,760 cells); DIR holds histograms of one
+attribute, as .npy arrays of counts. All noise of the package is seeded, so figures repeat; times do
+not. Rivals, for k numbers and one budget (ε, δ):
+
+- Gaussian, jointly: one release, μ-GDP for the largest μ that (ε, δ) allows; σ = Δ2 / μ with the L2
+  sensitivity Δ2 of all k numbers together, which must be known beforehand;
+- Laplace, jointly: scale Δ1 / ε, with the L1 sensitivity Δ1;
+- Gaussian stream: one number after the other at an equal split. Each moves by 1 row at the most, so
+  that σ = √k / μ, the noise for Δ2 = √k;
+- Laplace stream: pure runs of ε0, by basic composition ε0 = ε / k or, where larger, by zCDP with
+  ε0 tanh(ε0 / 2) = ρ / k for the ρ that implies (ε, δ); scale 1 / ε0.
+
+Rivals are drawn in floats by their law, and moved into [0, 1], which is free and helps them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, Kronecker, LinearForm, Matrix, Range, sensitivity
+from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.mechanisms import OnlinePMW
+from dpsdk.mechanisms.numeric_sparse import split_pure
+from dpsdk.mechanisms.pmw.plan import best_promise
+from dpsdk.queries import Query
+from dpsdk.testing import seeded
+from dpsdk.typing import Floats, Ints
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+NAMES = ("age", "education", "marital-status", "race", "sex", "income")
+DELTA = "1e-9"
+PART = 2048
+UPDATES = {"0.1": 15, "1": 60}
+"""How many updates the two budgets are planned for on tables of some 50,000 rows."""
+
+Draw: TypeAlias = Callable[[np.random.Generator, Domain], Kronecker]
+
+
+@frozen(eq=False)
+class Asked(Query[Floats]):
+    """A form as a question of its own, answered in shares of the rows."""
+
+    form: LinearForm
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        return self.form
+
+    def lift(self, raw: Floats, facts: Facts, /) -> Floats:
+        return raw / (facts.rows or 1)
+
+    def __str__(self) -> str:
+        return f"{self.form.rows} numbers"
+
+
+@frozen(eq=False)
+class Table:
+    """A table, and its histogram for the truth."""
+
+    name: str
+    domain: Domain
+    counts: Ints
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+    def data(self) -> PrivateData:
+        return PrivateData.from_counts(self.counts, self.domain)
+
+    def times(self, factor: int) -> Table:
+        return Table(f"{self.name} x {factor:,}", self.domain, self.counts * factor)
+
+    def truths(self, form: LinearForm) -> Floats:
+        weights = self.counts.astype(np.float64)
+        return DenseHypothesis.from_weights(self.domain, weights).answers(form)
+
+
+@frozen(eq=False)
+class Stream:
+    """A workload with its true answers, cut into the parts in which it is asked."""
+
+    name: str
+    table: Table
+    form: LinearForm
+    parts: Sequence[Asked]
+    truths: Floats
+
+    @classmethod
+    def drawn(cls, name: str, table: Table, draw: Draw, queries: int, seed: int) -> Stream:
+        rng = np.random.default_rng(seed)
+        blocks = [draw(rng, table.domain) for _ in range(queries)]
+        form = LinearForm(table.domain, blocks)
+        parts = [Asked(part) for part in form.pieces(PART)]
+        return cls(name, table, form, parts, table.truths(form))
+
+    def first(self, queries: int) -> Stream:
+        """The beginning of the stream."""
+        form = LinearForm(self.table.domain, self.form.blocks[:queries])
+        parts = [Asked(part) for part in form.pieces(PART)]
+        return Stream(self.name, self.table, form, parts, self.truths[:queries])
+
+    def on(self, table: Table) -> Stream:
+        """The same questions to a table with the same shares."""
+        return Stream(self.name, table, self.form, self.parts, self.truths)
+
+
+def adult() -> Table:
+    whole = Domain.load(EXAMPLES / "adult-domain.json")
+    domain = Domain(*(whole[name] for name in NAMES))
+    with gzip.open(EXAMPLES / "adult.csv.gz", "rt", newline="") as file:
+        header, *rows = csv.reader(file)
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    codes = []
+    for attribute in domain.attributes:
+        cells = {attribute.text(cell): cell for cell in range(attribute.size)}
+        codes.append([cells[value] for value in columns[attribute.name]])
+    counts = np.zeros(domain.shape, dtype=np.int64)
+    np.add.at(counts, tuple(np.array(codes)), 1)
+    return Table("Adult", domain, counts)
+
+
+def thresholds(rng: np.random.Generator, domain: Domain) -> Kronecker:
+    """The share at or below a random label of the first attribute."""
+    first = domain.attributes[0]
+    stop = int(rng.integers(1, first.size))
+    return Kronecker.of(domain, {first.name: Range(first.size, 0, stop)})
+
+
+def three_way(rng: np.random.Generator, domain: Domain) -> Kronecker:
+    """One random label of each of three random attributes."""
+    places = rng.choice(len(domain.names), size=3, replace=False)
+    cells = {domain.names[place]: int(rng.integers(domain.shape[place])) for place in places}
+    return _ranges(domain, {name: (cell, cell) for name, cell in cells.items()})
+
+
+def rectangles(rng: np.random.Generator, domain: Domain) -> Kronecker:
+    """Each attribute with probability 1/2, one at least: the cells between two random ones."""
+    chosen = rng.random(len(domain.names)) < 0.5
+    while not chosen.any():
+        chosen = rng.random(len(domain.names)) < 0.5
+    places = np.flatnonzero(chosen).tolist()
+    ends = {domain.names[i]: sorted(rng.integers(0, domain.shape[i], 2).tolist()) for i in places}
+    return _ranges(domain, {name: (low, high) for name, (low, high) in ends.items()})
+
+
+def linear(rng: np.random.Generator, domain: Domain) -> Kronecker:
+    """The product of random weights in [0, 1], one for each label of two random attributes."""
+    places = rng.choice(len(domain.names), size=2, replace=False)
+    weights = {domain.names[i]: Matrix(rng.random((1, domain.shape[i]))) for i in sorted(places)}
+    return Kronecker.of(domain, weights)
+
+
+def _ranges(domain: Domain, ends: dict[str, tuple[int, int]]) -> Kronecker:
+    factors = {name: Range(domain[name].size, low, up + 1) for name, (low, up) in ends.items()}
+    return Kronecker.of(domain, factors)
+
+
+KINDS: dict[str, Draw] = {
+    "thresholds": thresholds,
+    "three-way": three_way,
+    "rectangles": rectangles,
+    "linear": linear,
+}
+
+
+@frozen
+class Outcome:
+    """Errors as shares of the rows, and what it took."""
+
+    largest: float
+    high: float
+    mean: float
+    note: str = ""
+
+    @classmethod
+    def of(cls, errors: Floats, note: str = "") -> Outcome:
+        high = float(np.quantile(errors, 0.95))
+        return cls(float(errors.max()), high, float(errors.mean()), note)
+
+    def show(self, name: str) -> None:
+        figures = f"{self.largest:8.4f} {self.high:8.4f} {self.mean:8.5f}"
+        print(f"  {name:24} {figures}   {self.note}", flush=True)
+
+
+def pmw(stream: Stream, mechanism: OnlinePMW, epsilon: str, seed: int = 7) -> Outcome:
+    """The errors of a channel, in a session of just the budget that the channel may spend."""
+    session = Session(
+        stream.table.data(),
+        Budget(epsilon, DELTA),
+        composition=ZCDPComposition(),
+        noise=seeded(seed),
+    )
+    start = time.perf_counter()
+    with session.open(mechanism) as channel:
+        values = np.concatenate([channel.answer(part) for part in stream.parts])
+    seconds = time.perf_counter() - start
+    # A round is a run of the watch and a number; the marginals to start from are one charge more.
+    updates = session.spent.charges // 2
+    share = session.spent.rho / float(zcdp_start(Fraction(epsilon), Fraction(DELTA)))
+    note = f"{updates} updates, {share:.0%} of the budget, {seconds:.1f} s"
+    return Outcome.of(np.abs(values - stream.truths), note)
+
+
+def rivals(stream: Stream, epsilon: str, *, jointly: bool) -> dict[str, Outcome]:
+    """Independent noise for the same budget; the lines at the top of this file say how much."""
+    budget, queries = (Fraction(epsilon), Fraction(DELTA)), stream.form.rows
+    mu = math.sqrt(gdp_start(*budget))
+    pure = max(budget[0] / queries, split_pure(zcdp_start(*budget) / queries))
+    scales = {"Laplace stream": 1 / float(pure), "Gaussian stream": math.sqrt(queries) / mu}
+    if jointly:
+        move = sensitivity(stream.form, stream.table.data().facts)
+        scales["Laplace, jointly"] = float(move.l1 / budget[0])
+        scales["Gaussian, jointly"] = math.sqrt(move.l2_squared) / mu
+    return {name: _independent(stream, name, scale) for name, scale in scales.items()}
+
+
+def _independent(stream: Stream, name: str, scale: float) -> Outcome:
+    rng = np.random.default_rng(11)
+    draw = rng.normal if name.startswith("Gaussian") else rng.laplace
+    noise = draw(scale=scale / stream.table.rows, size=stream.form.rows)
+    values = np.clip(stream.truths + noise, 0.0, 1.0)
+    return Outcome.of(np.abs(values - stream.truths), f"scale {scale:,.1f} rows")
+
+
+def mechanism(epsilon: str, queries: int, start: str = "product") -> OnlinePMW:
+    return OnlinePMW(epsilon, DELTA, updates=UPDATES[epsilon], queries=queries, start=_start(start))
+
+
+def _start(name: str) -> Literal["product", "uniform"]:
+    return "uniform" if name == "uniform" else "product"
+
+
+def title(text: str) -> None:
+    print(f"\n{text}\n{'-' * len(text)}", flush=True)
+
+
+def compare(
+    table: Table, kinds: Sequence[str], sizes: Sequence[int], epsilons: Sequence[str]
+) -> None:
+    """All mechanisms side by side."""
+    for kind in kinds:
+        whole = Stream.drawn(kind, table, KINDS[kind], max(sizes), seed=1)
+        for queries in sizes:
+            stream = whole if queries == max(sizes) else whole.first(queries)
+            for epsilon in epsilons:
+                title(f"{table.name}, n = {table.rows:,}: {queries:,} {kind}, epsilon = {epsilon}")
+                print(f"  {'':24}{'maximum':>8} {'95 %':>8} {'mean':>8}")
+                for name, outcome in rivals(stream, epsilon, jointly=True).items():
+                    outcome.show(name)
+                for start in ("product", "uniform"):
+                    found = pmw(stream, mechanism(epsilon, queries, start), epsilon)
+                    found.show(f"OnlinePMW, {start}")
+
+
+def regime(
+    table: Table, sizes: Sequence[int], scales: Sequence[tuple[str, int]]
+) -> dict[str, list[tuple[int, dict[str, Outcome]]]]:
+    """From how many rectangles on the stream of Gaussian numbers is the worse of the two."""
+    title("Where OnlinePMW wins: random rectangles, errors maximum / mean")
+    whole = Stream.drawn("rectangles", table, rectangles, max(sizes), seed=2)
+    curves: dict[str, list[tuple[int, dict[str, Outcome]]]] = {}
+    for epsilon, factor in scales:
+        scaled = table.times(factor)
+        strength = scaled.rows * float(epsilon)
+        print(f"  n = {scaled.rows:,}, epsilon = {epsilon}, n eps = {strength:,.0f}")
+        curve = []
+        for queries in sizes:
+            stream = whole.first(queries).on(scaled)
+            found = rivals(stream, epsilon, jointly=queries <= _JOINT)
+            for start in ("product", "uniform"):
+                found[f"OnlinePMW, {start}"] = pmw(
+                    stream, mechanism(epsilon, queries, start), epsilon
+                )
+            curve.append((queries, found))
+            _line(queries, found)
+        for measure in ("largest", "mean"):
+            won = [
+                queries
+                for queries, found in curve
+                if getattr(found["OnlinePMW, product"], measure)
+                < getattr(found["Gaussian stream"], measure)
+            ]
+            first = f"from k = {won[0]:,} on, {won[0] / strength:.2f} n eps" if won else "nowhere"
+            print(f"    the {measure} error is smaller {first}")
+        curves[f"n = {scaled.rows:,}, epsilon = {epsilon}"] = curve
+    return curves
+
+
+_JOINT = 100_000
+
+
+def _line(queries: int, found: dict[str, Outcome]) -> None:
+    shown = "  ".join(
+        f"{name} {found[name].largest:.4f} / {found[name].mean:.5f}"
+        for name in ("Gaussian stream", "Gaussian, jointly", "OnlinePMW, product")
+        if name in found
+    )
+    print(f"    k = {queries:>7,}  {shown}  ({found['OnlinePMW, product'].note})", flush=True)
+
+
+def textbook(table: Table, queries: int) -> None:
+    """What the constants of seed 004 promise, and what they do."""
+    title(f"The textbook setting: {queries:,} rectangles, (1, {DELTA}), beta = 0.05")
+    whole = Stream.drawn("rectangles", table, rectangles, queries, seed=3)
+    for rows in (table.rows, 10**7, 2 * 10**9):
+        scaled = _scaled(table, rows)
+        stream = Stream(whole.name, scaled, whole.form, whole.parts, scaled.truths(whole.form))
+        facts = scaled.data().facts
+        # The least alpha for which Theorem 4.15 keeps its promise; 0.99 if there is none.
+        alphas = [1.05**-power for power in range(1, 120)]
+        kept = [a for a in alphas if _textbook(a, queries).plan(facts).promise is not None]
+        alpha = min(kept, default=0.99)
+        plan = _textbook(alpha, queries).plan(facts)
+        found = pmw(stream, _textbook(alpha, queries), "1")
+        promise = f"promises {3 * alpha:.3f}" if kept else "promises nothing"
+        print(f"  n = {rows:,}: alpha = {alpha:.4f}, {promise}; threshold", end=" ")
+        print(f"{plan.threshold / rows:.4f}, {plan.updates:,} updates at most")
+        found.show("textbook, uniform")
+        sharp = _sharp(facts, queries)
+        if sharp is None:
+            print("  sharpened: no promise below 1")
+            continue
+        plan = sharp.plan(facts)
+        print(
+            f"  sharpened: promises {sharp.alpha:.4f}; threshold {plan.threshold / rows:.4f},",
+            end=" ",
+        )
+        print(f"{plan.updates:,} updates at most")
+        pmw(stream, sharp, "1").show("sharpened, uniform")
+
+
+def _textbook(alpha: float, queries: int) -> OnlinePMW:
+    return OnlinePMW.textbook(1, DELTA, alpha=alpha, beta=0.05, queries=queries)
+
+
+def _sharp(facts: Facts, queries: int) -> OnlinePMW | None:
+    best = best_promise(
+        Fraction(1), Fraction(DELTA), 0.05, queries, facts,
+        math.log(facts.domain.size + facts.outside), prepaid=False,
+    )  # fmt: skip
+    if best is None or best.promise is None:
+        return None
+    return OnlinePMW(1, DELTA, alpha=best.promise.alpha, beta=0.05, queries=queries)
+
+
+def _scaled(table: Table, rows: int) -> Table:
+    """A table of so many rows with nearly the same shares."""
+    if rows == table.rows:
+        return table
+    counts = np.floor(table.counts * (rows / table.rows)).astype(np.int64)
+    counts.reshape(-1)[int(counts.argmax())] += rows - int(counts.sum())
+    return Table(f"{table.name}, scaled", table.domain, counts)
+
+
+def histograms(directory: Path) -> Iterator[Table]:
+    for path in sorted(directory.glob("*.npy")):
+        counts = np.load(path, allow_pickle=False).astype(np.int64).reshape(-1)
+        domain = Domain(Integer("cell", 0, len(counts) - 1))
+        yield Table(path.stem, domain, counts)
+
+
+def draw(curves: dict[str, list[tuple[int, dict[str, Outcome]]]], path: Path) -> None:
+    """The error against k, one row of pictures a budget."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot as plt
+
+    styles = {
+        "Laplace stream": ("#c0504d", ":"),
+        "Gaussian stream": ("#c0504d", "-"),
+        "Gaussian, jointly": ("#e6a23c", "--"),
+        "OnlinePMW, uniform": ("#4f81bd", "--"),
+        "OnlinePMW, product": ("#1f4e79", "-"),
+    }
+    figure, axes = plt.subplots(
+        len(curves), 2, figsize=(8, 2.6 * len(curves)), squeeze=False, sharex=True
+    )
+    for row, (name, curve) in zip(axes, curves.items(), strict=True):
+        for axis, measure in zip(row, ("largest", "mean"), strict=True):
+            for rival, (colour, line) in styles.items():
+                points = [(k, getattr(f[rival], measure)) for k, f in curve if rival in f]
+                axis.loglog(*zip(*points, strict=True), color=colour, ls=line, label=rival)
+            axis.set_title(f"{measure} error, {name}", fontsize=9)
+            axis.grid(alpha=0.3)
+    for axis in axes[-1]:
+        axis.set_xlabel("random rectangles asked, k")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=5, frameon=False, fontsize=8)
+    figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
+    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    print(f"\nwrote {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="short streams only")
+    parser.add_argument("--plot", type=Path, help="draw the error against k to this file")
+    parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
+    arguments = parser.parse_args()
+    table = adult()
+    start = time.perf_counter()
+    sizes = (1_000,) if arguments.quick else (1_000, 100_000)
+    compare(table, list(KINDS), sizes, ("0.1", "1"))
+    if arguments.dpbench is not None:
+        for histogram in histograms(arguments.dpbench):
+            compare(histogram, ["thresholds", "rectangles"], sizes, ("0.1", "1"))
+    most = 4 if arguments.quick else 5.0
+    steps = [round(10 ** (2 + place / 2)) for place in range(int(2 * (most - 2)) + 1)]
+    scales = [("0.1", 1), ("1", 1)] if arguments.quick else [("0.1", 1), ("1", 1), ("1", 10)]
+    curves = regime(table, steps, scales)
+    textbook(table, 500 if arguments.quick else 2_000)
+    if arguments.plot is not None:
+        draw(curves, arguments.plot)
+    print(f"\n{time.perf_counter() - start:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

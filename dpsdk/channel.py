@@ -18,6 +18,8 @@ from dpsdk.kernel.access import Receipt, receipt
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Observer
 from dpsdk.queries.base import Query
+from dpsdk.queries.linear import to_names
+from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Release
 
 __all__ = ["Channel", "Ending", "Entry", "HypothesisChannel", "Lowered"]
@@ -258,3 +260,17 @@ class HypothesisChannel(Channel[F_contra]):
         object that this returned.
         """
         return self._source.hypothesis
+
+    def marginal(self, *names: str) -> MarginalTable:
+        """The marginal table of the hypothesis, in shares of the rows. Free.
+
+        Raises
+        ------
+        UnknownAttribute, InvalidArgument
+            If the names are not distinct attributes of the domain.
+        """
+        domain = self._lowered.facts.domain
+        wanted = to_names(names)
+        ordered = tuple(sorted(wanted, key=domain.position))
+        table = self.hypothesis.table(ordered).transpose([ordered.index(name) for name in wanted])
+        return MarginalTable(tuple(domain[name] for name in wanted), table)

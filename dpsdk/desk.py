@@ -164,11 +164,7 @@ class Desk:
         For a mechanism that charges when it opens: how many more such channels with one answer.
         """
         cost = self.quote(query, using=using).at_most
-        counts = [self._odometer.affords(g) for g in cost.guarantees if not g.free]
-        known = [count for count in counts if count is not None]
-        if not known:
-            return None
-        return min(known) // len(known) if len(known) > 1 else known[0]
+        return self._odometer.affords_all(cost.guarantees)
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
         self._ending.check()

@@ -7,7 +7,14 @@ from typing import final
 
 from dpsdk._checks import shown, to_name
 from dpsdk._closing import Closing
-from dpsdk.accounting import Budget, Composition, Odometer, default_composition
+from dpsdk.accounting import (
+    Anytime,
+    Budget,
+    Composition,
+    Odometer,
+    Readings,
+    default_composition,
+)
 from dpsdk.accounting.scopes import ScopeOdometer
 from dpsdk.channel import Ending, Entry
 from dpsdk.data import PrivateData
@@ -44,6 +51,9 @@ class Session(Desk, Closing):
         serves tests: its releases repeat, protect nobody, and say so.
     observer
         Called with the events of dpsdk.observe.
+    anytime
+        A bound for `readings` to report, a value of dpsdk.accounting. It enforces nothing, and must
+        be fixed now, before the first answer.
 
     >>> from dpsdk import Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.mechanisms import Laplace
@@ -65,6 +75,7 @@ class Session(Desk, Closing):
         composition: Composition | None = None,
         noise: NoiseSource | None = None,
         observer: Observer | None = None,
+        anytime: Anytime | None = None,
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
@@ -74,12 +85,14 @@ class Session(Desk, Closing):
             raise InvalidArgument("composition", "a composition", shown(composition))
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidArgument("noise", "a noise source", shown(noise))
+        if anytime is not None and not isinstance(anytime, Anytime):
+            raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
         self._budget = budget
         self._entries: list[Entry] = []
         self._lock = Lock()
         super().__init__(
             data,
-            Odometer(budget, composition or default_composition()),
+            Odometer(budget, composition or default_composition(), anytime),
             SystemNoise() if noise is None else noise,
             observer,
             self._log,
@@ -96,6 +109,21 @@ class Session(Desk, Closing):
         """What was released, by which mechanism and at what cost, in order."""
         with self._lock:
             return tuple(self._entries)
+
+    def readings(self, delta: Real) -> Readings:
+        """What the answers so far cost, read in several ways, each with its condition.
+
+        Parameters
+        ----------
+        delta
+            Strictly between 0 and 1: the δ of the figures that do not hold at every moment.
+
+        Raises
+        ------
+        InvalidArgument
+            If `delta` is out of range.
+        """
+        return self._odometer.readings(delta)
 
     def scope(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -50,6 +51,8 @@ def spent_share(state: State) -> float:
 
 @lru_cache(maxsize=4096)
 def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
+    if guarantee.free:  # whatever its claim
+        return 0, 0
     if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
         epsilon, delta = guarantee.claim
         return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
@@ -134,6 +137,8 @@ class AdditiveComposition(Composition):
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where the run does not fit."""
+        if guarantee.free:
+            return state
         cost, leaked = self.cost(guarantee)
         spent, leaks = state.spent
         limit, leak_limit = state.limit
@@ -145,12 +150,19 @@ class AdditiveComposition(Composition):
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
+        return self.rounds(state, (guarantee,))
+
+    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free."""
+        costs = [self.cost(guarantee) for guarantee in guarantees if not guarantee.free]
+        if not costs:
+            return None
         fits = [
-            (limit - spent) // cost
+            (limit - spent) // sum(cost)
             for cost, spent, limit in zip(
-                self.cost(guarantee), state.spent, state.limit, strict=True
+                zip(*costs, strict=True), state.spent, state.limit, strict=True
             )
-            if cost
+            if any(cost)
         ]
         return min(fits) if fits else None
 

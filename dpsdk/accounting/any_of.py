@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from attrs import field, frozen
@@ -9,13 +10,16 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.accounting.additive import BasicComposition
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.composition import NEVER_OPEN, Composition, State
 from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = ["AnyOf", "default_composition"]
+
+_ANY_BUDGET = Budget(1, "0.5")
+"""Whether a composition prices a guarantee does not depend on the budget."""
 
 
 def _members(value: tuple[Composition, ...]) -> tuple[Composition, ...]:
@@ -30,7 +34,8 @@ class AnyOf(Composition):
     """Accepts a run while at least one member has certified every run so far, this one included.
 
     A member that an accepted run overflows, or that cannot price it, is closed for the rest of
-    the session. A refused request changes nothing.
+    the session. A refused request changes nothing. A run that no member prices is unsupported; one
+    that only a closed member prices does not fit any more.
 
     Parameters
     ----------
@@ -59,49 +64,58 @@ class AnyOf(Composition):
         for member in self.members:
             delta = share if member.uses_delta else Fraction(0)
             part = member.begin(Budget(budget.epsilon, delta))
-            parts.append(None if member.fraction(part) >= 1.0 else part)
+            parts.append(NEVER_OPEN if member.fraction(part) >= 1.0 else part)
         return State((), (), tuple(parts))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where no open member accepts it."""
+        if guarantee.free:
+            return state
         parts: list[State | None] = []
-        accepted = overflowed = False
+        accepted = False
         unpriced: UnsupportedGuarantee | None = None
         for member, part in zip(self.members, state.parts, strict=True):
-            after: State | None = None
-            if part is not None:
+            after = part
+            if part is not None and part != NEVER_OPEN:
                 try:
                     after = member.charge(part, guarantee)
                 except UnsupportedGuarantee as error:
-                    unpriced = error
+                    after, unpriced = None, error
                 else:
                     accepted = accepted or after is not None
-                    overflowed = overflowed or after is None
             parts.append(after)
         if accepted:
             return State((), (), tuple(parts))
-        if unpriced is not None and not overflowed:
+        if unpriced is not None and not self._priced(state, guarantee):
             raise unpriced
         return None
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
-        if guarantee.free:
+        return self.rounds(state, (guarantee,))
+
+    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free."""
+        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        if not priced:
             return None
-        best = -1
+        # Whatever was accepted so far, some one member has accepted all of it.
+        counts: list[int] = []
         unpriced: UnsupportedGuarantee | None = None
         for member, part in self._open(state):
             try:
-                fits = member.capacity(part, guarantee)
+                count = member.rounds(part, priced)
             except UnsupportedGuarantee as error:
                 unpriced = error
             else:
-                if fits is None:
+                if count is None:
                     return None
-                best = max(best, fits)
-        if best < 0 and unpriced is not None:
-            raise unpriced
-        return max(best, 0)
+                counts.append(count)
+        if unpriced is not None and not counts:
+            for guarantee in priced:
+                if not self._priced(state, guarantee):
+                    raise unpriced
+        return max(counts, default=0)
 
     def fraction(self, state: State) -> float:
         """The share that is spent of the open member that has most left."""
@@ -128,7 +142,20 @@ class AnyOf(Composition):
 
     def _open(self, state: State) -> list[tuple[Composition, State]]:
         pairs = zip(self.members, state.parts, strict=True)
-        return [(member, part) for member, part in pairs if part is not None]
+        return [(member, part) for member, part in pairs if part is not None and part != NEVER_OPEN]
+
+    def _priced(self, state: State, guarantee: Guarantee) -> bool:
+        """Whether some member, open or closed, has a theorem that prices the run."""
+        pairs = zip(self.members, state.parts, strict=True)
+        return any(part != NEVER_OPEN and _prices(member, guarantee) for member, part in pairs)
+
+
+def _prices(member: Composition, guarantee: Guarantee) -> bool:
+    try:
+        member.charge(member.begin(_ANY_BUDGET), guarantee)
+    except UnsupportedGuarantee:
+        return False
+    return True
 
 
 def default_composition(leak_share: Real = 0) -> AnyOf:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from decimal import Decimal
 from fractions import Fraction
 
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability
+from dpsdk.accounting.directed import UP, float_up, fraction_down, fraction_up, ln_up, sqrt_up
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = ["Anytime"]
-
-_SLACK = 1.0 + 1e-12
 
 
 def _delta(value: Real) -> Fraction:
@@ -48,7 +47,7 @@ class Anytime:
     around: Fraction = field(converter=_around)
 
     def epsilon(self, rho: Real) -> float:
-        """The ε at the moment when the sum of ρ is `rho`.
+        """The ε at the moment when the sum of ρ is `rho`, rounded up.
 
         Raises
         ------
@@ -58,9 +57,10 @@ class Anytime:
         spent = to_fraction("rho", rho, "a finite number, at least 0")
         if spent < 0:
             raise InvalidArgument("rho", "a finite number, at least 0", shown(rho))
-        g = 2.0 * float(self.around) / 31.0
-        v = 2.0 * float(spent)
-        if not v:
+        if not spent:
             return 0.0
-        log = math.log(0.5 + math.sqrt((v + g) / g) / (2.0 * float(self.delta)))
-        return (v / 2.0 + math.sqrt(2.0 * (v + g) * log)) * _SLACK
+        g, v = 2 * self.around / 31, 2 * spent
+        growth = UP.divide(sqrt_up(fraction_up((v + g) / g)), fraction_down(2 * self.delta))
+        log = ln_up(UP.add(Decimal("0.5"), growth))
+        width = sqrt_up(UP.multiply(fraction_up(2 * (v + g)), log))
+        return float_up(UP.add(fraction_up(spent), width))

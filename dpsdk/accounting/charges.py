@@ -24,7 +24,7 @@ __all__ = ["bounded_range_rho", "leak", "pure_epsilon", "pure_rho", "zcdp_rho"]
 
 _DEPTH = 12
 _NARROW = Fraction(1, 10**15)
-_WIDE = 1000
+_PROVEN = Fraction("4.7")
 
 
 @lru_cache(maxsize=4096)
@@ -87,16 +87,18 @@ def pure_rho(epsilon: Fraction) -> Fraction:
 
 
 def bounded_range_rho(eta: Fraction) -> Fraction:
-    """An upper bound of x - 1 - ln x at x = η / (e^η - 1), the smallest ρ of η-bounded range.
+    """An upper bound of the ρ of η-bounded range, the smallest for η up to 4.7.
 
     Notes
     -----
-    The figure is Dong, Durfee and Rogers (2020), and at most η²/8 (Cesar and Rogers 2021). It falls
-    as x grows to 1, so a lower bound of x gives an upper bound of it. Very small η take η²/8, very
-    large ones the pure bound η.
+    x - 1 - ln x at x = η / (e^η - 1) is the divergence at the order 1 (Dong, Durfee and Rogers
+    2020); that it is the worst of all orders is proven up to η = 4.7, in
+    docs/explanation/proofs/composition-zcdp.md. It falls as x grows to 1, so a lower bound of x
+    gives an upper bound of it. Larger and very small η take η²/8 (Cesar and Rogers 2021) or the
+    pure bound.
     """
-    cap = min(eta * eta / 8, eta)
-    if not _NARROW < eta < _WIDE:
+    cap = min(eta * eta / 8, pure_rho(eta))
+    if not _NARROW < eta <= _PROVEN:
         return cap
     x = DOWN.divide(fraction_up(eta), UP.subtract(exp_up(fraction_up(eta)), 1))
     return min(cap, Fraction(UP.subtract(UP.subtract(x, Decimal(1)), ln_down(x))))

@@ -8,6 +8,7 @@ methods are pure functions; an `Odometer` is what holds a state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from attrs import frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.guarantee import Guarantee
 
-__all__ = ["Composition", "State"]
+__all__ = ["NEVER_OPEN", "Composition", "State"]
 
 
 @frozen
@@ -34,12 +35,17 @@ class State:
     limit
         What may be charged on each axis.
     parts
-        The states of the members of a composition that has any; None for a member that is closed.
+        The states of the members of a composition that has any; None for a member that a run has
+        closed, and `NEVER_OPEN` for one that the budget gave nothing to begin with.
     """
 
     spent: tuple[int, ...]
     limit: tuple[int, ...]
     parts: tuple[State | None, ...] = ()
+
+
+NEVER_OPEN = State((), ())
+"""Stands for a member of a composition that has accepted nothing and never will."""
 
 
 class Composition(ABC):
@@ -84,6 +90,30 @@ class Composition(ABC):
         UnsupportedGuarantee
             If no theorem prices the guarantee here.
         """
+
+    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free.
+
+        Takes one step a round unless a composition knows better.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices one of the guarantees here.
+        """
+        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        if not priced:
+            return None
+        if len(priced) == 1:
+            return self.capacity(state, priced[0])
+        count = 0
+        while True:
+            for guarantee in priced:
+                after = self.charge(state, guarantee)
+                if after is None:
+                    return count
+                state = after
+            count += 1
 
     @abstractmethod
     def fraction(self, state: State) -> float:

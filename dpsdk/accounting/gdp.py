@@ -114,7 +114,7 @@ def gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     # A Gaussian of this μ has that ρ, so the search starts where (ε, δ) already holds. Newton's
     # steps in ln μ only suggest a figure; what is returned was checked.
     start = sqrt_down(fraction_down(2 * rho))
-    target, goal = fraction_up(epsilon), fraction_down(delta)
+    target, goal = fraction_down(epsilon), fraction_down(delta)
     log_goal, mu = DOWN.ln(goal), start
     for _ in range(40):
         reached, slope = _delta_up(target, mu)

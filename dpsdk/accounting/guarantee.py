@@ -168,7 +168,9 @@ class DiscreteGaussianGuarantee(Guarantee):
     shift_max
         The largest distance between them in one entry.
     claim
-        A pair (ε, δ) that is proven for this run, for compositions that add up such pairs.
+        A pair (ε, δ) that is proven for this run, for compositions that add up such pairs. Not
+        checked here: `GaussianNoise` checks the claims of mechanisms, and `gaussian_claim` makes
+        true ones.
 
     Notes
     -----
@@ -212,6 +214,12 @@ class BoundedRangeGuarantee(Guarantee):
     eta
         At least 0. An exponential mechanism that weighs by exp(eta · score / (2 sensitivity)) has
         it, and hence pure ε = eta (Dong, Durfee and Rogers 2020).
+
+    Notes
+    -----
+    For each pair of neighbours there is one t with all losses in [t - eta, t], as for every run
+    that answers once. An interactive run has this guarantee only if one t serves all that it may be
+    asked; compositions rely on that where runs interleave.
     """
 
     eta: Fraction = field(converter=_eta)

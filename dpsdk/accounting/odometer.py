@@ -80,7 +80,7 @@ class Odometer:
     composition
         The filter that decides what fits.
     anytime
-        A bound to report beside it, fixed before the first run. It enforces nothing.
+        A bound for `readings` to report, fixed before the first run. It enforces nothing.
     """
 
     def __init__(
@@ -161,7 +161,19 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
         """
-        return self._capacity(guarantee, None, None)
+        return self.affords_all((guarantee,))
+
+    def affords_all(self, guarantees: Iterable[Guarantee]) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free.
+
+        Exact, but where a scope has reserved something: then at least so many fit.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If the composition has no theorem that prices one of the guarantees.
+        """
+        return self._rounds(tuple(guarantees), None, None)
 
     def charge(self, guarantee: Guarantee, label: str) -> int:
         """Charge one run before it happens; there is no refund.
@@ -324,11 +336,14 @@ class Odometer:
         held = self._held(holder)
         return [lessened(state, held) for state in {line.state for line in self._lines(among)}]
 
-    def _capacity(
-        self, guarantee: Guarantee, among: frozenset[int] | None, holder: Odometer | None
+    def _rounds(
+        self,
+        guarantees: tuple[Guarantee, ...],
+        among: frozenset[int] | None,
+        holder: Odometer | None,
     ) -> int | None:
         counts = [
-            self._composition.capacity(state, guarantee) for state in self._left(among, holder)
+            self._composition.rounds(state, guarantees) for state in self._left(among, holder)
         ]
         return min((count for count in counts if count is not None), default=None)
 

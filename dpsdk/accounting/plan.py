@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
@@ -18,10 +19,17 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_fraction, to_integer, to_positive, to_probability
 from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.conversion import zcdp_epsilon
-from dpsdk.accounting.directed import float_up, fraction_up
+from dpsdk.accounting.directed import (
+    UP,
+    float_up,
+    fraction_down,
+    fraction_up,
+    ln_down,
+    ln_up,
+)
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.errors import InvalidArgument
-from dpsdk.typing import Real
+from dpsdk.typing import Floats, Real
 
 __all__ = ["Plan", "advanced_epsilon", "heterogeneous_epsilon", "optimal_epsilon", "plan"]
 
@@ -32,6 +40,18 @@ _LOOSE_LIMIT = Fraction("1.2564")
 
 _SLACK = 1.0 + 1e-12
 """Covers the rounding of the few float operations of a closed form."""
+
+_LOG_SLACK = 4e-15
+"""Covers, times the number of runs, the rounding of a logarithm of δ: 36 units a run."""
+
+_TINY = 1e-290
+"""Below this, products of floats lose digits."""
+
+_E_UP = Decimal("2.7182818284590452354")
+"""Above Euler's number."""
+
+_EXACT_BITS = 2**16
+"""A power of up to so many bits is worked out exactly."""
 
 
 def _count(value: int) -> int:
@@ -66,21 +86,32 @@ def advanced_epsilon(epsilon: Real, count: int, delta: Real, form: Form = "tight
     -----
     Dwork, Rothblum and Vadhan (2010); the tight form by Kairouz, Oh and Viswanath (2015).
     """
-    size, runs, allowed = to_positive("epsilon", epsilon), _count(count), float(_open(delta))
-    each = float(size)
+    size, runs = to_positive("epsilon", epsilon), float_up(Decimal(_count(count)))
+    log = _log_inverse(_open(delta))
+    each = float_up(fraction_up(size))
     if form == "loose":
         if size > _LOOSE_LIMIT:
             raise InvalidArgument("epsilon", "at most 1.2564 in the loose form", shown(epsilon))
         mean = 2.0 * each
     elif form == "middle":
-        mean = math.expm1(each)
+        mean = math.expm1(each) if each < 700.0 else math.inf
     else:
         mean = math.tanh(each / 2.0)
-    return (math.sqrt(-2.0 * runs * math.log(allowed)) * each + runs * each * mean) * _SLACK
+    return _above(math.sqrt(2.0 * runs * log) * each + runs * each * mean)
 
 
 def _open(delta: Real) -> Fraction:
     return to_probability("delta", delta)
+
+
+def _log_inverse(delta: Fraction) -> float:
+    """ln(1/δ), rounded up: also where the float of δ would be 0 or 1."""
+    return float_up(ln_up(fraction_up(1 / delta)))
+
+
+def _above(value: float) -> float:
+    """A figure that a few rounded operations gave, moved above the true one."""
+    return math.nextafter(value * _SLACK, math.inf)
 
 
 def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
@@ -105,34 +136,64 @@ def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
     -----
     Kairouz, Oh and Viswanath (2015), Theorem 3.5.
     """
-    allowed = float(_open(delta))
+    allowed = _open(delta)
     sizes: list[float] = []
     for value in epsilons:
         size = to_fraction("epsilons", value, "finite numbers, at least 0")
         if size < 0:
             raise InvalidArgument("epsilons", "finite numbers, at least 0", shown(value))
-        sizes.append(float(size))
-    total = math.fsum(sizes)
+        sizes.append(float_up(fraction_up(size)))
+    total = math.fsum(sizes) * _SLACK
+    if not 0.0 < total < math.inf:
+        return total
     mean = math.fsum(size * math.tanh(size / 2.0) for size in sizes)
-    squares = math.fsum(size * size for size in sizes)
-    mixed = mean + math.sqrt(2.0 * squares * math.log(math.e + math.sqrt(squares) / allowed))
-    tail = mean + math.sqrt(-2.0 * squares * math.log(allowed))
-    return min(total, mixed, tail) * _SLACK
+    # The root of W, which does not underflow where the squares would.
+    root = math.hypot(*sizes)
+    ratio = UP.divide(Decimal(root), fraction_down(allowed))
+    mixed = mean + root * math.sqrt(2.0 * float_up(ln_up(UP.add(_E_UP, ratio))))
+    tail = mean + root * math.sqrt(2.0 * _log_inverse(allowed))
+    return min(total, _above(mixed), _above(tail))
 
 
-def _optimal_delta(epsilon: float, each: float, count: int) -> float:
-    """The δ at ε of `count` randomised responses, exact but for float rounding."""
-    # Only a loss above ε counts, so only so many flips against it.
-    most = math.ceil((count - epsilon / each) / 2.0)
-    if most <= 0:
-        return 0.0
-    flips = np.arange(most, dtype=np.float64)
-    loss = (count - 2.0 * flips) * each
-    choices = np.concatenate(([0.0], np.cumsum(np.log((count - flips[:-1]) / flips[1:]))))
-    mass = choices - flips * each - count * math.log1p(math.exp(-each))
-    weight = -np.expm1(np.minimum(epsilon - loss, 0.0))
-    top = float(mass.max())
-    return math.exp(top) * float(np.sum(np.exp(mass - top) * weight))
+def _losses(each: float, count: int) -> tuple[Floats, Floats]:
+    """The positive losses of `count` randomised responses, falling, and their log-probabilities."""
+    flips = np.arange((count + 1) // 2, dtype=np.float64)
+    ratios = np.log((count - flips[:-1]) / flips[1:])
+    sums = np.cumsum(ratios)
+    # What each addition rounded off, exactly, so that errors do not add up with the sums.
+    before = np.concatenate(([0.0], sums))[:-1]
+    added = sums - before
+    sums += np.cumsum((before - (sums - added)) + (ratios - added))
+    choices = np.concatenate(([0.0], sums))
+    return (count - 2.0 * flips) * each, choices - flips * each - count * math.log1p(
+        math.exp(-each)
+    )
+
+
+def _log_delta(epsilon: float, losses: Floats, masses: Floats) -> float:
+    """The logarithm of the δ at ε, exact but for float rounding."""
+    above = int(np.count_nonzero(losses > epsilon))
+    if not above:
+        return -math.inf
+    weights = -np.expm1(epsilon - losses[:above])
+    top = float(masses[:above].max())
+    return top + math.log(float(np.sum(np.exp(masses[:above] - top) * weights)))
+
+
+def _left_by_leaks(delta: Fraction, leaks: Fraction, count: int) -> Fraction:
+    """A lower bound of 1 - (1 - δ) / (1 - leaks)^count, the δ that the leaks leave."""
+    bits = leaks.denominator.bit_length()
+    if bits * count <= _EXACT_BITS:
+        return 1 - (1 - delta) / (1 - leaks) ** count
+    # Powers in integers that are rounded down, fine enough to tell δ and 1 - δ from 0.
+    places = 256 + bits + delta.denominator.bit_length()
+    kept, square = 1 << places, ((1 - leaks).numerator << places) // leaks.denominator
+    while count:
+        if count & 1:
+            kept = kept * square >> places
+        square = square * square >> places
+        count >>= 1
+    return 1 - (1 - delta) * Fraction(1 << places, kept) if kept else Fraction(-1)
 
 
 def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real = 0) -> float:
@@ -152,7 +213,8 @@ def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real =
     Returns
     -------
     float
-        To nine digits and rounded up; infinity where the leaks alone exceed δ.
+        To nine digits, eight beyond a million runs, and rounded up; 0 or the plain sum where that
+        is below 1e-290. Infinity where the leaks alone exceed δ.
 
     Raises
     ------
@@ -162,25 +224,31 @@ def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real =
     Notes
     -----
     Kairouz, Oh and Viswanath (2015), Theorem 3.3; takes time in proportion to the count.
+    docs/explanation/proofs/composition-plan.md bounds the rounding.
     """
-    each, runs = float(to_positive("epsilon", epsilon)), _count(count)
-    allowed, leaks = _open(delta), to_probability("leak_each", leak_each, zero=True)
-    kept = math.exp(runs * math.log1p(-float(leaks)))
-    goal = (float(allowed) - (1.0 - kept if kept < 0.5 else -math.expm1(math.log(kept)))) / kept
-    # Log-binomials of n runs carry a relative error of some n times the rounding unit.
-    goal *= 1.0 - 1e-12 * (1.0 + runs * 1e-3)
-    if goal <= 0.0:
+    size, runs = to_positive("epsilon", epsilon), _count(count)
+    goal = _left_by_leaks(_open(delta), to_probability("leak_each", leak_each, zero=True), runs)
+    if goal < 0:
         return math.inf
-    low, high = 0.0, runs * each
-    if _optimal_delta(0.0, each, runs) <= goal:
+    total = float_up(fraction_up(size * runs))
+    if not goal or total == math.inf:
+        return total
+    if total < _TINY:  # δ is at most the sum of ε
+        return 0.0 if Fraction(total) <= goal else total
+    log_goal = float(ln_down(fraction_down(goal)))
+    log_goal -= _LOG_SLACK * (100.0 + runs - log_goal)
+    losses, masses = _losses(float_up(fraction_up(size)), runs)
+    if _log_delta(0.0, losses, masses) <= log_goal:
         return 0.0
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2.0
-        if _optimal_delta(middle, each, runs) <= goal:
+    low, high = 0.0, total
+    while high > _TINY and high - low > 1e-10 * high:
+        middle = low + (high - low) / 2.0
+        if _log_delta(middle, losses, masses) <= log_goal:
             high = middle
         else:
             low = middle
-    return high
+    # Losses near ε were rounded by a unit of their last place.
+    return min(total, high * _SLACK)
 
 
 def _runs(value: Mapping[Guarantee, int]) -> tuple[tuple[Guarantee, int], ...]:

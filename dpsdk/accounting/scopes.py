@@ -114,11 +114,14 @@ class ScopeOdometer(Odometer):
         own = super()._decide(guarantees, among, holder)
         return [*self._outer._decide(guarantees, None, self), *own]
 
-    def _capacity(
-        self, guarantee: Guarantee, among: frozenset[int] | None, holder: Odometer | None
+    def _rounds(
+        self,
+        guarantees: tuple[Guarantee, ...],
+        among: frozenset[int] | None,
+        holder: Odometer | None,
     ) -> int | None:
-        own = super()._capacity(guarantee, among, holder)
-        outer = self._outer._capacity(guarantee, None, self)
+        own = super()._rounds(guarantees, among, holder)
+        outer = self._outer._rounds(guarantees, None, self)
         return min((count for count in (own, outer) if count is not None), default=None)
 
     def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
@@ -172,11 +175,14 @@ class PartOdometer(Odometer):
         outer = self._outer._decide(guarantees, self._kinds, holder)
         return [*outer, (self, self._books.lines)]
 
-    def _capacity(
-        self, guarantee: Guarantee, among: frozenset[int] | None, holder: Odometer | None
+    def _rounds(
+        self,
+        guarantees: tuple[Guarantee, ...],
+        among: frozenset[int] | None,
+        holder: Odometer | None,
     ) -> int | None:
         del among
-        return self._outer._capacity(guarantee, self._kinds, holder)
+        return self._outer._rounds(guarantees, self._kinds, holder)
 
     def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
         del among

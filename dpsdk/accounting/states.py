@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeGuard
 
 from attrs import evolve
 
-from dpsdk.accounting.composition import State
+from dpsdk.accounting.composition import NEVER_OPEN, State
 
 __all__ = ["holds", "lessened", "portion", "worst"]
+
+
+def _open(part: State | None) -> TypeGuard[State]:
+    return part is not None and part != NEVER_OPEN
 
 
 def worst(states: Sequence[State]) -> State:
@@ -47,7 +52,7 @@ def lessened(state: State, held: Sequence[State]) -> State:
     parts = tuple(
         None
         if part is None
-        else lessened(part, [h for other in held if (h := other.parts[place]) is not None])
+        else lessened(part, [h for other in held if _open(h := other.parts[place])])
         for place, part in enumerate(state.parts)
     )
     return State(state.spent, limit, parts)
@@ -61,9 +66,9 @@ def holds(state: State, asked: State) -> State | None:
     ):
         return None
     parts = tuple(
-        None if part is None or member is None else holds(part, member)
+        member if member == NEVER_OPEN else holds(part, member) if _open(part) and member else None
         for part, member in zip(state.parts, asked.parts, strict=True)
     )
-    if parts and all(part is None for part in parts):
+    if parts and not any(map(_open, parts)):
         return None
     return evolve(asked, parts=parts)

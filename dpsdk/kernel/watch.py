@@ -242,7 +242,7 @@ class Watch:
         """
         asked = self._asked(gap, threshold, start)
         with self._lock:
-            lattice = self._lattice(gap.form)
+            lattice = self._lattice(asked.gap.form)
             self._open()
             return self._access.read(
                 self._charge, lambda noise, opened: self._look(noise, opened, asked, lattice)

@@ -127,7 +127,7 @@ class NumericSparse(Mechanism[GapForm]):
     numbers: Numbers = field(default="measured", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.numbers not in {"measured", "gap"}:
+        if self.numbers not in ("measured", "gap"):
             raise InvalidArgument("numbers", '"measured" or "gap"', shown(self.numbers))
 
     @property
@@ -168,7 +168,8 @@ class SparseAccuracy(Accuracy):
     def radii(self, beta: float, *, joint: bool) -> Floats:
         mean = self.watching.mean_noise
         asked = self.rows if joint else 1
-        below = self.watching.below(beta / 2, self.facts) + mean
+        runs = 1 if self.watching.tops else asked
+        below = self.watching.below(beta / 2, self.facts, runs) + mean
         above = self.watching.above(beta / 2, self.facts, asked) - mean
         return np.full(self.rows, max(below, above, 0.0))
 

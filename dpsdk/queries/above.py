@@ -49,7 +49,7 @@ class Above(Query[bool, GapForm]):
 
     The level is in the unit of the query: a share of the rows, or a count of them. A share is
     compared without the number of rows being known, so it may be private. Noise decides near
-    the level; `release.error` tells how near.
+    the level; `release.error` tells how near, but for a share of a private number of rows.
 
     >>> from dpsdk.queries import Above, Threshold
     >>> Above(Threshold("age", 40), 0.5)
@@ -66,10 +66,15 @@ class Above(Query[bool, GapForm]):
         del facts
         return not math.isnan(raw[0])
 
+    def span(self, facts: Facts, /) -> float:
+        return 1.0 if self.query.normalized else self.query.span(facts)
+
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         del raw
-        rows = facts.row_limit if facts.rows is None else facts.rows
-        return radii / rows if self.query.normalized else radii
+        if not self.query.normalized:
+            return radii
+        # What share a number of rows is, nobody knows where their total is private.
+        return np.full(len(radii), np.inf) if facts.rows is None else radii / facts.rows
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[bool, bool]:
         # Near the level either answer may be the true one.

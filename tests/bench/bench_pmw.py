@@ -1,6 +1,6 @@
 """Where online private multiplicative weights pays, beside independent noise for the same budget.
 
-python tests/bench/bench_pmw.py [--quick] [--plot docs/explanation/pmw.svg] [--dpbench DIR]
+python tests/bench/bench_pmw.py [--quick] [--plot docs/explanation/pmw.svg] [--dpbench DIR] [--tune]
 
 The table is six columns of docs/examples/adult.csv.gz (165,760 cells); DIR holds histograms of one
 attribute, as .npy arrays of counts. All noise of the package is seeded, so figures repeat; times do
@@ -23,8 +23,10 @@ import argparse
 import csv
 import gzip
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -34,12 +36,11 @@ from attrs import frozen
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
-from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Kronecker, LinearForm, Matrix, Range, sensitivity
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
-from dpsdk.mechanisms.pmw.plan import best_promise
+from dpsdk.mechanisms.pmw import plan
 from dpsdk.queries import Query
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
@@ -48,9 +49,6 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = ("age", "education", "marital-status", "race", "sex", "income")
 DELTA = "1e-9"
 PART = 2048
-UPDATES = {"0.1": 15, "1": 60}
-"""How many updates the two budgets are planned for on tables of some 50,000 rows."""
-
 Draw: TypeAlias = Callable[[np.random.Generator, Domain], Kronecker]
 
 
@@ -200,7 +198,7 @@ class Outcome:
         print(f"  {name:24} {figures}   {self.note}", flush=True)
 
 
-def pmw(stream: Stream, mechanism: OnlinePMW, epsilon: str, seed: int = 7) -> Outcome:
+def pmw(stream: Stream, asked: OnlinePMW, epsilon: str, seed: int = 7) -> Outcome:
     """The errors of a channel, in a session of just the budget that the channel may spend."""
     session = Session(
         stream.table.data(),
@@ -209,11 +207,12 @@ def pmw(stream: Stream, mechanism: OnlinePMW, epsilon: str, seed: int = 7) -> Ou
         noise=seeded(seed),
     )
     start = time.perf_counter()
-    with session.open(mechanism) as channel:
+    with session.open(asked) as channel:
         values = np.concatenate([channel.answer(part) for part in stream.parts])
     seconds = time.perf_counter() - start
     # A round is a run of the watch and a number; the marginals to start from are one charge more.
-    updates = session.spent.charges // 2
+    opening = asked.plan(session.facts).start is not None
+    updates = (session.spent.charges - opening) // 2
     share = session.spent.rho / float(zcdp_start(Fraction(epsilon), Fraction(DELTA)))
     note = f"{updates} updates, {share:.0%} of the budget, {seconds:.1f} s"
     return Outcome.of(np.abs(values - stream.truths), note)
@@ -240,12 +239,22 @@ def _independent(stream: Stream, name: str, scale: float) -> Outcome:
     return Outcome.of(np.abs(values - stream.truths), f"scale {scale:,.1f} rows")
 
 
-def mechanism(epsilon: str, queries: int, start: str = "product") -> OnlinePMW:
-    return OnlinePMW(epsilon, DELTA, updates=UPDATES[epsilon], queries=queries, start=_start(start))
+def updates_for(rows: int, epsilon: str) -> int:
+    """Updates that suit such a table: 100 at 50,000 rows and ε = 1, about (n ε)^(2/3)."""
+    return min(400, round(math.pow(rows * float(epsilon), 2 / 3) / 13))
 
 
-def _start(name: str) -> Literal["product", "uniform"]:
-    return "uniform" if name == "uniform" else "product"
+def mechanism(stream: Stream, epsilon: str, start: Literal["product", "uniform"]) -> OnlinePMW:
+    updates = updates_for(stream.table.rows, epsilon)
+    return OnlinePMW(epsilon, DELTA, updates=updates, queries=stream.form.rows, start=start)
+
+
+def both(stream: Stream, epsilon: str) -> dict[str, Outcome]:
+    """From the product of noisy one-way marginals, and from the uniform distribution."""
+    return {
+        "OnlinePMW, product": pmw(stream, mechanism(stream, epsilon, "product"), epsilon),
+        "OnlinePMW, uniform": pmw(stream, mechanism(stream, epsilon, "uniform"), epsilon),
+    }
 
 
 def title(text: str) -> None:
@@ -263,32 +272,32 @@ def compare(
             for epsilon in epsilons:
                 title(f"{table.name}, n = {table.rows:,}: {queries:,} {kind}, epsilon = {epsilon}")
                 print(f"  {'':24}{'maximum':>8} {'95 %':>8} {'mean':>8}")
-                for name, outcome in rivals(stream, epsilon, jointly=True).items():
+                found = rivals(stream, epsilon, jointly=True) | both(stream, epsilon)
+                for name, outcome in found.items():
                     outcome.show(name)
-                for start in ("product", "uniform"):
-                    found = pmw(stream, mechanism(epsilon, queries, start), epsilon)
-                    found.show(f"OnlinePMW, {start}")
 
 
 def regime(
-    table: Table, sizes: Sequence[int], scales: Sequence[tuple[str, int]]
+    table: Table, cases: Sequence[tuple[str, int, Sequence[int]]]
 ) -> dict[str, list[tuple[int, dict[str, Outcome]]]]:
     """From how many rectangles on the stream of Gaussian numbers is the worse of the two."""
     title("Where OnlinePMW wins: random rectangles, errors maximum / mean")
-    whole = Stream.drawn("rectangles", table, rectangles, max(sizes), seed=2)
+    most = max(max(sizes) for _, _, sizes in cases)
+    whole = Stream.drawn("rectangles", table, rectangles, most, seed=2)
     curves: dict[str, list[tuple[int, dict[str, Outcome]]]] = {}
-    for epsilon, factor in scales:
+    for epsilon, factor, sizes in cases:
         scaled = table.times(factor)
         strength = scaled.rows * float(epsilon)
         print(f"  n = {scaled.rows:,}, epsilon = {epsilon}, n eps = {strength:,.0f}")
         curve = []
         for queries in sizes:
             stream = whole.first(queries).on(scaled)
-            found = rivals(stream, epsilon, jointly=queries <= _JOINT)
-            for start in ("product", "uniform"):
-                found[f"OnlinePMW, {start}"] = pmw(
-                    stream, mechanism(epsilon, queries, start), epsilon
-                )
+            found = rivals(stream, epsilon, jointly=True)
+            if factor == 1:
+                found |= both(stream, epsilon)
+            else:
+                asked = mechanism(stream, epsilon, "product")
+                found["OnlinePMW, product"] = pmw(stream, asked, epsilon)
             curve.append((queries, found))
             _line(queries, found)
         for measure in ("largest", "mean"):
@@ -302,9 +311,6 @@ def regime(
             print(f"    the {measure} error is smaller {first}")
         curves[f"n = {scaled.rows:,}, epsilon = {epsilon}"] = curve
     return curves
-
-
-_JOINT = 100_000
 
 
 def _line(queries: int, found: dict[str, Outcome]) -> None:
@@ -328,22 +334,22 @@ def textbook(table: Table, queries: int) -> None:
         alphas = [1.05**-power for power in range(1, 120)]
         kept = [a for a in alphas if _textbook(a, queries).plan(facts).promise is not None]
         alpha = min(kept, default=0.99)
-        plan = _textbook(alpha, queries).plan(facts)
+        made = _textbook(alpha, queries).plan(facts)
         found = pmw(stream, _textbook(alpha, queries), "1")
         promise = f"promises {3 * alpha:.3f}" if kept else "promises nothing"
         print(f"  n = {rows:,}: alpha = {alpha:.4f}, {promise}; threshold", end=" ")
-        print(f"{plan.threshold / rows:.4f}, {plan.updates:,} updates at most")
+        print(f"{made.threshold / rows:.4f}, {made.updates:,} updates at most")
         found.show("textbook, uniform")
         sharp = _sharp(facts, queries)
         if sharp is None:
             print("  sharpened: no promise below 1")
             continue
-        plan = sharp.plan(facts)
+        made = sharp.plan(facts)
         print(
-            f"  sharpened: promises {sharp.alpha:.4f}; threshold {plan.threshold / rows:.4f},",
+            f"  sharpened: promises {sharp.alpha:.4f}; threshold {made.threshold / rows:.4f},",
             end=" ",
         )
-        print(f"{plan.updates:,} updates at most")
+        print(f"{made.updates:,} updates at most")
         pmw(stream, sharp, "1").show("sharpened, uniform")
 
 
@@ -352,13 +358,13 @@ def _textbook(alpha: float, queries: int) -> OnlinePMW:
 
 
 def _sharp(facts: Facts, queries: int) -> OnlinePMW | None:
-    best = best_promise(
+    best = plan.best_promise(
         Fraction(1), Fraction(DELTA), 0.05, queries, facts,
         math.log(facts.domain.size + facts.outside), prepaid=False,
     )  # fmt: skip
     if best is None or best.promise is None:
         return None
-    return OnlinePMW(1, DELTA, alpha=best.promise.alpha, beta=0.05, queries=queries)
+    return OnlinePMW(1, DELTA, alpha=best.promise.alpha, beta=0.05, queries=queries, replay=False)
 
 
 def _scaled(table: Table, rows: int) -> Table:
@@ -368,6 +374,44 @@ def _scaled(table: Table, rows: int) -> Table:
     counts = np.floor(table.counts * (rows / table.rows)).astype(np.int64)
     counts.reshape(-1)[int(counts.argmax())] += rows - int(counts.sum())
     return Table(f"{table.name}, scaled", table.domain, counts)
+
+
+def tune(table: Table, queries: int, seeds: Sequence[int]) -> None:
+    """The public constants of the practical plan, one at a time, as means over seeds."""
+    stream = Stream.drawn("rectangles", table, rectangles, queries, seed=4)
+    for epsilon in ("0.1", "1"):
+        title(f"Constants of the plan: {queries:,} rectangles, epsilon = {epsilon}")
+        middle = updates_for(table.rows, epsilon)
+        for updates in (middle // 4, middle // 2, middle, 2 * middle):
+            for share in (0.25, 0.35, 0.5, 0.7, 1.0, 1.4):
+                with _constants(_HEIGHT_SHARE=share):
+                    _tuned(stream, updates, epsilon, seeds, f"{updates} updates, height {share}")
+        for name in ("_START_SHARE", "_NUMBER_SHARE"):
+            for parts in (30, 10, 5, 3):
+                with _constants(**{name: Fraction(1, parts)}):
+                    _tuned(stream, middle, epsilon, seeds, f"{name} 1/{parts}")
+
+
+def _tuned(stream: Stream, updates: int, epsilon: str, seeds: Sequence[int], name: str) -> None:
+    asked = OnlinePMW(epsilon, DELTA, updates=updates, queries=stream.form.rows)
+    found = [pmw(stream, asked, epsilon, seed) for seed in seeds]
+    largest, high, mean = (
+        statistics.mean(getattr(outcome, measure) for outcome in found)
+        for measure in ("largest", "high", "mean")
+    )
+    Outcome(largest, high, mean, found[0].note).show(name)
+
+
+@contextmanager
+def _constants(**values: float | Fraction) -> Iterator[None]:
+    kept = {name: getattr(plan, name) for name in values}
+    for name, value in values.items():
+        setattr(plan, name, value)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(plan, name, value)
 
 
 def histograms(directory: Path) -> Iterator[Table]:
@@ -416,21 +460,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short streams only")
     parser.add_argument("--plot", type=Path, help="draw the error against k to this file")
     parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
+    parser.add_argument("--tune", action="store_true", help="only try constants of the plan")
     arguments = parser.parse_args()
     table = adult()
     start = time.perf_counter()
+    if arguments.tune:
+        tune(table, 3_000 if arguments.quick else 30_000, (1,) if arguments.quick else (1, 2, 3))
+        return
     sizes = (1_000,) if arguments.quick else (1_000, 100_000)
     compare(table, list(KINDS), sizes, ("0.1", "1"))
     if arguments.dpbench is not None:
         for histogram in histograms(arguments.dpbench):
             compare(histogram, ["thresholds", "rectangles"], sizes, ("0.1", "1"))
-    most = 4 if arguments.quick else 5.0
-    steps = [round(10 ** (2 + place / 2)) for place in range(int(2 * (most - 2)) + 1)]
-    scales = [("0.1", 1), ("1", 1)] if arguments.quick else [("0.1", 1), ("1", 1), ("1", 10)]
-    curves = regime(table, steps, scales)
-    textbook(table, 500 if arguments.quick else 2_000)
+    steps = [round(10 ** (2 + place / 2)) for place in range(5 if arguments.quick else 7)]
+    curves = regime(table, [("0.1", 1, steps), ("1", 1, steps)])
     if arguments.plot is not None:
         draw(curves, arguments.plot)
+    if not arguments.quick:
+        regime(table, [("1", 10, (10_000, 100_000))])
+    textbook(table, 500 if arguments.quick else 2_000)
     print(f"\n{time.perf_counter() - start:.0f} s in all")
 
 

@@ -8,13 +8,15 @@ from typing import assert_type
 from acme_median import Median, MedianAnswer
 from acme_repeated import Repeated
 
-from dpsdk import Channel, PrivateData, Quote, Release, Session
-from dpsdk.accounting import Remaining, Spent
+from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
+from dpsdk.accounting import Readings, Remaining, Spent
 from dpsdk.channel import Entry
 from dpsdk.domain import Domain
-from dpsdk.forms import Form, LinearForm
-from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, OneShot
+from dpsdk.forms import Form, GapForm, LinearForm
+from dpsdk.hypothesis import Hypothesis
+from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
+    Above,
     Answers,
     Conjunction,
     Count,
@@ -24,6 +26,7 @@ from dpsdk.queries import (
     MarginalTable,
     Mean,
     Not,
+    NumericAbove,
     Query,
     Sum,
     Threshold,
@@ -98,6 +101,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.remaining, Remaining)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
+    assert_type(session.readings(1e-6), Readings)
     assert_type(session.history, tuple[Entry, ...])
 
 
@@ -107,6 +111,30 @@ def channels_answer_like_sessions(session: Session) -> None:
         assert_type(channel.answer(Threshold("age", 40)), float)
         assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
         assert_type(session.answer(Threshold("age", 40), using=channel), float)
+
+
+def the_sparse_vector_answers_yes_or_no_or_a_number(session: Session) -> None:
+    with session.open(NumericSparse(epsilon=1, tops=3)) as channel:
+        assert_type(channel, Channel[GapForm])
+        above = Above(Threshold("age", 40), 0.5)
+        assert_type(channel.answer(above), bool)
+        assert_type(channel.release(above), Release[bool])
+        assert_type(channel.answer(NumericAbove(Count({"sex": "Male"}), 0.5)), float | None)
+        assert_type(session.answer(above, using=channel), bool)
+
+
+def channels_that_learn_show_their_hypothesis(session: Session) -> None:
+    with session.open(OnlinePMW(epsilon=0.5, delta=1e-7, updates=50)) as channel:
+        assert_type(channel, HypothesisChannel[LinearForm])
+        assert_type(channel.hypothesis, Hypothesis)
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(channel.answer(Workload([Threshold("age", 40)])), Answers[float])
+        assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+        assert_type(session.answer(Threshold("age", 40), using=channel), float)
+        later = OnlinePMW(epsilon=1, updates=9, start=channel.hypothesis)
+        assert_type(session.open(later).hypothesis, Hypothesis)
+    textbook = OnlinePMW.textbook(1, 1e-6, alpha=0.1, beta=0.05, queries=1000)
+    assert_type(session.open(textbook), HypothesisChannel[LinearForm])
 
 
 def strangers_are_inferred_as_exactly(session: Session) -> None:
@@ -130,6 +158,14 @@ def wrong_pairings_are_static_errors(
     session.answer(Threshold("age", 40), using=stateful)  # type: ignore[arg-type]  # must be opened
     session.answer("age", using=Laplace(epsilon=1))  # type: ignore[arg-type]  # not a query
     session.answer(Threshold("age", "40"), using=Laplace(epsilon=1))  # type: ignore[arg-type]  # text
+    sparse, online = NumericSparse(epsilon=1, tops=3), OnlinePMW(epsilon=1, updates=9)
+    session.answer(Threshold("age", 40), using=online)  # type: ignore[arg-type]  # must be opened
+    session.answer(Above(Count(), 0.5), using=sparse)  # type: ignore[arg-type]  # must be opened
+    session.open(sparse).answer(Threshold("age", 40))  # type: ignore[arg-type]  # another form
+    session.open(online).answer(Above(Count(), 0.5))  # type: ignore[arg-type]  # another form
+    del session.open(Laplace(epsilon=1)).hypothesis  # type: ignore[attr-defined]  # it has none
+    Above(Marginal("sex"), 0.5)  # type: ignore[arg-type]  # not one number
+    OnlinePMW(epsilon=1, updates=9, start="best")  # type: ignore[arg-type]  # no such start
     Session(data, 1.0)  # type: ignore[arg-type]  # not a budget
     share: str = session.answer(Threshold("age", 40), using=Laplace(1))  # type: ignore[assignment]
     del share

@@ -13,7 +13,9 @@ import dpsdk.kernel.access as access
 from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import (
     AdvancedComposition,
+    Anytime,
     BasicComposition,
+    Readings,
     ZCDPComposition,
 )
 from dpsdk.errors import (
@@ -26,8 +28,8 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
 )
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import LaplaceNoise, price
-from dpsdk.mechanisms import Gaussian, Laplace, Mechanism
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, OneShot
 from dpsdk.observe import Answered, Charged, Opened, Refused
 from dpsdk.queries import (
     Answers,
@@ -144,6 +146,74 @@ def test_affords_is_what_fits(composition, delta, mechanism):
     assert session.affords(Marginal("sex"), using=mechanism) == 0
     with pytest.raises(BudgetExceeded):
         session.answer(Marginal("sex"), using=mechanism)
+
+
+@frozen
+class Twofold(OneShot[LinearForm]):
+    """Two measurements an answer, of different noise."""
+
+    first: LaplaceNoise
+    second: LaplaceNoise | GaussianNoise
+
+    def quote(self, form, facts, /):
+        pricings = [price(form, noise, facts) for noise in (self.first, self.second)]
+        cost = Cost(tuple(pricing.guarantee for pricing in pricings))
+        return Quote(Cost(()), cost, pricings[0].accuracy)
+
+    def open(self, kernel, /):
+        noises = self.first, self.second
+
+        class Strategy:
+            def answer(self, form, /):
+                first, _ = (kernel.measure(form, noise) for noise in noises)
+                return first
+
+        return Strategy()
+
+
+@pytest.mark.parametrize(
+    "composition", [None, BasicComposition(), ZCDPComposition(), AdvancedComposition()], ids=str
+)
+@pytest.mark.parametrize("second", [LaplaceNoise("0.07"), GaussianNoise("0.0003")], ids=str)
+def test_affords_counts_answers_that_cost_several_runs(composition, second):
+    mechanism = Twofold(LaplaceNoise("0.01"), second)
+    session = opened(1, "1e-6", composition=composition)
+    if isinstance(composition, BasicComposition) and isinstance(second, GaussianNoise):
+        with pytest.raises(UnsupportedGuarantee):
+            session.affords(Count(), using=mechanism)
+        return
+    promised = session.affords(Count(), using=mechanism)
+    assert promised > 2
+    for left in range(promised, 0, -1):
+        assert session.affords(Count(), using=mechanism) == left
+        session.answer(Count(), using=mechanism)
+    assert session.affords(Count(), using=mechanism) == 0
+    with pytest.raises(BudgetExceeded):
+        session.answer(Count(), using=mechanism)
+
+
+def test_a_gaussian_after_too_much_pure_spending_does_not_fit():
+    session = opened(1, "1e-6")
+    session.answer(Count(), using=Laplace("0.9"))
+    with pytest.raises(BudgetExceeded):
+        session.answer(Count(), using=Gaussian(rho="0.0001"))
+    assert session.affords(Count(), using=Gaussian(rho="0.0001")) == 0
+
+
+def test_a_session_reads_a_bound_that_was_fixed_before_its_first_answer():
+    bound = Anytime(delta=1e-6, around="0.01")
+    session = opened(1, "1e-6", anytime=bound)
+    assert session.readings(1e-6).anytime == 0.0
+    for _ in range(3):
+        session.answer(Count(), using=TENTH)
+    readings = session.readings(1e-6)
+    assert isinstance(readings, Readings)
+    assert readings.always == session.budget
+    assert readings.anytime == bound.epsilon(session.spent.rho)
+    assert readings.planned == pytest.approx(0.3, rel=1e-4)
+    assert opened().readings(1e-6).anytime is None
+    with pytest.raises(InvalidArgument, match="delta"):
+        session.readings(0)
 
 
 def test_a_question_that_no_record_moves_is_free_for_ever():
@@ -298,6 +368,7 @@ def test_what_is_no_query_or_mechanism_is_refused():
         (lambda: Session(DATA, 1), "budget"),
         (lambda: Session(DATA, Budget(1), composition="basic"), "composition"),
         (lambda: Session(DATA, Budget(1), noise=7), "noise"),
+        (lambda: Session(DATA, Budget(1), anytime=1e-6), "anytime"),
     ],
 )
 def test_a_session_is_made_of_a_table_and_a_budget(make, parameter):

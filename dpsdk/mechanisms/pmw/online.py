@@ -12,9 +12,10 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer, to_positive, to_probability
 from dpsdk.accounting import Guarantee, PureGuarantee
-from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
+from dpsdk.hypothesis.dense import CELL_LIMIT
 from dpsdk.kernel import Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
@@ -27,6 +28,8 @@ __all__ = ["OnlinePMW"]
 
 Start: TypeAlias = Literal["product", "uniform"]
 WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
+
+_STARTS = ("product", "uniform")
 
 _PIECEWISE_FROM = 2**20
 """One ordered attribute of more cells is kept by its breakpoints."""
@@ -142,18 +145,13 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         if self.threshold is not None and self.updates is None:
             expected = "left out where a promise sets it"
             raise InvalidArgument("threshold", expected, shown(self.threshold))
-        if not isinstance(self.start, Hypothesis) and self.start not in {
-            "product",
-            "uniform",
-            None,
-        }:
-            raise InvalidArgument(
-                "start", '"product", "uniform" or a hypothesis', shown(self.start)
-            )
+        if not isinstance(self.start, Hypothesis | None) and self.start not in _STARTS:
+            expected = '"product", "uniform" or a hypothesis'
+            raise InvalidArgument("start", expected, shown(self.start))
         if self.start == "product" and self.updates is None:
             expected = '"uniform" or a public hypothesis where a promise is made'
             raise InvalidArgument("start", expected, '"product"')
-        if self.when_spent not in {"hypothesis", "raise"}:
+        if self.when_spent not in ("hypothesis", "raise"):
             raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
 
     @classmethod
@@ -205,10 +203,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
 
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
         plan = self.plan(facts)
-        opening = Cost()
-        if plan.start is not None:
-            marginals = one_way_marginals(facts)
-            opening = Cost((price(marginals, plan.start, facts).guarantee,))
+        opening = Cost(_opening(plan, facts))
         rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
         accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
@@ -218,26 +213,36 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         return Quote(opening, Cost((*opening.guarantees, *rounds)), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
-        plan = self.plan(kernel.facts)
-        if isinstance(self.start, Hypothesis):
-            hypothesis = self.start.copy()
-            if hypothesis.domain != kernel.facts.domain:
-                raise InvalidArgument("start", "over the domain of the table", "another domain")
-            if kernel.facts.outside and not hypothesis.outside:
-                expected = "a hypothesis with the cell outside the domain, as the table has it"
-                raise InvalidArgument("start", expected, "one without")
-        elif plan.start is not None:
-            hypothesis = noisy_product(kernel, plan)
-        else:
-            hypothesis = _uniform(kernel.facts)
+        facts = kernel.facts
+        plan = self.plan(facts)
+        # All that can be refused comes first, so that a refusal costs nothing.
+        hypothesis = self._first(plan, facts)
         if self.prepaid:
             # Any pure run of the same ε uses this up, whatever the lattice of its query.
             pure = (
                 PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
             )
-            kernel.prepay(_rounds(plan, pure))
+            kernel.prepay((*_opening(plan, facts), *_rounds(plan, pure)))
+        if hypothesis is None:
+            hypothesis = noisy_product(kernel, plan)
         raises = self.when_spent == "raise"
         return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
+
+    def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
+        """The hypothesis to start from, unless it has to be measured."""
+        if isinstance(self.start, Hypothesis):
+            if self.start.domain != facts.domain:
+                raise InvalidArgument("start", "over the domain of the table", "another domain")
+            if facts.outside and not self.start.outside:
+                expected = "a hypothesis with the cell outside the domain, as the table has it"
+                raise InvalidArgument("start", expected, "one without")
+            return self.start.copy()
+        if plan.start is None:
+            return _uniform(facts)
+        if facts.domain.size > CELL_LIMIT:
+            advice = "declare fewer attributes, or coarser ones"
+            raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
+        return None
 
     def _starts_from_product(self, facts: Facts) -> bool:
         if self.start == "product":
@@ -256,6 +261,13 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             if value is not None:
                 given.append(f"{name}={value}")
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
+
+
+def _opening(plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
+    """What finding the first hypothesis costs."""
+    if plan.start is None:
+        return ()
+    return (price(one_way_marginals(facts), plan.start, facts).guarantee,)
 
 
 def _rounds(plan: Plan, number: Guarantee | None) -> tuple[Guarantee, ...]:

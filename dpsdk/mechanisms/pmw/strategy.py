@@ -188,7 +188,10 @@ def noisy_product(kernel: Kernel, plan: Plan) -> Hypothesis:
         mass = float(table.sum())
         masses.append(min(mass, 1.0))
         tables[attribute.name] = table / mass if mass > 0 else np.ones(attribute.size)
-    outside = 1.0 - float(np.mean(masses)) if facts.outside else None
+    outside = None
+    if facts.outside:
+        # Noise may leave nothing inside; the hypothesis must, or it could learn nothing.
+        outside = min(1.0 - float(np.mean(masses)), 1.0 - _START_BLEND)
     hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
     hypothesis.blend(_START_BLEND)
     return hypothesis

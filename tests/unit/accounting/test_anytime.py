@@ -1,3 +1,6 @@
+from fractions import Fraction
+
+import mpmath
 import numpy as np
 import pytest
 
@@ -42,6 +45,27 @@ def test_an_odometer_reads_it_beside_the_filter():
     assert repr(readings).startswith("Readings(always (5, 1e-6)-DP; anytime epsilon 3.")
     odometer.charge(ApproximateGuarantee("0.01", "1e-9"), "leaking")
     assert odometer.readings(1e-6).anytime is None
+
+
+@pytest.mark.parametrize("around", ["1e-330", "0.1", "1e330"])
+@pytest.mark.parametrize("delta", ["1e-330", "1e-310", "0.01"])
+@pytest.mark.parametrize("rho", ["1e-340", "0.002", "1e300"])
+def test_the_bound_is_rounded_up_for_every_parameter(delta: str, around: str, rho: str):
+    found = Anytime(delta, around).epsilon(rho)
+    with mpmath.workdps(60):
+        v, g = 2 * mpmath.mpf(rho), 2 * mpmath.mpf(around) / 31
+        log = mpmath.log(mpmath.mpf("0.5") + mpmath.sqrt((v + g) / g) / (2 * mpmath.mpf(delta)))
+        exact = v / 2 + mpmath.sqrt(2 * (v + g) * log)
+        assert exact <= found <= exact * (1 + mpmath.mpf("1e-15")) + mpmath.mpf("1e-323")
+
+
+def test_a_tiny_run_can_be_read():
+    odometer = Odometer(Budget(1, 1e-6), default_composition(), Anytime("1e-400", "1e-330"))
+    odometer.charge(PureGuarantee(Fraction(1, 10**400)), "tiny")
+    for delta in ("1e-6", "1e-400", 1 - Fraction(1, 10**20)):
+        readings = odometer.readings(delta)
+        assert readings.planned <= readings.level <= 1e-30
+        assert readings.anytime is not None
 
 
 def test_nothing_is_read_where_no_bound_was_fixed():

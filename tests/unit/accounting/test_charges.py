@@ -45,8 +45,35 @@ def test_the_rho_of_bounded_range_is_an_upper_bound_and_tight(eta: Fraction):
         exact = x - 1 - mpmath.log(x)
         bound = real(bounded_range_rho(eta))
         assert exact <= bound <= min(real(eta) ** 2 / 8, real(eta))
-        if eta < 1000:
+        if eta <= Fraction("4.7"):
             assert bound <= exact * (1 + mpmath.mpf("1e-15"))
+
+
+def worst_divergence(eta: Fraction, order: str) -> mpmath.mpf:
+    """The largest divergence of two-point losses t and t - eta, over all t."""
+
+    def moment(t: mpmath.mpf) -> mpmath.mpf:
+        up = (mpmath.exp(width) - mpmath.exp(t)) * mpmath.exp((a - 1) * t)
+        down = (mpmath.exp(t) - 1) * mpmath.exp((a - 1) * (t - width))
+        return mpmath.log((up + down) / mpmath.expm1(width)) / (a - 1)
+
+    width, a = real(eta), mpmath.mpf(order)
+    return max(moment(width * step / 300) for step in range(301))
+
+
+@pytest.mark.parametrize("eta", ["0.3", "2", "4.7", "4.71", "7", "20"])
+def test_the_rho_of_bounded_range_covers_every_order(eta: str):
+    size = Fraction(eta)
+    with mpmath.workdps(40):
+        for order in ("1.001", "1.2", "2", "5", "40"):
+            assert worst_divergence(size, order) <= mpmath.mpf(order) * real(
+                bounded_range_rho(size)
+            )
+
+
+def test_beyond_its_proof_the_rho_of_bounded_range_is_one_that_is_proven():
+    for eta in (Fraction("4.71"), Fraction(6), Fraction(30)):
+        assert bounded_range_rho(eta) == min(eta * eta / 8, pure_rho(eta))
 
 
 def test_each_law_is_charged_by_its_own_rule():

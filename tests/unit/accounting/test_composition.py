@@ -1,6 +1,7 @@
 from fractions import Fraction
 
 import pytest
+from attrs import field, frozen
 
 from dpsdk.accounting import (
     AdditiveComposition,
@@ -13,13 +14,17 @@ from dpsdk.accounting import (
     Composition,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
+    EnvelopeComposition,
     Guarantee,
     PureGuarantee,
+    RenyiComposition,
     State,
     ZCDPComposition,
     default_composition,
     zcdp_start,
 )
+from dpsdk.accounting.calibration import fits_all
+from dpsdk.accounting.composition import NEVER_OPEN
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 ALL: list[Composition] = [
@@ -102,9 +107,25 @@ def test_refusal_leaves_room_for_a_smaller_request(composition: Composition):
 @pytest.mark.parametrize("composition", ALL)
 def test_free_runs_change_nothing_and_have_no_limit(composition: Composition):
     start = composition.begin(Budget(1, 1e-6))
-    for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0)):
+    claimed = DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))
+    for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0), claimed):
         assert composition.charge(start, free) == start
         assert composition.capacity(start, free) is None
+        assert composition.rounds(start, (free, free)) is None
+
+
+def test_a_free_run_has_no_price_by_its_claim():
+    claimed = DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))
+    assert BasicComposition().cost(claimed) == (0, 0)
+
+
+def test_free_runs_pass_where_nothing_else_does():
+    closed = AnyOf((ZCDPComposition(), EnvelopeComposition()))
+    start = closed.begin(Budget(1))
+    assert closed.charge(start, PureGuarantee("1e-9")) is None
+    for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))):
+        assert closed.charge(start, free) == start
+        assert closed.capacity(start, free) is None
 
 
 @pytest.mark.parametrize("composition", ALL)
@@ -189,8 +210,7 @@ def test_an_accepted_run_closes_the_members_it_overflows():
     assert state is not None
     assert state.parts[1] is None
     # The envelope stays closed, though a tiny Gaussian would have fitted it.
-    with pytest.raises(UnsupportedGuarantee):
-        composition.charge(state, DiscreteGaussianGuarantee(10**12, 1, 1))
+    assert composition.charge(state, DiscreteGaussianGuarantee(10**12, 1, 1)) is None
     assert composition.largest_rho(state) == 0
     assert composition.largest_epsilon(state) == Fraction("0.7")
 
@@ -202,6 +222,119 @@ def test_a_run_that_a_member_cannot_price_closes_that_member():
     assert state.parts[0] is None
     assert composition.charge(state, PureGuarantee("0.25")) is None
     assert composition.charge(state, PureGuarantee("0.01")) is not None
+
+
+@pytest.mark.parametrize(
+    "composition",
+    [default_composition(), AnyOf((BasicComposition(), ZCDPComposition()))],
+    ids=["default", "basic or zCDP"],
+)
+def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition: AnyOf):
+    state = composition.begin(Budget(1, 1e-6))
+    state = composition.charge(state, PureGuarantee("0.5"))
+    assert state is not None
+    assert composition.charge(state, GAUSSIAN) is None
+    assert composition.capacity(state, GAUSSIAN) == 0
+    assert composition.rounds(state, (PureGuarantee("0.1"), GAUSSIAN)) == 0
+
+
+def test_a_run_that_no_member_ever_prices_is_unsupported():
+    narrow = DiscreteGaussianGuarantee("0.1", 1, 1)
+    composition = default_composition()
+    start = composition.begin(Budget(1, 1e-6))
+    closing = composition.charge(start, PureGuarantee("0.5"))
+    assert closing is not None
+    for state in (start, closing):
+        with pytest.raises(UnsupportedGuarantee):
+            composition.charge(state, narrow)
+        with pytest.raises(UnsupportedGuarantee):
+            composition.rounds(state, (PureGuarantee("0.1"), narrow))
+
+
+MIXED: list[tuple[Guarantee, ...]] = [
+    (PureGuarantee("0.02"), PureGuarantee("0.005")),
+    (PureGuarantee("0.005"), PureGuarantee(0), PureGuarantee("0.05")),
+    (DiscreteGaussianGuarantee(10**5, 4, 2), PureGuarantee("0.01"), PureGuarantee("0.01")),
+    (BoundedRangeGuarantee("0.03"), DiscreteGaussianGuarantee(64, 1, 1)),
+    (ApproximateGuarantee("0.01", "1e-9"), PureGuarantee("0.01")),
+    (PureGuarantee("0.6"), PureGuarantee("0.5")),
+]
+
+
+@frozen
+class Plain(Composition):
+    """Basic composition by the methods alone that a composition must have."""
+
+    inner: BasicComposition = field(factory=BasicComposition)
+
+    def begin(self, budget: Budget) -> State:
+        return self.inner.begin(budget)
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        return self.inner.charge(state, guarantee)
+
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        return self.inner.capacity(state, guarantee)
+
+    def fraction(self, state: State) -> float:
+        return self.inner.fraction(state)
+
+    def leaked(self, state: State) -> Fraction:
+        return self.inner.leaked(state)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        return self.inner.largest_epsilon(state)
+
+    def largest_rho(self, state: State) -> Fraction:
+        return self.inner.largest_rho(state)
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        return self.inner.describe(state)
+
+
+@pytest.mark.parametrize("runs", MIXED, ids=str)
+@pytest.mark.parametrize(
+    "composition",
+    [
+        *ALL,
+        ZCDPComposition("0.1"),
+        RenyiComposition(20, "0.1"),
+        EnvelopeComposition("0.1"),
+        AnyOf((BasicComposition(), ZCDPComposition("0.2"), AdvancedComposition())),
+        Plain(),
+    ],
+    ids=str,
+)
+def test_rounds_is_how_often_all_of_several_runs_fit(
+    composition: Composition, runs: tuple[Guarantee, ...]
+):
+    # Also from a state in which members are about to be closed.
+    for before in ((), (PureGuarantee("0.3"),), (DiscreteGaussianGuarantee(1000, 1, 1),)):
+        state = composition.begin(Budget(1, 1e-6))
+        try:
+            for guarantee in before:
+                state = composition.charge(state, guarantee) or state
+            expected, follows = 0, state
+            while fits_all(composition, follows, runs):
+                for guarantee in runs:
+                    after = composition.charge(follows, guarantee)
+                    assert after is not None
+                    follows = after
+                expected += 1
+        except UnsupportedGuarantee:
+            continue
+        assert composition.rounds(state, runs) == expected
+
+
+@pytest.mark.parametrize("composition", ALL[1:], ids=str)
+def test_a_million_rounds_are_counted_without_walking_them(composition: Composition):
+    small = (PureGuarantee("1e-5"), DiscreteGaussianGuarantee(10**10, 1, 1))
+    start = composition.begin(Budget(1, 1e-6))
+    count = composition.rounds(start, small)
+    assert count is not None
+    assert count > 10**8
+    alone = [composition.capacity(start, guarantee) for guarantee in small]
+    assert all(other is not None and other > count for other in alone)
 
 
 def test_a_refused_run_closes_no_member():
@@ -226,7 +359,7 @@ def test_capacity_of_any_of_is_the_number_of_runs_that_follow():
 def test_without_delta_the_default_is_basic_composition():
     composition = default_composition()
     start = composition.begin(Budget(1))
-    assert start.parts[1] is None
+    assert start.parts[1] == NEVER_OPEN
     assert composition.capacity(start, PureGuarantee(0.1)) == 10
     with pytest.raises(UnsupportedGuarantee):
         composition.charge(start, GAUSSIAN)

@@ -18,7 +18,12 @@ from dpsdk.accounting import (
     State,
     gdp_start,
 )
-from dpsdk.accounting.envelope import discrete_gaussian_excess
+from dpsdk.accounting.envelope import (
+    _RESERVES,
+    _gaussian_prices,
+    _round_price,
+    discrete_gaussian_excess,
+)
 from dpsdk.accounting.grid import floor_steps, from_steps
 from dpsdk.errors import UnsupportedGuarantee
 
@@ -163,6 +168,13 @@ def test_the_excess_bounds_the_variance_of_shifted_discrete_gaussians(variance: 
             assert second <= real(spread) * (1 + real(excess))
 
 
+@pytest.mark.parametrize("variance", [Fraction(1, 2), Fraction(64), Fraction(10**62)])
+def test_every_price_of_a_gaussian_leaves_the_share_that_it_relies_on(variance: Fraction):
+    prices = _gaussian_prices(DiscreteGaussianGuarantee(variance, 1, 1))
+    for share, (cost, floor) in zip(_RESERVES, prices, strict=False):
+        assert floor - cost >= share * floor
+
+
 def test_too_narrow_a_discrete_gaussian_is_refused():
     start = ENVELOPE.begin(Budget(50, 1e-6))
     with pytest.raises(UnsupportedGuarantee):
@@ -215,6 +227,24 @@ def test_capacity_is_the_number_of_runs_that_follow(guarantee: Guarantee):
     assert count >= 1
 
 
+@pytest.mark.parametrize("left", ["1.01", "3.3", "40"])
+def test_the_price_of_several_runs_holds_down_to_its_floor(left: str):
+    runs = (PureGuarantee("0.2"), DiscreteGaussianGuarantee(20, 1, 1), PureGuarantee("0.1"))
+    price = _round_price(runs, floor_steps(Fraction(left)))
+    assert price is not None
+    cost, floor = price
+    for v in (floor, (floor + floor_steps(Fraction(left))) // 2):
+        found = _round_price(runs, v)
+        assert found is not None
+        assert found[0] == cost
+        state = State((0, 0), (v, 0))
+        for run in runs:
+            after = ENVELOPE.charge(state, run)
+            assert after is not None
+            state = after
+        assert state.spent[0] == cost
+
+
 def test_fine_lattices_use_the_whole_budget():
     # 100 Gaussians of standard deviation 5 are exactly 2-GDP, which is (10.99716, 1e-6)-DP.
     start = ENVELOPE.begin(Budget("10.9975", 1e-6))
@@ -244,6 +274,18 @@ def test_the_largest_requests_fit():
         rho = ENVELOPE.largest_rho(state)
         wide = DiscreteGaussianGuarantee(10**30 / (2 * rho), 10**30, 10**15)
         assert ENVELOPE.charge(state, wide) is not None
+
+
+@pytest.mark.parametrize("left", ["0.2", "3.99", "4", "60", "1e6", "1e15"])
+@pytest.mark.parametrize("variance", [64, 1000, 10**9])
+def test_the_largest_gaussian_takes_what_it_is_said_to_take(left: str, variance: int):
+    state = State((0, 0), (floor_steps(Fraction(left)), 0))
+    rho = ENVELOPE.largest_rho(state)
+    squared = int(2 * rho * variance)
+    run = DiscreteGaussianGuarantee(squared / (2 * rho), squared, 1)
+    assert ENVELOPE.charge(state, run) is not None
+    share = Fraction("0.9798" if Fraction(left) < 4 else "0.9498")
+    assert 2 * rho == pytest.approx(share * Fraction(left))
 
 
 def test_leaks_and_free_runs():

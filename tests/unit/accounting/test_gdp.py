@@ -4,7 +4,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from dpsdk.accounting import gdp_delta, gdp_epsilon, gdp_start, zcdp_start
+from dpsdk.accounting import gdp, gdp_delta, gdp_epsilon, gdp_start, zcdp_start
 from dpsdk.accounting.gdp import mills, randomised_response_mu_squared
 from dpsdk.errors import InvalidArgument
 
@@ -38,6 +38,21 @@ def test_the_start_is_certified_and_nearly_the_largest(epsilon: str, delta: str)
         allowed = mpf(goal.numerator) / goal.denominator
         assert exact_delta(bound, mu) <= allowed
         assert exact_delta(bound, mu * (1 + mpf("1e-12"))) > allowed
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2, 7)])
+def test_the_start_is_certified_at_no_more_than_epsilon(epsilon, monkeypatch):
+    asked: list[Decimal] = []
+    bound = gdp._delta_up
+
+    def seen(target: Decimal, mu: Decimal) -> tuple[Decimal, Decimal]:
+        asked.append(target)
+        return bound(target, mu)
+
+    monkeypatch.setattr(gdp, "_delta_up", seen)
+    gdp_start.__wrapped__(epsilon, Fraction(1, 10**6))
+    assert asked
+    assert max(map(Fraction, asked)) <= epsilon
 
 
 def test_no_start_without_delta():

@@ -21,7 +21,14 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer, kinds_of_neighbors
 from dpsdk.accounting.states import holds, lessened, portion, worst
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, NotCopyable, TooLarge
+from dpsdk.errors import (
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    NotCopyable,
+    TooLarge,
+    UnsupportedGuarantee,
+)
 
 BUDGET = Budget(1, 1e-6)
 TENTH = PureGuarantee("0.1")
@@ -90,6 +97,44 @@ def test_a_cap_may_be_a_budget_of_its_own():
     for guarantee in (PureGuarantee("0.01"), WIDE, TENTH):
         assert scope.affords(guarantee) == alone.affords(guarantee)
     assert spend(scope, WIDE) == spend(alone, WIDE)
+
+
+@pytest.mark.parametrize("composition", FILTERS, ids=lambda c: type(c).__name__)
+def test_scopes_and_parts_count_several_runs_together(composition: Composition):
+    outer = Odometer(BUDGET, composition)
+    outer.charge(TENTH, "before")
+    runs = (PureGuarantee("0.004"), PureGuarantee("0.01"))
+    scope = ScopeOdometer(outer, "scope", "0.5")
+    part = parts_of(outer, 3, moves=True)[1]
+    for odometer in (scope, part):
+        promised = odometer.affords_all(runs)
+        assert promised
+        for _ in range(promised):
+            odometer.charge_all(runs, "together")
+        with pytest.raises(BudgetExceeded):
+            odometer.charge_all(runs, "one more")
+
+
+def test_without_delta_a_share_may_be_reserved_of_what_there_is():
+    outer = Odometer(Budget(1), default_composition())
+    scope = ScopeOdometer(outer, "kept", "0.5", reserve=True)
+    other = ScopeOdometer(outer, "other", Budget("0.2", 1e-7), reserve=True)
+    assert outer.affords(TENTH) == 3
+    assert scope.affords(TENTH) == 5
+    assert other.affords(TENTH) == 2
+    with pytest.raises(UnsupportedGuarantee):
+        outer.charge(WIDE, "no delta")
+    outer.charge(PureGuarantee(0), "free")
+
+
+def test_a_cap_without_delta_may_be_reserved_of_a_budget_with_it():
+    outer = Odometer(BUDGET, default_composition())
+    scope = ScopeOdometer(outer, "pure", Budget("0.3"), reserve=True)
+    assert outer.affords(TENTH) == 7
+    assert outer.affords(WIDE) == Odometer(BUDGET, default_composition()).affords(WIDE)
+    assert scope.affords(TENTH) == 3
+    with pytest.raises(UnsupportedGuarantee):
+        scope.charge(WIDE, "no delta")
 
 
 def test_a_larger_cap_than_the_budget_is_no_way_around_it():

@@ -121,6 +121,20 @@ def test_affords_counts_the_runs_that_fit():
     assert odometer.affords(PureGuarantee(2)) == 0
 
 
+def test_affords_all_counts_how_often_several_runs_fit_together():
+    odometer = opened()
+    runs = [PureGuarantee("0.01"), PureGuarantee(0), PureGuarantee("0.002")]
+    promised = odometer.affords_all(runs)
+    assert promised is not None
+    for _ in range(promised):
+        odometer.charge_all(runs, "together")
+    assert odometer.affords_all(runs) == 0
+    with pytest.raises(BudgetExceeded):
+        odometer.charge_all(runs, "one more")
+    assert odometer.affords_all([PureGuarantee(0)]) is None
+    assert odometer.affords_all([]) is None
+
+
 def test_shown_in_one_line_for_a_notebook():
     odometer = opened()
     odometer.charge(PureGuarantee(0.25), "a quarter")

@@ -42,6 +42,89 @@ def test_the_optimal_bound_is_exact_and_not_below(each: str, count: int, delta: 
             assert randomised_response_delta(epsilon * (1 - 1e-7), each, count) > delta
 
 
+def tail_delta(epsilon: float, each: str, count: int) -> mpmath.mpf:
+    """The same for many runs, from the smallest loss above epsilon on, to fifteen digits."""
+    e0, bound = mpmath.mpf(each), mpmath.mpf(epsilon)
+    flips = int(mpmath.ceil((count - bound / e0) / 2)) - 1
+    mass = mpmath.exp(
+        mpmath.loggamma(count + 1)
+        - mpmath.loggamma(flips + 1)
+        - mpmath.loggamma(count - flips + 1)
+        - flips * e0
+        - count * mpmath.log1p(mpmath.exp(-e0))
+    )
+    total, ratio, above = mpmath.mpf(0), mpmath.exp(e0), 0
+    while flips >= 0 and (above < 10 or mass > total * mpmath.mpf("1e-15")):
+        total += mass * -mpmath.expm1(bound - (count - 2 * flips) * e0)
+        mass *= ratio * flips / (count - flips + 1)
+        flips, above = flips - 1, above + 1
+    return total
+
+
+@pytest.mark.parametrize(("each", "count"), [("0.001", 100_000), ("0.0001", 2_000_000)])
+def test_the_optimal_bound_of_many_runs_is_not_below(each: str, count: int):
+    epsilon = optimal_epsilon(each, count, 1e-6)
+    with mpmath.workdps(30):
+        found = tail_delta(epsilon, each, count)
+        assert found <= mpmath.mpf("1e-6") <= found * (1 + mpmath.mpf("5e-8"))
+
+
+def test_leaks_that_nearly_fill_delta_leave_what_is_left():
+    epsilon = optimal_epsilon("0.1", 50, "1e-9", leak_each="1.9999999999e-11")
+    with mpmath.workdps(50):
+        kept = (1 - mpmath.mpf("1.9999999999e-11")) ** 50
+        for found, sign in ((epsilon, 1), (epsilon * (1 - 1e-8), -1)):
+            delta = 1 - kept * (1 - randomised_response_delta(found, "0.1", 50))
+            assert sign * delta <= sign * mpmath.mpf("1e-9")
+    assert epsilon == pytest.approx(4.999947, abs=1e-6)
+    assert optimal_epsilon("0.1", 1, "1e-9", leak_each="1e-9") == pytest.approx(0.1, rel=1e-9)
+    few = optimal_epsilon("0.01", 10**4, "1e-9", leak_each="0.99999e-13")
+    assert optimal_epsilon("0.01", 10**4, "1e-9") < few < 100
+    assert optimal_epsilon("0.01", 10**4, "1e-9", leak_each="1.01e-13") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("each", "count", "delta", "leak_each", "low", "high"),
+    [
+        ("0.1", 5, "1e-400", 0, 0.5, 0.5),
+        ("0.1", 5, Fraction(1, 10**3000), 0, 0.5, 0.5),
+        ("1e-400", 5, "1e-6", 0, 0.0, 0.0),
+        ("1e-400", 5, "1e-500", 0, 5e-324, 5e-324),
+        ("1e-200", 5, "1e-250", 0, 5e-200, 5.1e-200),
+        (10**400, 3, 0.1, 0, math.inf, math.inf),
+        ("0.1", 5, "0.5", 1 - Fraction(1, 10**30), math.inf, math.inf),
+        ("0.1", 10**5, "0.5", 1 - Fraction(1, 10**30), math.inf, math.inf),
+        ("0.1", 5, 1 - Fraction(1, 10**20), 0, 0.0, 0.0),
+    ],
+)
+def test_parameters_that_floats_cannot_hold_have_a_figure(each, count, delta, leak_each, low, high):
+    assert low <= optimal_epsilon(each, count, delta, leak_each=leak_each) <= high
+
+
+def test_the_other_theorems_take_any_delta():
+    near_one = 1 - Fraction(1, 10**20)
+    sizes = ["0.1"] * 5
+    mean = 5 * 0.1 * math.tanh(0.05)
+    root = math.sqrt(2 * 5 * 0.01)
+    for delta, log in (("1e-400", 400 * math.log(10)), (near_one, 1e-20)):
+        expected = mean + root * math.sqrt(log)
+        assert advanced_epsilon("0.1", 5, delta) == pytest.approx(expected, rel=1e-10)
+        assert heterogeneous_epsilon(sizes, delta) == pytest.approx(min(expected, 0.5), rel=1e-10)
+    # By 1e-10, which the float of 1 - delta would have lost.
+    assert heterogeneous_epsilon(sizes, near_one) > mean + root * 0.99e-10
+    assert 0 < heterogeneous_epsilon(["1e-200"], "0.1") <= 1e-199
+    assert heterogeneous_epsilon([10**400], "0.1") == math.inf
+    assert advanced_epsilon(1000, 2, "0.1", "middle") == math.inf
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "1e-400", 1 - Fraction(1, 10**20)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), Fraction(1, 10), Fraction(10**400)])
+def test_a_plan_of_any_size_has_figures(epsilon: Fraction, delta: Fraction):
+    runs = plan([PureGuarantee(epsilon)] * 3)
+    assert set(runs.bounds(delta)) == {"basic", "zCDP", "heterogeneous", "optimal"}
+    assert runs.epsilon(delta) >= 0
+
+
 def test_leaks_count_within_delta():
     assert optimal_epsilon("0.1", 10, 1e-6, leak_each="1e-6") == math.inf
     assert optimal_epsilon("0.1", 10, 1e-6, leak_each="5e-8") > optimal_epsilon("0.1", 10, 1e-6)

@@ -1,0 +1,196 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import dpsdk.forms.boxes as module
+from dpsdk import Domain, Integer
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms.blocks import Products
+from dpsdk.forms.boxes import Boxes, worth_boxing
+from worlds import Records
+
+SEEDS = range(60)
+
+
+def random_shape(rng, most=3):
+    return tuple(int(rng.integers(1, 6)) for _ in range(rng.integers(1, most + 1)))
+
+
+def random_range(rng, size):
+    start = int(rng.integers(0, size + 1))
+    return Range(size, start, int(rng.integers(start, size + 1)))
+
+
+def random_blocks(rng, shape, *, whole=True):
+    """One-row blocks of ranges, empty and full ones among them, each with a scale."""
+    names = tuple("abcd"[: len(shape)])
+    made = []
+    for _ in range(rng.integers(1, 9)):
+        scale = float(rng.integers(-3, 4)) if whole else float(rng.normal())
+        made.append(Kronecker(names, tuple(random_range(rng, size) for size in shape), scale))
+    full = tuple(Range(size, 0, size) for size in shape)
+    empty = tuple(Range(size, size // 2, size // 2) for size in shape)
+    return [*made, Kronecker(names, full, 2.0), Kronecker(names, empty, 5.0)]
+
+
+def at(block, cell):
+    return zip(block.factors, cell, strict=True)
+
+
+def written(blocks):
+    """All weights (boxes, cells), cell by cell."""
+    shape = blocks[0].shape
+    return np.array(
+        [
+            [
+                block.scale * all(f.columns(np.array([c]))[0, 0] for f, c in at(block, cell))
+                for cell in itertools.product(*map(range, shape))
+            ]
+            for block in blocks
+        ],
+        dtype=float,
+    )
+
+
+@pytest.fixture(params=[2**18, 3], ids=["one chunk", "chunks of three"])
+def chunked(request, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", request.param)
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_boxes_sum_what_their_cells_sum(seed):
+    rng = np.random.default_rng(seed)
+    blocks = random_blocks(rng, random_shape(rng, 4))
+    boxes, weights, shape = Boxes.stack(blocks), written(blocks), blocks[0].shape
+    table = rng.integers(0, 1000, shape).astype(float)
+    wanted = weights @ table.ravel()
+    assert boxes.answer(table).tolist() == wanted.tolist()
+    assert boxes.answer(table).tolist() == Products.stack(blocks).answer(table).tolist()
+    assert [float(block.answer(table)[0]) for block in blocks] == wanted.tolist()
+    codes = [code.ravel() for code in np.indices(shape)]
+    assert boxes.answer_records(codes, table.ravel()).tolist() == wanted.tolist()
+    assert boxes.rows == len(blocks)
+    assert boxes.names == blocks[0].names
+    assert boxes.shape == shape
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_columns_and_their_norms_are_those_of_the_weights(seed, chunked):
+    rng = np.random.default_rng(seed)
+    blocks = random_blocks(rng, random_shape(rng, 4))
+    boxes, weights, shape = Boxes.stack(blocks), written(blocks), blocks[0].shape
+    codes = [code.ravel() for code in np.indices(shape)]
+    assert np.array_equal(boxes.columns(codes), weights)
+    some = [code[[0, -1, 0]] for code in codes]
+    assert np.array_equal(boxes.columns(some), weights[:, [0, -1, 0]])
+    for power in (1, 2):
+        wanted = (np.abs(weights) ** power).sum(axis=0).reshape(shape)
+        assert np.array_equal(boxes.column_norms(power), wanted)
+        assert np.array_equal(Products.stack(blocks).column_norms(power), wanted)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_extents_and_limits_are_those_of_the_weights(seed):
+    rng = np.random.default_rng(seed)
+    blocks = random_blocks(rng, random_shape(rng), whole=bool(seed % 2))
+    boxes, weights = Boxes.stack(blocks), written(blocks)
+    low, high = boxes.extents()
+    assert low.tolist() == weights.min(axis=1).tolist()
+    assert high.tolist() == weights.max(axis=1).tolist()
+    assert boxes.limits() == (weights.min(), weights.max())
+
+
+def test_a_stack_with_a_fractional_scale_is_not_integral():
+    factors = (Range(3, 0, 2),)
+    whole = [Kronecker(("a",), factors, scale) for scale in (1.0, 4.0)]
+    assert Boxes.stack(whole).integral
+    assert not Boxes.stack([*whole, Kronecker(("a",), factors, 0.5)]).integral
+
+
+def test_real_scales_and_real_tables_are_answered_to_rounding():
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        blocks = random_blocks(rng, random_shape(rng), whole=False)
+        table = rng.dirichlet(np.ones(math.prod(blocks[0].shape))).reshape(blocks[0].shape)
+        wanted = written(blocks) @ table.ravel()
+        np.testing.assert_allclose(Boxes.stack(blocks).answer(table), wanted, atol=1e-14)
+
+
+def partial_sums(boxes, table):
+    """Every number that is met on the way to the answers."""
+    sums = np.pad(table, [(1, 0)] * table.ndim)
+    for axis in range(table.ndim):
+        sums = np.cumsum(sums, axis=axis)
+    running, met = np.zeros(boxes.rows), [sums.max()]
+    for sign, cells in boxes._corners(slice(0, boxes.rows)):
+        running = running + sign * sums.reshape(-1)[cells]
+        met.append(np.abs(running).max())
+    return max(*met, np.abs(running * boxes.scales).max())
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**20])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_no_partial_sum_exceeds_the_reach(width, scale):
+    rng = np.random.default_rng(width)
+    shape = (3,) * width
+    names = tuple(f"a{i}" for i in range(width))
+    most = 0.0
+    for _ in range(50):
+        block = Kronecker(names, tuple(random_range(rng, 3) for _ in names), scale)
+        boxes = Boxes.stack([block, block])
+        table = np.zeros(shape)
+        table[tuple(rng.integers(0, 3, width))] = 1.0
+        most = max(most, partial_sums(boxes, table))
+        assert most <= boxes.reach
+    # Not much is lost to the bound: boxes on a fine lattice must not be refused for their corners.
+    assert boxes.reach == max(scale, 2.0**width)
+
+
+def corner_domain(width):
+    return Domain(*(Integer(f"a{i}", 0, 2) for i in range(width)))
+
+
+@pytest.mark.parametrize("width", [1, 3, 6])
+def test_counts_are_exact_as_far_as_the_reach_allows(width):
+    domain = corner_domain(width)
+    names = domain.names
+    middle = Kronecker(names, tuple(Range(3, 1, 3) for _ in names))
+    form = LinearForm(domain, [middle, middle, middle])
+    assert isinstance(form.groups[0][0], Boxes)
+    rows = int(2**53 / form.reach) - 1
+    for cell in [(2,) * width, (1,) * width, (0,) + (2,) * (width - 1)]:
+        table = np.zeros(domain.shape)
+        table[cell] = rows
+        inside = rows if min(cell) >= 1 else 0
+        assert Boxes.stack([middle]).answer(table).tolist() == [float(inside)]
+
+
+def test_a_form_answers_boxes_in_the_places_of_its_blocks():
+    domain = Domain(Integer("a", 0, 3), Integer("b", 0, 4), Integer("c", 0, 1))
+    ranges = {"a": Range(4, 1, 3), "b": Range(5, 0, 2)}
+    blocks = [
+        Kronecker.of(domain, {"b": Range(5, 2, 4)}),
+        Kronecker.of(domain, ranges),
+        Kronecker.of(domain, {"c": Identity(2)}),
+        Kronecker.of(domain, {"b": Range(5, 0, 0)}),
+        Kronecker.of(domain, {**ranges, "b": Range(5, 4, 5)}),
+    ]
+    form = LinearForm(domain, blocks)
+    assert sum(isinstance(block, Boxes) for block, _ in form.groups) == 2
+    cells = [(1, 0, 0), (2, 4, 1), (3, 3, 1), (0, 2, 0), (1, 1, 1)]
+    assert form.evaluate(Records(domain, cells)).tolist() == [2, 2, 2, 3, 0, 1]
+
+
+def test_few_corners_and_ranges_only_are_worth_boxing():
+    def block(*factors):
+        return Kronecker(tuple(f"a{i}" for i in range(len(factors))), factors)
+
+    assert worth_boxing(block(Range(2, 0, 1)))
+    assert not worth_boxing(block(Range(1, 0, 1)))
+    assert not worth_boxing(block(Identity(1), Range(9, 0, 1)))
+    assert not worth_boxing(block(Prefix(9)))
+    assert worth_boxing(block(*[Range(3, 0, 2)] * 8))
+    assert not worth_boxing(block(*[Range(3, 0, 2)] * 9))

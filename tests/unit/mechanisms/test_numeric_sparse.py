@@ -1,0 +1,252 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import BasicComposition, ZCDPComposition, zcdp_start
+from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.forms import GapForm, Kronecker, LinearForm, Prefix
+from dpsdk.mechanisms import Laplace, NumericSparse
+from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
+from dpsdk.queries import Above, NumericAbove, Query, Threshold
+from dpsdk.testing.noise import seeded
+from worlds import facts
+
+LINE = Domain(Integer("x", 0, 3))
+COUNTS = [400, 300, 200, 100]
+DELTA = Fraction(1, 10**6)
+YES, NO = Above(Threshold("x", 0, normalized=False), -(10**9)), Above(Threshold("x", 0), 1.0)
+NUMBER = NumericAbove(Threshold("x", 0, normalized=False), -(10**9))
+
+MODES = [
+    (epsilon, delta, tops, numbers)
+    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(20))
+    for delta in (Fraction(0), DELTA)
+    for tops in (1, 3, 50)
+    for numbers in ("measured", "gap")
+]
+
+
+def opened(mechanism, budget=None, neighbors=Neighbors.REPLACE_ONE, composition=None):
+    data = PrivateData.from_counts(COUNTS, LINE, neighbors=neighbors)
+    budget = Budget(10**9, "0.1") if budget is None else budget
+    session = Session(data, budget, composition=composition, noise=seeded(5))
+    return session, session.open(mechanism)
+
+
+def charged(session):
+    return [guarantee for entry in session.history for guarantee in entry.cost.guarantees]
+
+
+def use_up(channel, query=NUMBER):
+    """Ask until the channel is closed; how often it answered."""
+    answered = 0
+    while True:
+        try:
+            channel.answer(query)
+        except Closed:
+            return answered
+        answered += 1
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "tops", "numbers"), MODES, ids=str)
+def test_a_stream_used_up_costs_no_more_than_its_total(epsilon, delta, tops, numbers):
+    mechanism = NumericSparse(epsilon, delta, tops=tops, numbers=numbers)
+    session, channel = opened(mechanism)
+    assert use_up(channel) == tops
+    costs = charged(session)
+    runs = tops if delta else 1
+    assert len(costs) == runs + (tops if numbers == "measured" else 0)
+    if delta:
+        total, limit = sum(map(zcdp_rho, costs)), zcdp_start(epsilon, delta)
+        # Next to nothing is wasted either.
+        assert Fraction(999, 1000) * limit < total <= limit
+    else:
+        assert sum(map(pure_epsilon, costs)) == epsilon
+
+
+@pytest.mark.parametrize("tops", [1, 3, 7, 50])
+@pytest.mark.parametrize("numbers", ["measured", "gap"])
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_a_session_of_just_the_total_lets_the_whole_stream_through(tops, numbers, delta):
+    mechanism = NumericSparse(1, delta, tops=tops, numbers=numbers)
+    composition = ZCDPComposition() if delta else BasicComposition()
+    _, channel = opened(mechanism, Budget(1, delta), composition=composition)
+    assert use_up(channel) == tops
+
+
+def test_after_the_last_top_even_a_no_is_refused_and_costs_nothing():
+    session, channel = opened(NumericSparse(1, tops=2))
+    for query in (NO, YES, NO, YES):
+        channel.answer(query)
+    spent = session.spent
+    for query in (NO, YES, NUMBER):
+        with pytest.raises(Closed, match="2 answers above"):
+            channel.answer(query)
+    assert session.spent == spent
+
+
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_any_number_of_nos_costs_one_run(delta):
+    session, channel = opened(NumericSparse(1, delta, tops=4))
+    assert session.spent.charges == 0
+    assert not any(channel.answer(NO) for _ in range(300))
+    assert session.spent.charges == 1
+    (cost,) = charged(session)
+    if delta:
+        assert zcdp_rho(cost) <= zcdp_start(Fraction(1), DELTA) / 4 * Fraction(7, 9)
+    else:
+        assert pure_epsilon(cost) == Fraction(7, 9)
+
+
+def test_each_top_of_an_approximate_stream_opens_a_run_of_its_own():
+    session, channel = opened(NumericSparse(1, DELTA, tops=3))
+    assert [channel.answer(query) for query in (NO, YES, NO, YES)] == [False, True, False, True]
+    # The run of the third top is not open before a question needs it.
+    assert session.spent.charges == 2
+    channel.answer(NO)
+    assert session.spent.charges == 3
+
+
+def test_a_pure_stream_keeps_one_run_for_all_its_tops():
+    session, channel = opened(NumericSparse(1, tops=3))
+    for query in (NO, YES, NO, YES, NO):
+        channel.answer(query)
+    assert session.spent.charges == 1
+
+
+def test_numbers_are_paid_one_by_one_only_where_they_are_measured():
+    for numbers, charges in (("measured", 3), ("gap", 1)):
+        session, channel = opened(NumericSparse(9, tops=2, numbers=numbers))
+        channel.answer(NUMBER)
+        channel.answer(NUMBER)
+        assert session.spent.charges == charges
+        # A yes without a number costs nothing beyond the run.
+        session, channel = opened(NumericSparse(9, tops=2, numbers=numbers))
+        channel.answer(YES)
+        assert session.spent.charges == 1
+
+
+def test_a_measured_number_takes_two_ninths_in_all():
+    session, channel = opened(NumericSparse(9, tops=4))
+    release = channel.release(NUMBER)
+    watch, number = release.cost.guarantees
+    assert (pure_epsilon(watch), pure_epsilon(number)) == (7, Fraction(1, 2))
+    assert session.spent.epsilon == Fraction(15, 2)
+
+
+def test_a_refused_run_changes_nothing_and_the_channel_stays_open():
+    session, channel = opened(NumericSparse(1, tops=2), Budget("0.5"))
+    with pytest.raises(BudgetExceeded):
+        channel.answer(NO)
+    assert session.spent.charges == 0
+    session.answer(Threshold("x", 0), using=Laplace("0.5"))
+    assert session.remaining.epsilon == 0
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_a_quote_is_what_the_first_question_costs_at_the_most(neighbors, delta):
+    mechanism = NumericSparse(1, delta, tops=3)
+    for query in (NO, NUMBER):
+        session, channel = opened(mechanism, neighbors=neighbors)
+        quote = session.quote(query, using=mechanism)
+        assert quote.at_open.free
+        release = channel.release(query)
+        assert quote.at_most == release.cost
+        assert session.spent.charges == len(release.cost.guarantees)
+    errors = [session.quote(YES, using=NumericSparse(e, delta, tops=3)).error() for e in (1, "0.1")]
+    assert 0 < 5 * errors[0] < errors[1]
+
+
+class Steps(Query[tuple[bool, ...], GapForm]):
+    """Whether each of all thresholds is at or above its level: several gaps in one form."""
+
+    def __init__(self, levels):
+        self.levels = levels
+
+    def lower(self, domain):
+        form = LinearForm(domain, [Kronecker.of(domain, {"x": Prefix(4)})])
+        return GapForm(form, np.zeros(4), np.array(self.levels, float), absolute=False)
+
+    def lift(self, raw, facts):
+        return tuple(bool(x) for x in ~np.isnan(raw))
+
+
+def test_several_gaps_of_one_form_are_answered_in_order_until_the_tops_are_used_up():
+    session, channel = opened(NumericSparse(60, tops=3))
+    assert channel.answer(Steps([300, 800, 800, 2000])) == (True, False, True, False)
+    assert session.spent.charges == 1
+    with pytest.raises(Closed):
+        channel.answer(Steps([0, 0, 0, 0]))
+
+
+def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
+    mechanism = NumericSparse(60, DELTA, tops=50)
+    one = mechanism.quote(YES.lower(LINE), facts(LINE, rows=1000)).accuracy
+    four = mechanism.quote(Steps([0] * 4).lower(LINE), facts(LINE, rows=1000)).accuracy
+    joint = four.radii(0.2, joint=True)
+    assert joint.shape == (4,)
+    assert (joint >= one.radii(0.05, joint=True)[0] * (1 - 1e-9) - 1).all()
+    assert (four.radii(0.2, joint=False) == one.radii(0.2, joint=False)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "parameter"),
+    [({"epsilon": value}, "epsilon") for value in (0, -1, float("nan"), "x", None, True)]
+    + [({"delta": value}, "delta") for value in (-0.1, 1, float("nan"), None)]
+    + [({"tops": value}, "tops") for value in (0, -1, 1.0, True, "3", None)]
+    + [({"numbers": value}, "numbers") for value in ("none", None, 1, ["gap"])],
+    ids=str,
+)
+def test_each_bad_parameter_is_named(given, parameter):
+    with pytest.raises(InvalidArgument) as caught:
+        NumericSparse(**{"epsilon": 1, "tops": 3, **given})
+    assert caught.value.parameter == parameter
+
+
+def test_a_total_too_small_to_split_is_refused_before_any_charge():
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        opened(NumericSparse("1e-30", "1e-30", tops=3))
+
+
+def test_it_is_a_value_that_prints_as_it_is_written():
+    for mechanism in (
+        NumericSparse(1, tops=3),
+        NumericSparse("0.5", "1e-6", tops=1),
+        NumericSparse(2, tops=2, numbers="gap"),
+    ):
+        assert eval(repr(mechanism)) == mechanism  # noqa: S307
+        assert hash(eval(repr(mechanism))) == hash(mechanism)  # noqa: S307
+        assert mechanism.name == repr(mechanism)
+
+
+@pytest.mark.parametrize("tops", [None, 1, 2, 10, 1000])
+def test_the_split_has_the_least_variance_and_wastes_nothing(tops):
+    epsilon = Fraction(7, 10)
+    plan = split_watch(epsilon, tops)
+    count = tops or 1
+
+    def variance(threshold):
+        return 1 / threshold**2 + (2 * count / (float(epsilon) - threshold)) ** 2
+
+    assert plan.threshold_epsilon + count * plan.query_epsilon == epsilon
+    best = float(plan.threshold_epsilon)
+    assert all(variance(best) < variance(best * factor) for factor in (0.97, 1.03))
+
+
+@pytest.mark.parametrize("rho", ["1e-12", "0.003", "0.5", 3, 700])
+def test_a_pure_run_is_as_large_as_its_rho_allows(rho):
+    epsilon = split_pure(Fraction(rho))
+    from dpsdk.accounting import PureGuarantee
+
+    assert zcdp_rho(PureGuarantee(epsilon)) <= Fraction(rho)
+    assert zcdp_rho(PureGuarantee(epsilon * Fraction(1001, 1000))) > Fraction(rho)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7, 10**6])
+def test_portions_never_exceed_the_whole(parts):
+    for total in (Fraction(1), Fraction(1, 7), Fraction(10**-30)):
+        assert total * (1 - Fraction(1, 10**8)) < parts * portion(total, parts) <= total

@@ -40,7 +40,7 @@ nitpick_ignore_regex = [
     # Aliases and type variables are no objects of their own in the index.
     (r"py:.*", r"dpsdk\.[\w.]*\.(A|F|A_co|F_co|F_contra|Group|Weigh|Noise|Floats|Ints|Source)"),
     # Signatures may name what a package keeps to itself.
-    (r"py:.*", r"dpsdk\.\w+\.\w+\.\w+|dpsdk\.release\.Lifting"),
+    (r"py:.*", r"dpsdk(\.\w+){3,}|dpsdk\._\w+\.\w+|dpsdk\.release\.Lifting"),
 ]
 
 PACKAGES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -60,6 +61,7 @@ def portion(total: Fraction, parts: int = 1) -> Fraction:
     return Fraction(math.floor(total / parts * 10**40), 10**40)
 
 
+@lru_cache(maxsize=1024)
 def split_pure(rho: Fraction) -> Fraction:
     """The largest ε, rounded down, of a pure run that costs no more than ρ of zCDP."""
     high = Fraction(max(1, math.ceil(2 * rho) + 1))

@@ -465,7 +465,7 @@ def main() -> None:
     table = adult()
     start = time.perf_counter()
     if arguments.tune:
-        tune(table, 3_000 if arguments.quick else 30_000, (1,) if arguments.quick else (1, 2, 3))
+        tune(table, 3_000 if arguments.quick else 10_000, (1,) if arguments.quick else (1, 2, 3))
         return
     sizes = (1_000,) if arguments.quick else (1_000, 100_000)
     compare(table, list(KINDS), sizes, ("0.1", "1"))

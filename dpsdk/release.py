@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -62,8 +63,9 @@ class Cost:
         return sum((zcdp_rho(guarantee) for guarantee in self.guarantees), Fraction(0))
 
     def __str__(self) -> str:
-        paid = [str(guarantee) for guarantee in self.guarantees if not guarantee.free]
-        return " + ".join(paid) or "nothing"
+        paid = Counter(str(guarantee) for guarantee in self.guarantees if not guarantee.free)
+        runs = (text if count == 1 else f"{count:,} x {text}" for text, count in paid.items())
+        return " + ".join(runs) or "nothing"
 
 
 class Accuracy(ABC):

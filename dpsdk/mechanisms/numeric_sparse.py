@@ -189,7 +189,8 @@ class _Sparse:
         place = 0
         while place < form.rows:
             if self.watch.tops >= self.tops:
-                raise Closed(f"the sparse vector, after {self.tops} answers above")
+                answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
+                raise Closed(f"the sparse vector, after {answers} above")
             top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
             if top is None:
                 break

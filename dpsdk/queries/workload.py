@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.typing import Floats
@@ -97,6 +97,8 @@ class Workload(Query[Answers[A_co], LinearForm]):
         rows: list[int] = []
         for query in self.queries:
             form = query.lower(domain)
+            if not isinstance(form, LinearForm):
+                raise QueryError(str(query), "a workload takes linear queries only")
             blocks.extend(form.blocks)
             rows.append(form.rows)
         self._parts[domain] = tuple(rows)

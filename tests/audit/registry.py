@@ -126,6 +126,14 @@ CASES = (
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
-    Case("Gaussian, marginal", gaussian(CELLS, outcome=flat), concentrated, BIT, 1, (SOME,), lattice=0),
+    Case(
+        "Gaussian, marginal",
+        gaussian(CELLS, outcome=flat),
+        concentrated,
+        BIT,
+        1,
+        (SOME,),
+        lattice=0,
+    ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
 )

@@ -26,7 +26,10 @@ def mechanisms() -> None:
           f"{'pairs':>6} {'paths':>8} {'s':>6}")  # fmt: skip
     for case in CASES:
         for relation in Neighbors:
-            if case.name in ("Laplace, mean", "one round of PMW") and relation is Neighbors.ADD_REMOVE:
+            if (
+                case.name in ("Laplace, mean", "one round of PMW")
+                and relation is Neighbors.ADD_REMOVE
+            ):
                 continue
             for parameter in case.parameters:
                 bits = finest if case.lattice is None else case.lattice

@@ -1,10 +1,12 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import beta as beta_law
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import PureGuarantee
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
@@ -212,3 +214,8 @@ def test_rounded_weights_are_within_the_bound_without_noise():
     query = Linear(lambda r: r["a"] / 7, normalized=False)
     release = session(data).release(query, using=Laplace(10**7))
     assert abs(release.value - 3000 / 7) <= release.error(0.01)
+
+
+def test_a_cost_counts_equal_runs_together():
+    run, other = PureGuarantee(Fraction(1, 10)), PureGuarantee(2)
+    assert str(Cost((run, other, run))) == "2 x 0.1-DP + 2-DP"

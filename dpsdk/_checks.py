@@ -28,13 +28,16 @@ def to_fraction(parameter: str, value: Real, expected: str = "a finite number") 
     if isinstance(value, bool):
         raise InvalidArgument(parameter, expected, shown(value))
     try:
-        if isinstance(value, int | Fraction):
-            return Fraction(value)
+        if isinstance(value, int):
+            # A class of another author may answer for its numbers as it likes; this one does not.
+            return Fraction(int.__add__(value, 0))
+        if type(value) is Fraction:
+            return value
         if isinstance(value, float):
             # float.__repr__, since the repr of a numpy scalar names its type.
             return Fraction(float.__repr__(value))
-        if isinstance(value, str | Decimal):
-            decimal = Decimal(value.strip()) if isinstance(value, str) else value
+        if isinstance(value, str) or type(value) is Decimal:
+            decimal = Decimal(str.strip(value)) if isinstance(value, str) else value
             if abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
                 return Fraction(decimal)
         if isinstance(value, numbers.Integral):

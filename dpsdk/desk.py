@@ -180,13 +180,14 @@ class Desk:
             expected = "a one-shot mechanism or an open channel; open a mechanism that keeps state"
             raise InvalidArgument("using", expected, shown(using))
         try:
-            channel = self._channels.get(using)
+            # By class as well: one of another author may call itself equal to any.
+            channel = self._channels.get((type(using), using))
         except TypeError:  # a mechanism that cannot be looked up is opened anew each time
             return self.open(using)
         if channel is None:
             if len(self._channels) >= _KEPT_CHANNELS:
                 self._channels.clear()
-            channel = self._channels[using] = self.open(using)
+            channel = self._channels[type(using), using] = self.open(using)
         return channel  # type: ignore[return-value]  # opened for this very mechanism
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 from attrs import field, frozen
@@ -24,6 +23,7 @@ from dpsdk.accounting.guarantee import (
     DiscreteGaussianGuarantee,
     Guarantee,
 )
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import UnsupportedGuarantee
 from dpsdk.typing import Real
 
@@ -49,7 +49,7 @@ def spent_share(state: State) -> float:
     return max(share, leaks / leak_limit) if leak_limit else share
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
     if guarantee.free:  # whatever its claim
         return 0, 0
@@ -63,7 +63,7 @@ def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
     return ceil_steps(pure), ceil_steps(leak(guarantee), LEAK_STEPS)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
     pure = pure_epsilon(guarantee)
     if pure is None:
@@ -75,7 +75,7 @@ def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
     return ceil_steps(rho), ceil_steps(leak(guarantee), LEAK_STEPS)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _zcdp_cost(guarantee: Guarantee) -> tuple[int, int]:
     return ceil_steps(zcdp_rho(guarantee)), ceil_steps(leak(guarantee), LEAK_STEPS)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from dpsdk.accounting.directed import DOWN, UP, exp_up, fraction_up, ln_down
 from dpsdk.accounting.guarantee import (
@@ -18,6 +17,7 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = ["bounded_range_rho", "leak", "pure_epsilon", "pure_rho", "zcdp_rho"]
@@ -27,7 +27,7 @@ _NARROW = Fraction(1, 10**15)
 _PROVEN = Fraction("4.7")
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def pure_epsilon(guarantee: Guarantee) -> Fraction | None:
     """The pure ε of a run once its leak is set aside; None where it has none, as a Gaussian."""
     match guarantee:
@@ -39,13 +39,13 @@ def pure_epsilon(guarantee: Guarantee) -> Fraction | None:
             return Fraction(0) if guarantee.free else None
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def leak(guarantee: Guarantee) -> Fraction:
     """The probability with which a run may tell everything: 0 but for (ε, δ) guarantees."""
     return guarantee.delta if isinstance(guarantee, ApproximateGuarantee) else Fraction(0)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def zcdp_rho(guarantee: Guarantee) -> Fraction:
     """An upper bound of the ρ of zCDP of a run, once its leak is set aside.
 

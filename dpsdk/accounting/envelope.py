@@ -31,6 +31,7 @@ from dpsdk.accounting.guarantee import (
     DiscreteGaussianGuarantee,
     Guarantee,
 )
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import UnsupportedGuarantee
 
 __all__ = ["EnvelopeComposition", "discrete_gaussian_excess", "gaussian_envelope"]
@@ -132,7 +133,7 @@ def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | Non
     return Fraction(max(_LEAST, UP.divide(weight, DOWN.subtract(2, whole)))) * variance
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
     """The charges of a discrete Gaussian, from the largest v down.
 
@@ -211,7 +212,7 @@ def _round_price(guarantees: Sequence[Guarantee], v: int) -> Price | None:
     return (total, floor) if fits else None
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _leak_steps(guarantee: Guarantee) -> int:
     return ceil_steps(leak(guarantee), LEAK_STEPS)
 

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple, NoReturn, SupportsIndex
 
@@ -20,6 +19,7 @@ from dpsdk.accounting.grid import ceil_steps, from_steps
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
+from dpsdk.accounting.remembered import remembered
 from dpsdk.accounting.spent import Charge, Remaining, Spent
 from dpsdk.accounting.states import lessened, worst
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, NotCopyable
@@ -28,7 +28,7 @@ from dpsdk.typing import Real
 __all__ = ["Charge", "Odometer", "Remaining", "Spent"]
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
     """The pure ε, where the run has one without a leak, and the ρ; in steps, rounded up."""
     pure = None if leak(guarantee) else pure_epsilon(guarantee)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 from attrs import field, frozen
@@ -30,6 +29,7 @@ from dpsdk.accounting.directed import (
 )
 from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -43,7 +43,7 @@ def _order(value: Real) -> Fraction:
     return order
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def renyi_divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
     """An upper bound of the Rényi divergence of one run at an order above 1, its leak set aside.
 
@@ -69,7 +69,7 @@ def renyi_divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
     return min(concentrated, Fraction(UP.add(fraction_up(epsilon), saved)))
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _cost(guarantee: Guarantee, order: Fraction) -> tuple[int, int]:
     divergence = ceil_steps(renyi_divergence(guarantee, order))
     return divergence, ceil_steps(leak(guarantee), LEAK_STEPS)

@@ -111,6 +111,8 @@ class Boxes(Block):
         # Boxes are counted by what changes at their corners, then summed up again.
         wide = tuple(size + 1 for size in self.shape)
         weights = self.scales * self.scales if power == 2 else np.abs(self.scales)
+        # An empty box would add and take away at one corner, which may round off all others.
+        weights = np.where((self.starts >= self.stops).any(axis=0), 0.0, weights)
         changes = np.zeros(wide)
         for start in range(0, self.rows, _CHUNK):
             chunk = slice(start, start + _CHUNK)

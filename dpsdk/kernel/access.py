@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -13,10 +14,11 @@ from attrs import define, field
 
 from dpsdk.accounting import Composition, Guarantee, Odometer, PureGuarantee
 from dpsdk.accounting.charges import leak, pure_epsilon
+from dpsdk.accounting.remembered import admitted
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram
-from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
+from dpsdk.errors import BudgetExceeded, Closed, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Observer, Refused
@@ -38,6 +40,15 @@ receipt: ContextVar[Receipt | None] = ContextVar("receipt", default=None)
 """The question that the running thread or task is answering."""
 
 
+_HEADROOM = 64
+"""No primitive calls deeper than this."""
+
+
+def _descend(frames: int) -> None:
+    if frames:
+        _descend(frames - 1)
+
+
 def _pure(guarantee: Guarantee) -> Guarantee | None:
     """The guarantee of any mechanism with the same pure ε, which costs no less."""
     epsilon = None if leak(guarantee) else pure_epsilon(guarantee)
@@ -51,7 +62,16 @@ class Access:
     It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
     """
 
-    __slots__ = ("_data", "_lock", "_mechanism", "_noise", "_observer", "_odometer", "_prepaid")
+    __slots__ = (
+        "_data",
+        "_lock",
+        "_mechanism",
+        "_noise",
+        "_observer",
+        "_odometer",
+        "_prepaid",
+        "_process",
+    )
 
     def __init__(
         self,
@@ -68,6 +88,7 @@ class Access:
         self._observer = observer
         self._prepaid: Counter[Guarantee] = Counter()
         self._lock = Lock()
+        self._process = os.getpid()
 
     @property
     def data(self) -> PrivateData:
@@ -86,9 +107,10 @@ class Access:
 
     def prepay(self, guarantees: Iterable[Guarantee]) -> None:
         """Charge runs now, all or none, that later charges of the same guarantees then use up."""
-        runs = tuple(guarantees)
+        runs = tuple(admitted(guarantee) for guarantee in guarantees)
         if not runs:
             return
+        self._ready()
         self._take(runs)
         with self._lock:
             self._prepaid.update(runs)
@@ -101,6 +123,7 @@ class Access:
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
+        self._ready()
         if self._prepaid:
             with self._lock:
                 for paid in (guarantee, _pure(guarantee)):
@@ -108,6 +131,16 @@ class Access:
                         self._prepaid[paid] -= 1
                         return 0
         return self._take((guarantee,))
+
+    def _ready(self) -> None:
+        """Refuse, in public, what could only fail after the charge.
+
+        A process that was forked would spend what was paid once a second time. And near the limit
+        of recursion a draw would fail or not by what it draws, so there must be room for any.
+        """
+        if os.getpid() != self._process:
+            raise Closed("a kernel in a forked process")
+        _descend(_HEADROOM)
 
     def _take(self, guarantees: tuple[Guarantee, ...]) -> int:
         asked = receipt.get()
@@ -138,6 +171,8 @@ class Access:
             Whatever went wrong: its text, type and place might depend on data. An interrupt
             passes, without what it met.
         """
+        if os.getpid() != self._process:
+            raise Closed("a kernel in a forked process")
         result, stop = self._attempt(work)
         if stop is not None:
             raise stop
@@ -151,8 +186,10 @@ class Access:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
             return (work(self._noise, lambda: open_histogram(self._data)),), None
-        except (KeyboardInterrupt, SystemExit) as stop:
-            return None, type(stop)()
+        except KeyboardInterrupt:
+            return None, KeyboardInterrupt()
+        except SystemExit:
+            return None, SystemExit()
         except BaseException:  # noqa: BLE001  # see above
             return None, None
 

@@ -16,7 +16,7 @@ import numbers
 from collections.abc import Callable
 from fractions import Fraction
 from threading import Lock
-from typing import NoReturn, final
+from typing import NoReturn, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,6 +34,8 @@ from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["Top", "Watch", "Watching"]
+
+R = TypeVar("R")
 
 _EXACT = 2.0**53
 _FINEST = 40
@@ -53,6 +55,15 @@ def _query(value: Real) -> Fraction:
     return to_positive("query_epsilon", value)
 
 
+def _tops(value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = to_integer("tops", value, "an integer of at least 1")
+    if number < 1:
+        raise InvalidArgument("tops", "an integer of at least 1", shown(value))
+    return number
+
+
 @frozen(cache_hash=True)
 class Watching:
     """The parameters of a watch, all public.
@@ -64,11 +75,7 @@ class Watching:
 
     threshold_epsilon: Fraction = field(converter=_threshold)
     query_epsilon: Fraction = field(converter=_query)
-    tops: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.tops is not None and to_integer("tops", self.tops) < 1:
-            raise InvalidArgument("tops", "an integer of at least 1", shown(self.tops))
+    tops: int | None = field(default=None, converter=_tops)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -176,8 +183,11 @@ class Watch:
     )
 
     def __init__(self, access: Access, plan: Watching) -> None:
+        if type(plan) is not Watching:
+            raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
         self._access = access
-        self._plan = plan
+        # A copy, whose numbers are plain whatever those of the plan were.
+        plan = self._plan = Watching(plan.threshold_epsilon, plan.query_epsilon, plan.tops)
         # Laws whose noise would not fit the lattice are refused here, before anything is paid.
         _laws(plan, access.facts)
         self._lock = Lock()
@@ -189,7 +199,7 @@ class Watch:
 
     @property
     def tops(self) -> int:
-        """How many gaps were called "above" so far."""
+        """How many gaps were called "above" so far; a run that failed counts as one."""
         return self._tops
 
     @property
@@ -217,7 +227,7 @@ class Watch:
             raise Closed("the watch")
         self._charge = self._access.charge(self._plan.guarantee)
         self._opened = True
-        self._access.read(self._charge, self._redraw)
+        self._read(self._redraw)
 
     def _redraw(self, noise: NoiseSource, _: Callable[[], Histogram]) -> None:
         law = _laws(self._plan, self._access.facts)[0]
@@ -244,9 +254,15 @@ class Watch:
         with self._lock:
             lattice = self._lattice(asked.gap.form)
             self._open()
-            return self._access.read(
-                self._charge, lambda noise, opened: self._look(noise, opened, asked, lattice)
-            )
+            return self._read(lambda noise, opened: self._look(noise, opened, asked, lattice))
+
+    def _read(self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+        try:
+            return self._access.read(self._charge, work)
+        except BaseException:
+            # The run is over, and what it might have said is not known: it counts as a top.
+            self._tops += 1
+            raise
 
     def _asked(self, gap: GapForm, threshold: float, start: int) -> _Asked:
         """What is asked, in lattice steps. Its numbers are copied first, and checked then."""
@@ -257,7 +273,8 @@ class Watch:
         if not 0 <= first < gap.rows:
             raise InvalidArgument("start", f"from 0 to {gap.rows - 1}", shown(start))
         unit = 2.0**self._bits
-        if not (isinstance(threshold, numbers.Real) and abs(threshold) * unit <= _FARTHEST):
+        height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        if not abs(height) * unit <= _FARTHEST:
             raise InvalidArgument("threshold", _in_rows(unit), shown(threshold))
         if float(np.abs(gap.offsets).max()) * unit > _FARTHEST:
             raise InvalidArgument("offsets", _in_rows(unit), "some beyond that")
@@ -265,7 +282,7 @@ class Watch:
             gap,
             np.floor(gap.rates * unit + 0.5).astype(np.int64),
             np.floor(gap.offsets * unit + 0.5).astype(np.int64),
-            round(float(threshold) * unit),
+            round(height * unit),
             first,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from threading import Lock
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -182,8 +183,14 @@ class _Sparse:
     plan: SparsePlan
     watch: Watch
     tops: int
+    lock: Lock = field(factory=Lock, eq=False, repr=False)
 
     def answer(self, form: GapForm, /) -> Measurement:
+        # In turns: two questions at once could both come before the last top.
+        with self.lock:
+            return self._answer(form)
+
+    def _answer(self, form: GapForm) -> Measurement:
         values = np.full(form.rows, np.nan)
         accuracy: Accuracy = SparseAccuracy(self.plan.watching, self.kernel.facts, form.rows)
         place = 0

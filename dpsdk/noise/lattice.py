@@ -47,14 +47,14 @@ class Lattice:
     def draw(self, bits: Bits, size: int) -> Ints:
         """`size` independent draws."""
         drawn = np.empty(size, dtype=np.int64)
-        refused: list[Ints] = []
-        for start in range(0, size, BLOCK):
-            stop = min(start + BLOCK, size)
-            drawn[start:stop], positions = self._propose(bits, stop - start)
-            refused.append(positions + start)
-        again = np.concatenate(refused) if refused else np.empty(0, dtype=np.int64)
-        if again.size:
-            drawn[again] = self.draw(bits, again.size)
+        wanted = np.arange(size)
+        while wanted.size:
+            refused: list[Ints] = []
+            for start in range(0, wanted.size, BLOCK):
+                places = wanted[start : start + BLOCK]
+                drawn[places], positions = self._propose(bits, places.size)
+                refused.append(places[positions])
+            wanted = np.concatenate(refused)
         return drawn
 
     def _propose(self, bits: Bits, size: int) -> tuple[Ints, Ints]:

@@ -107,4 +107,4 @@ def test_a_guarantee_without_a_theorem_is_refused():
 
     with pytest.raises(UnsupportedGuarantee) as caught:
         zcdp_rho(Unknown())
-    assert caught.value.guarantee == "a stranger"
+    assert caught.value.guarantee == "Unknown"

@@ -6,10 +6,11 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, ZCDPComposition, zcdp_start
 from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, ReleaseFailed
 from dpsdk.forms import GapForm, Kronecker, LinearForm, Prefix
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
+from dpsdk.noise import NoiseSource
 from dpsdk.queries import Above, NumericAbove, Query, Threshold
 from dpsdk.testing.noise import seeded
 from worlds import facts
@@ -75,6 +76,50 @@ def test_a_session_of_just_the_total_lets_the_whole_stream_through(tops, numbers
     composition = ZCDPComposition() if delta else BasicComposition()
     _, channel = opened(mechanism, Budget(1, delta), composition=composition)
     assert use_up(channel) == tops
+
+
+class Unreliable(NoiseSource):
+    """Fails now and then."""
+
+    def __init__(self):
+        self.source, self.rng = seeded(1), np.random.default_rng(1)
+
+    @property
+    def private(self):
+        return False
+
+    def _bits(self, count):
+        return self.source._bits(count)
+
+    def draw(self, law, size):
+        if self.rng.random() < 0.3:
+            raise MemoryError
+        return self.source.draw(law, size)
+
+
+@pytest.mark.parametrize("numbers", ["measured", "gap"])
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_runs_that_fail_do_not_come_on_top_of_the_total(delta, numbers):
+    data = PrivateData.from_counts(COUNTS, LINE)
+    for _ in range(10):
+        session = Session(data, Budget(10**9, "0.1"), noise=Unreliable())
+        channel = session.open(NumericSparse(1, delta, tops=6, numbers=numbers))
+        failures = 0
+        for query in [NO, NUMBER] * 40:
+            try:
+                channel.answer(query)
+            except ReleaseFailed:
+                failures += 1
+            except Closed:
+                break
+        else:
+            pytest.fail("never closed")
+        assert failures > 0
+        costs = charged(session)
+        if delta:
+            assert sum(map(zcdp_rho, costs)) <= zcdp_start(Fraction(1), DELTA)
+        else:
+            assert sum(map(pure_epsilon, costs)) <= 1
 
 
 def test_after_the_last_top_even_a_no_is_refused_and_costs_nothing():
@@ -189,7 +234,19 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     four = mechanism.quote(Steps([0] * 4).lower(LINE), facts(LINE, rows=1000)).accuracy
     joint = four.radii(0.2, joint=True)
     assert joint.shape == (4,)
-    assert (joint >= one.radii(0.05, joint=True)[0] * (1 - 1e-9) - 1).all()
+    watching, of = mechanism.plan.watching, facts(LINE, rows=1000)
+    mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
+    for beta in (0.9, 0.2, 0.001):
+        for accuracy, gaps in ((one, 1), (four, 4)):
+            below = watching.below(beta / 2, of, gaps) + mean
+            above = watching.above(beta / 2, of, gaps) - mean
+            assert accuracy.radii(beta, joint=True)[0] == pytest.approx(max(below, above))
+    single = NumericSparse(60, tops=50)
+    shared = single.quote(Steps([0] * 4).lower(LINE), of).accuracy.radii(0.9, joint=True)
+    watching = single.plan.watching
+    mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
+    below = watching.below(0.45, of) + mean
+    assert shared[0] == pytest.approx(max(below, watching.above(0.45, of, 4) - mean))
     assert (four.radii(0.2, joint=False) == one.radii(0.2, joint=False)[0]).all()
 
 

@@ -268,6 +268,26 @@ def test_or_they_are_refused_if_that_was_asked_for():
     assert session.spent == spent
 
 
+def test_a_promise_ends_with_the_budget_of_the_session_and_does_not_come_back():
+    session = session_over(table(10**4), budget=Budget("0.2"), composition=BasicComposition())
+    with session.scope("others", "0.3", reserve=True):
+        channel = session.open(OnlinePMW(1, alpha=0.6, beta=0.2, queries=100))
+        assert channel.release(part([3])).error(0.2) <= 0.6
+        adversary = Adversary(channel, 1)
+        plan = channel._strategy._plan
+        channel._strategy._plan = evolve(plan, threshold=0.0)
+        while channel._strategy._promised():
+            release, _ = adversary.ask()
+        assert release.error(0.2) == math.inf
+        assert not release.bound(0.2).proven
+        spent = session.spent.charges
+    # Now there would be room again.
+    assert session.affords(part([0]), using=Laplace(plan.watching.guarantee.epsilon)) > 0
+    release, _ = adversary.ask()
+    assert release.error(0.2) == math.inf
+    assert session.spent.charges == spent
+
+
 def test_a_number_that_no_longer_fits_leaves_its_question_to_the_hypothesis():
     # The run fits, the number that a top calls for does not.
     session = session_over(table(10**4), budget=Budget("0.92"), composition=BasicComposition())
@@ -727,6 +747,15 @@ def test_a_saved_hypothesis_starts_another_channel(learnt, tmp_path):
     assert np.array_equal(start.table(("x",)), before)
     with pytest.raises(Closed):
         channel.answer(part([0]))
+
+
+def test_the_hypothesis_to_start_from_stays_as_it_was():
+    start = DenseHypothesis.uniform(EIGHT, outside=True)
+    channel = session_over(table(10**6)).open(OnlinePMW(2, updates=30, start=start))
+    channel.answer(part([0]))
+    assert channel._strategy.updates == 1
+    assert channel.hypothesis.table(("x",))[0] > 0.4
+    assert np.array_equal(start.table(("x",)), np.full(8, 1 / 9))
 
 
 def test_a_hypothesis_that_does_not_fit_the_table_is_refused_before_any_charge():

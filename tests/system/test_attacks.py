@@ -1,0 +1,185 @@
+"""Ways around the price that were tried and must stay closed."""
+
+import os
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import BasicComposition, PureGuarantee, default_composition, pure_epsilon
+from dpsdk.errors import Closed, InvalidArgument, UnsupportedGuarantee
+from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Range, sensitivity
+from dpsdk.kernel import Watching
+from dpsdk.mechanisms import Laplace, Mechanism, NumericSparse
+from dpsdk.queries import Above, Count
+from dpsdk.testing import seeded
+
+DOMAIN = Domain(Integer("x", 0, 1))
+COUNT = Count(where={"x": 0}, normalized=False)
+
+
+def session(epsilon=1, **options):
+    data = PrivateData.from_counts([617, 383], DOMAIN)
+    return Session(data, Budget(epsilon, "1e-6"), noise=seeded(1), **options)
+
+
+class KeepsItsKernel(Mechanism):
+    """A mechanism of another author, which does with its kernel what it likes."""
+
+    def quote(self, form, facts, /):
+        raise NotImplementedError
+
+    def open(self, kernel, /):
+        self.kernel = kernel
+        return self
+
+
+def kernel_of(asked):
+    thief = KeepsItsKernel()
+    asked.open(thief)
+    return thief.kernel
+
+
+@pytest.mark.parametrize("relation", list(Neighbors))
+def test_an_empty_range_of_a_large_scale_hides_no_other_function(relation):
+    def part(start, stop, scale):
+        return Kronecker(("x",), (Range(2, start, stop),), scale)
+
+    form = LinearForm(DOMAIN, [part(0, 0, 2.0**28), part(0, 1, -1.0)])
+    found = sensitivity(form, Facts(DOMAIN, relation, 10, True, 10))
+    assert (found.l1, found.l2_squared, found.maximum) == (1, 1, 1)
+
+
+def test_a_watching_of_another_class_is_refused():
+    class Cheap(Watching):
+        guarantee = property(lambda self: PureGuarantee(0))
+
+    with pytest.raises(InvalidArgument, match="plan"):
+        kernel_of(session()).watch(Cheap("50", "50", tops=10**6))
+
+
+def test_a_threshold_is_read_once():
+    class Sly(float):
+        def __abs__(self):
+            return 0.0
+
+    watch = kernel_of(session()).watch(Watching(1, 1))
+    gap = GapForm.around(COUNT.lower(DOMAIN), np.zeros(1))
+    with pytest.raises(InvalidArgument, match="threshold"):
+        watch.first_above(gap, Sly(-(2.0**60)))
+
+
+class Gift(PureGuarantee):
+    """Calls itself free, and equal to an honest guarantee."""
+
+    free = property(lambda self: True)
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(PureGuarantee(1000))
+
+
+def test_a_guarantee_of_another_class_cannot_be_prepaid():
+    with pytest.raises(UnsupportedGuarantee):
+        kernel_of(session()).prepay([Gift(0)])
+
+
+@pytest.mark.parametrize("composition", [default_composition(), BasicComposition()])
+def test_a_guarantee_of_another_class_leaves_no_price_behind(composition):
+    class Cheap(Gift):
+        free = property(lambda self: False)
+
+    state = composition.begin(Budget(1, "1e-6"))
+    with pytest.raises(UnsupportedGuarantee):
+        composition.charge(state, Cheap("1e-40"))
+    with pytest.raises(UnsupportedGuarantee):
+        pure_epsilon(Cheap("1e-40"))
+    assert pure_epsilon(PureGuarantee(1000)) == 1000
+    assert composition.charge(state, PureGuarantee(1000)) is None
+
+
+def test_a_number_of_another_class_is_taken_at_its_true_value():
+    class Sly(int):
+        numerator = property(lambda self: self)
+
+        def __neg__(self):
+            return 0
+
+    mechanism = Laplace(Sly(1000))
+    assert mechanism.epsilon == Fraction(1000)
+    assert type(mechanism.epsilon.numerator) is int
+    assert type(Watching(1, 1, tops=Sly(3)).tops) is int
+
+
+def test_equal_mechanisms_of_two_classes_are_two_mechanisms():
+    class Dear(Laplace):
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return hash(Laplace("0.1"))
+
+    asked = session(epsilon=100)
+    asked.answer(COUNT, using=Dear(50))
+    asked.answer(COUNT, using=Laplace("0.1"))
+    assert asked.spent.epsilon == Fraction("50.1")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_cannot_use_what_was_paid():
+    asked = session()
+    kernel = kernel_of(asked)
+    kernel.prepay([PureGuarantee("0.5")])
+    channel = asked.open(NumericSparse("0.3", tops=1))
+    channel.answer(Above(COUNT, 990))
+    child = os.fork()
+    if child == 0:
+        refusals = 0
+        for attempt in (
+            lambda: channel.answer(Above(COUNT, 990)),
+            lambda: kernel.measure(COUNT.lower(DOMAIN), Laplace("0.5").open(kernel).noise),
+        ):
+            try:
+                attempt()
+            except Closed:
+                refusals += 1
+        os._exit(refusals)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+def test_an_interrupt_that_takes_arguments_passes_without_what_it_met(monkeypatch):
+    class Stop(KeyboardInterrupt):
+        def __init__(self, needed):
+            super().__init__(needed)
+
+    def interrupting(*_):
+        raise Stop("617")
+
+    monkeypatch.setattr("dpsdk.data.histogram.Histogram.table", interrupting)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        session().answer(COUNT, using=Laplace("0.1"))
+    assert caught.value.__context__ is None
+    assert not caught.value.args
+
+
+def test_a_release_asked_for_too_deep_fails_before_it_is_charged():
+    asked = session(epsilon=1000)
+
+    def down(frames):
+        return asked.answer(COUNT, using=Laplace("0.1")) if not frames else down(frames - 1)
+
+    answered = failed = 0
+    for frames in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit()):
+        try:
+            down(frames)
+            answered += 1
+        except RecursionError:
+            failed += 1
+    assert answered
+    assert failed
+    assert asked.spent.charges == answered

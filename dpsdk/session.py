@@ -146,7 +146,10 @@ class Session(Desk, Closing):
             Instead of a share: the cap as a budget, which the session's composition turns into
             its own unit.
         reserve
-            Whether to set the cap aside, so that nobody else spends it until the scope closes.
+            Whether to set the cap aside, so that nobody else spends it until the scope closes. It
+            holds for a composition of one member. Of several, such as the default, others are let
+            pass while any member still has room beside the reserve, and may so use up the rest of
+            another: set `composition=` where a reserve must hold.
 
         Raises
         ------

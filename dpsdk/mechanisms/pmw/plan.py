@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
+from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
+from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
@@ -252,6 +254,11 @@ def textbook(
     scales, one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes (E16), noise for
     sensitivity 1 / n (E8), the scale of ε₂ (E24), and an error of 3 α only where the accuracy of
     the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15).
+
+    Raises
+    ------
+    InvalidArgument
+        If ε is so large that with these constants the stream is not known to be (ε, δ)-DP.
     """
     rows, k = max(facts.rows or 1, 1), 2 * queries
     updates = max(1, math.floor(4 * potential / alpha**2))
@@ -271,6 +278,12 @@ def textbook(
     threshold = max(2 * alpha, printed) if kept else printed
     promise = Promise(3 * alpha, beta, queries) if kept else None
     watching = Watching(run / 2, run / 2)
+    if delta:
+        # The advanced composition of the seed counts on a small ε; what is claimed must hold.
+        rho = updates * (zcdp_rho(watching.guarantee) + zcdp_rho(PureGuarantee(number)))
+        if rho > zcdp_start(epsilon, delta):
+            expected = f"small enough for the constants of the seed, as at delta={float(delta):g}"
+            raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
     return Plan(
         updates,
         watching,

@@ -24,7 +24,7 @@ from dpsdk import (
     PrivateData,
     Session,
 )
-from dpsdk.accounting import BasicComposition, Odometer, zcdp_start
+from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee, zcdp_start
 from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
 from dpsdk.errors import (
     BudgetExceeded,
@@ -649,6 +649,16 @@ def test_with_a_delta_the_stream_is_not_pure():
         if delta:
             rho = plan.updates * (zcdp_rho(plan.watching.guarantee) + plan.noise.epsilon**2 / 2)
             assert rho <= zcdp_start(Fraction(1), delta)
+
+
+def test_an_epsilon_too_large_for_the_composition_of_the_seed_is_refused():
+    for epsilon in (1, 30, 100):
+        plan = textbook(10**7, DELTA, epsilon=epsilon)
+        rho = zcdp_rho(plan.watching.guarantee) + zcdp_rho(PureGuarantee(plan.noise.epsilon))
+        assert plan.updates * rho <= zcdp_start(Fraction(epsilon), DELTA)
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        textbook(10**7, DELTA, epsilon=200)
+    assert textbook(10**7, 0, epsilon=200).updates > 0
 
 
 def test_the_share_of_the_numbers_follows_epsilon():

@@ -37,6 +37,10 @@ class Cells:
 
     __slots__ = ("_doubt", "_high", "_low", "_reference", "array", "beyond", "logs", "total")
 
+    array: Floats
+    logs: bool
+    total: float
+
     def __init__(self, array: Floats, beyond: float | None, *, logs: bool = False) -> None:
         self.array = array
         """Weights, or their logarithms where `logs`; shaped like the domain, in C order."""

@@ -46,6 +46,9 @@ class DenseHypothesis(Hypothesis, kind="dense"):
 
     __slots__ = ("_cells", "_marginals", "domain", "outside")
 
+    domain: Domain
+    outside: bool
+
     def __init__(self, domain: Domain, cells: Cells) -> None:
         """Take over the weights of all cells; callers want the class methods."""
         self.domain = domain

@@ -36,6 +36,9 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
 
     __slots__ = ("_beyond", "_logs", "_masses", "_starts", "_total", "domain", "outside")
 
+    domain: Domain
+    outside: bool
+
     def __init__(self, domain: Domain, starts: Ints, logs: Floats, beyond: float | None) -> None:
         """Take over checked pieces; callers want the class methods."""
         self.domain = domain

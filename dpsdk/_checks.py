@@ -10,7 +10,15 @@ from fractions import Fraction
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["shown", "to_fraction", "to_integer", "to_name", "to_positive", "to_probability"]
+__all__ = [
+    "shown",
+    "to_count",
+    "to_fraction",
+    "to_integer",
+    "to_name",
+    "to_positive",
+    "to_probability",
+]
 
 
 _LARGEST_EXPONENT = 2000
@@ -72,6 +80,15 @@ def to_integer(parameter: str, value: int, expected: str = "an integer") -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InvalidArgument(parameter, expected, shown(value))
     return int(value)
+
+
+def to_count(parameter: str, value: int) -> int:
+    """An integer of at least 1."""
+    expected = "an integer of at least 1"
+    number = to_integer(parameter, value, expected)
+    if number < 1:
+        raise InvalidArgument(parameter, expected, shown(value))
+    return number
 
 
 def to_name(parameter: str, value: str) -> str:

@@ -22,6 +22,9 @@ __all__ = ["Counts", "LinearForm"]
 ROW_LIMIT = 2**24
 """No form asks for more numbers at once."""
 
+EXACT = 2.0**53
+"""Integers up to this are exact in float64, in whatever order they are added."""
+
 TABLE_LIMIT = 2**22
 """Up to so many cells, touched attributes are answered from a table; above, from records."""
 

@@ -23,7 +23,7 @@ from attrs import frozen
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.factors import Identity
 from dpsdk.forms.facts import Facts, Neighbors
-from dpsdk.forms.linear import LinearForm
+from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.typing import Floats
 
 __all__ = ["Sensitivity", "sensitivity"]
@@ -39,8 +39,6 @@ _PAIR_LIMIT = 2**11
 
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
-
-_EXACT = 2.0**53
 
 
 _Key: TypeAlias = tuple[bool, bool]
@@ -110,7 +108,7 @@ def _computed(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity:
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
     largest = form.largest
     # Differences of two columns reach twice the largest weight, sums of two norms twice that.
-    exact_floats = form.integral and 16 * form.rows * max(largest, largest**2) < _EXACT
+    exact_floats = form.integral and 16 * form.rows * max(largest, largest**2) < EXACT
     if exact_floats:
         return _whole(move)
     # What floats may round off: proposition 10 of docs/explanation/proofs/sensitivity.md.

@@ -29,15 +29,13 @@ from dpsdk.accounting import (
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.admission import admit
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
 from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = ["GaussianNoise", "LaplaceNoise", "Noise", "Pricing", "measured", "price"]
-
-_EXACT = 2.0**53
-"""Integers up to this are exact in float64, in whatever order they are added."""
 
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
@@ -194,7 +192,7 @@ def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, Line
     bits = wanted(form, noise, facts)
     while True:
         lattice, change = form.rounded(bits) if bits or not form.integral else (form, 0.0)
-        excess = lattice.reach * rows / _EXACT
+        excess = lattice.reach * rows / EXACT
         if excess < 1.0:
             # Another form in any case: prices are kept by form, and would keep their key alive.
             other = LinearForm(form.domain, form.blocks) if lattice is form else lattice

@@ -22,12 +22,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from attrs import define, field, frozen
 
-from dpsdk._checks import shown, to_integer, to_positive
+from dpsdk._checks import shown, to_count, to_integer, to_positive
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.forms.gap import GapForm
+from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.access import Access
 from dpsdk.kernel.admission import admit
 from dpsdk.noise import Geometric, NoiseSource
@@ -37,7 +38,6 @@ __all__ = ["Top", "Watch", "Watching"]
 
 R = TypeVar("R")
 
-_EXACT = 2.0**53
 _FINEST = 40
 _FIRST_CHUNK = 256
 _SATURATED = 2**62 - 1
@@ -56,12 +56,7 @@ def _query(value: Real) -> Fraction:
 
 
 def _tops(value: int | None) -> int | None:
-    if value is None:
-        return None
-    number = to_integer("tops", value, "an integer of at least 1")
-    if number < 1:
-        raise InvalidArgument("tops", "an integer of at least 1", shown(value))
-    return number
+    return None if value is None else to_count("tops", value)
 
 
 @frozen(cache_hash=True)
@@ -101,7 +96,7 @@ class Watching:
         """How many lattice points a row is cut into, as a power of two."""
         rows = max(facts.row_limit, 1)
         wanted = math.ceil(math.log2(max(512 * rows * float(self.query_epsilon), 1.0)))
-        allowed = math.floor(math.log2(_EXACT / rows)) - 1
+        allowed = math.floor(math.log2(EXACT / rows)) - 1
         return min(max(wanted, 0), allowed, _FINEST)
 
     def below(self, beta: float, facts: Facts, runs: int = 1) -> float:
@@ -297,7 +292,7 @@ class Watch:
             admit(form, self._access.facts)
             known = form.rounded(self._bits)[0]
             low, high = known.limits
-            if known.reach * max(self._access.facts.row_limit, 1) >= _EXACT:
+            if known.reach * max(self._access.facts.row_limit, 1) >= EXACT:
                 expected = "small enough that rows times weight stay within 2**53"
                 raise InvalidArgument("gap", expected, f"up to {known.reach:.3g} a row")
             if low < 0 or high > 2.0**self._bits:

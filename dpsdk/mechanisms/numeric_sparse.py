@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_integer, to_positive, to_probability
+from dpsdk._checks import shown, to_count, to_positive, to_probability
 from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
@@ -36,10 +36,7 @@ def _delta(value: Real) -> Fraction:
 
 
 def _tops(value: int) -> int:
-    number = to_integer("tops", value, "an integer of at least 1")
-    if number < 1:
-        raise InvalidArgument("tops", "an integer of at least 1", shown(value))
-    return number
+    return to_count("tops", value)
 
 
 def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import shown, to_count, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
@@ -98,10 +98,7 @@ class NoiseSource(ABC):
         InvalidArgument
             If n is not an integer of at least 1.
         """
-        expected = "an integer of at least 1"
-        number = to_integer("n", n, expected)
-        if number < 1:
-            raise InvalidArgument("n", expected, shown(n))
+        number = to_count("n", n)
         return ideal.uniform_below(self._bits, number)
 
     def bernoulli_exp(self, x: Fraction) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_integer, to_positive, to_probability
+from dpsdk._checks import shown, to_count, to_positive, to_probability
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, LinearForm
@@ -64,12 +64,7 @@ def _threshold(value: float | None) -> float | None:
 
 
 def _count(parameter: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    number = to_integer(parameter, value, "an integer of at least 1")
-    if number < 1:
-        raise InvalidArgument(parameter, "an integer of at least 1", shown(value))
-    return number
+    return None if value is None else to_count(parameter, value)
 
 
 def _updates(value: int | None) -> int | None:

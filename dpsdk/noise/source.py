@@ -16,9 +16,10 @@ from dpsdk._checks import shown, to_count, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
-from dpsdk.noise.laws import NoiseLaw
+from dpsdk.noise.exponential import Exponentials
+from dpsdk.noise.laws import NoiseLaw, to_plain
 from dpsdk.noise.pool import Pools
-from dpsdk.noise.sampler import known, sample
+from dpsdk.noise.sampler import sample
 from dpsdk.typing import Bools, Ints
 
 __all__ = ["NoiseSource", "SystemNoise", "to_size"]
@@ -68,7 +69,7 @@ class NoiseSource(ABC):
         InvalidArgument
             For a size below 0, or a law that has no exact sampler.
         """
-        return sample(self._bits, known(law), to_size(size))
+        return sample(Exponentials(self._bits), to_plain(law), to_size(size))
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Whether independent draws of a law are at or above their levels.
@@ -193,10 +194,9 @@ class SystemNoise(NoiseSource):
         """Independent draws of a law; see NoiseSource."""
         if self._pid != os.getpid():
             self._start_over()
-        return self._pools.draw(known(law), to_size(size), time.monotonic())
+        return self._pools.draw(to_plain(law), to_size(size), time.monotonic())
 
     def _start_over(self) -> None:
-        # A new lock too: a thread that the child does not have may hold the old one.
         self._pools = Pools(os.urandom, _LIFETIME)
         self._pid = os.getpid()
 

@@ -71,10 +71,10 @@ def gaussian(source: Exponentials, numerator: int, denominator: int) -> int:
 
 
 class _Coin:
-    """Keeps a Laplace proposal z with probability exp(-x), x = (|z| - variance / t)² / (2 variance).
+    """Keeps a Laplace proposal z of scale t with probability exp(-x).
 
-    The scale t of the proposals is an integer just above sigma. Of those for wide laws three of
-    four are kept, of others nearly half at least.
+    x = (|z| - variance / t)² / (2 variance), and t is an integer just above sigma. Of the proposals
+    for wide laws three of four are kept, of others nearly half at least.
     """
 
     __slots__ = ("_denominator", "_over", "_step", "scale", "variance")
@@ -127,7 +127,7 @@ def _floors(words: Ints, numerator: int, denominator: int) -> _Sure:
     top = x_high * high + (middle >> np.uint64(_LIMB)) + (bottom >> np.uint64(2 * _LIMB))
     bottom &= np.uint64((1 << 2 * _LIMB) - 1)
     shift = more + PRECISION - 2 * _LIMB
-    whole = (top >> np.uint64(shift)).view(np.int64)
+    whole = (top >> np.uint64(shift)).astype(np.int64)
     rest = top & np.uint64((1 << shift) - 1)
     # E and the factor each end before their next unit: by so much is the product below the truth.
     slack = bottom + x + np.uint64(factor + 1)
@@ -176,7 +176,7 @@ def _gaussians(source: Exponentials, numerator: int, denominator: int, size: int
         kept = _proposals(source, coin, int(missing / coin.share) + _SPARE)
         drawn.append(kept)
         missing -= len(kept)
-    return np.concatenate(drawn)[:size]
+    return np.concatenate(drawn)[:size].copy()
 
 
 def _proposals(source: Exponentials, coin: _Coin, count: int) -> Ints:

@@ -21,6 +21,7 @@ __all__ = [
     "DiscreteLaplace",
     "Geometric",
     "Kind",
+    "KnownLaw",
     "NoiseLaw",
     "Plain",
     "from_plain",
@@ -350,7 +351,10 @@ def to_plain(law: NoiseLaw) -> Plain:
     raise InvalidArgument("law", "a law as its class made it", "one that was written into")
 
 
-def from_plain(law: Plain) -> DiscreteLaplace | DiscreteGaussian | Geometric:
+KnownLaw: TypeAlias = DiscreteLaplace | DiscreteGaussian | Geometric
+
+
+def from_plain(law: Plain) -> KnownLaw:
     """The law of plain numbers, as an object that nobody else holds."""
     kind, numerator, denominator = law
     parameter = Fraction(numerator, denominator)

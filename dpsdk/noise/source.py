@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import NoReturn
@@ -12,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_count, to_integer
+from dpsdk._checks import shown, to_count, to_fraction, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
@@ -67,7 +66,8 @@ class NoiseSource(ABC):
         Raises
         ------
         InvalidArgument
-            For a size below 0, or a law that has no exact sampler.
+            For a size below 0, a law that is not one of the three classes themselves, or one whose
+            parameter was written into.
         """
         return sample(Exponentials(self._bits), to_plain(law), to_size(size))
 
@@ -115,9 +115,10 @@ class NoiseSource(ABC):
         InvalidArgument
             If x is below 0.
         """
-        if x < 0:
+        exponent = to_fraction("x", x)
+        if exponent < 0:
             raise InvalidArgument("x", "a number of at least 0", shown(x))
-        return coins.bernoulli_exp(self._bits, Fraction(x))
+        return coins.bernoulli_exp(self._bits, exponent)
 
     def bernoulli_exp_array(self, numerators: Ints, denominator: int) -> Bools:
         """Independent coins, the i-th true with probability exp(-numerators[i] / denominator).
@@ -167,17 +168,21 @@ class SystemNoise(NoiseSource):
     """Noise from the operating system's generator: the only source that is private.
 
     Takes no seed and keeps no generator state. Each batch reads fresh bytes from `os.urandom`.
-    Small draws come from a pool made ahead, so that one costs about a microsecond and the time it
-    takes says nothing of its value; a pool holds 4,096 draws of one law at most, is dropped after
-    five seconds, and belongs to one process: a forked child starts without any. Each value goes
-    out once, whichever threads ask. Copying and pickling are refused.
+    The first draws of a law take a few microseconds each and need no preparation. Where a law is
+    asked for again, small draws come from a pool made ahead, so that one costs about a microsecond
+    and the time it takes says nothing of its value; a pool holds 4,096 draws of one law at most, is
+    dropped after five seconds, and belongs to one process: a forked child starts without any. Each
+    value goes out once, whichever threads ask. Copying and pickling are refused.
+
+    The time of a first draw may depend on the noise: on the number of proposals that were refused,
+    which is independent of what is kept, and on the length of its numbers, by nanoseconds. It does
+    not depend on data, which no draw sees.
     """
 
-    __slots__ = ("_pid", "_pools")
+    __slots__ = ("_forks", "_pid", "_pools")
 
     def __init__(self) -> None:
         self._start_over()
-        _sources.add(self)
 
     @property
     @override
@@ -192,21 +197,24 @@ class SystemNoise(NoiseSource):
     @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
-        if self._pid != os.getpid():
+        if self._pid != os.getpid() or self._forks != _forks:
             self._start_over()
         return self._pools.draw(to_plain(law), to_size(size), time.monotonic())
 
     def _start_over(self) -> None:
         self._pools = Pools(os.urandom, _LIFETIME)
         self._pid = os.getpid()
-
-    @staticmethod
-    def _start_all_over() -> None:
-        for source in list(_sources):
-            source._start_over()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_start_all_over)
+        self._forks = _forks
 
 
-_sources: weakref.WeakSet[SystemNoise] = weakref.WeakSet()
+_forks = 0
+"""How many forks lie between the first process and this one, as far as Python was told of them."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)

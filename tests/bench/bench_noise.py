@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -135,8 +136,8 @@ def first_uses(laws: int) -> None:
                 old = nearby(kind, scale, laws)
                 for _ in range(2 * TABLED // size):
                     source.draw(old, size)
-                calls = [lambda law=law, size=size: source.draw(law, size) for law in new]
-                again = means(calls, lambda old=old, size=size: source.draw(old, size))
+                calls = [partial(source.draw, law, size) for law in new]
+                again = means(calls, partial(source.draw, old, size))
                 print(f"{again:>26}", end="", flush=True)
             radii = statistics.median(timed(lambda law=law: law.radius(0.05)) for law in new)
             print(f"{radii * 1e6:9.1f}", flush=True)

@@ -1,4 +1,4 @@
-"""Draws without a table: exact by enumeration, by comparison one by one, and by their histograms."""
+"""Draws without a table: exact by enumeration, as arrays and one by one, and by histogram."""
 
 from __future__ import annotations
 

@@ -35,12 +35,13 @@ class _Pool:
 
 
 class Pools:
-    """A pool for each law and size that is asked for again, below 128 draws at a time.
+    """A pool for each law that is asked for again, below 128 draws at a time.
 
-    The first request is drawn as it comes. Each time that a pool runs out it grows eightfold, up to
-    4,096 draws; where 64 are kept and another begins, all others are dropped. Needs no lock: a part
-    is given out by one operation on a list, which no other thread, interrupt or finaliser can
-    divide, and a new pool replaces another in one assignment.
+    Requests of up to 1, 2, 4, ..., 128 draws have one each. The first is drawn as it comes. Each
+    time that a pool runs out it grows eightfold, up to 4,096 draws; where 64 are kept and another
+    begins, all others are dropped. Needs no lock: a part is given out by one operation on a list,
+    which no other thread, interrupt or finaliser can divide, and a new pool replaces another in one
+    assignment.
 
     Parameters
     ----------
@@ -62,7 +63,8 @@ class Pools:
 
     def draw(self, law: Plain, size: int, now: float) -> Ints:
         """`size` independent draws of a law, at the time `now`."""
-        pool = self._pools.get((law, size))
+        part = 1 << (size - 1).bit_length() if size < _POOLED else _POOLED
+        pool = self._pools.get((law, part))
         if pool is not None and now - pool.born <= self._lifetime:
             try:
                 start = pool.parts.pop()
@@ -71,22 +73,19 @@ class Pools:
             else:
                 # A view would keep the draws still to come within the caller's reach.
                 return pool.drawn[start : start + size].copy()
-        return self._fill(law, size, now, pool)
-
-    def _fill(self, law: Plain, size: int, now: float, last: _Pool | None) -> Ints:
-        """The first part of a new pool in place of the last one."""
         made, ahead = 0, 1
-        if last is not None:
-            made = last.made
-            if 0 < size < _POOLED and now - last.born <= self._lifetime:
-                ahead = max(1, min(_GROWTH * last.ahead, _LARGEST // size))
-        drawn = sample(self._source(now), law, ahead * size, before=made)
-        parts = [part * size for part in range(1, ahead)]
-        pool = _Pool(drawn if parts else _NONE, parts, now, ahead, made + len(drawn))
-        if last is None and len(self._pools) >= _KEPT:
-            self._pools = {(law, size): pool}
+        if pool is not None:
+            made = pool.made
+            if size < _POOLED and now - pool.born <= self._lifetime:
+                ahead = min(_GROWTH * pool.ahead, _LARGEST // part)
+        count = size if ahead == 1 else ahead * part
+        drawn = sample(self._source(now), law, count, before=made)
+        parts = [place * part for place in range(1, ahead)]
+        kept = _Pool(drawn if parts else _NONE, parts, now, ahead, made + count)
+        if pool is None and len(self._pools) >= _KEPT:
+            self._pools = {(law, part): kept}
         else:
-            self._pools[law, size] = pool
+            self._pools[law, part] = kept
         return drawn[:size].copy() if parts else drawn
 
     def _source(self, now: float) -> Exponentials:

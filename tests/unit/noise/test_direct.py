@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
-from chi_square import fit
+from chi_square import fit, fit_parts
 from scripted import no_bits
 
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, direct
@@ -338,3 +339,30 @@ def test_the_narrowest_laws_are_zero_without_a_table(cls: type[NoiseLaw], size: 
 def test_a_kind_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match="cauchy"):
         direct.draw(Exponentials(no_bits), ("cauchy", 1, 1), 1)  # type: ignore[arg-type]  # the refusal is what is tested
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "law",
+    [
+        DiscreteLaplace("0.7"),
+        DiscreteLaplace("1000.7"),
+        DiscreteLaplace(WIDE),
+        DiscreteGaussian("1.3"),
+        DiscreteGaussian("1001400.49"),
+        Geometric("33.3"),
+    ],
+    ids=str,
+)
+def test_ten_million_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
+    source = Exponentials(os.urandom)
+    parts = (direct.draw(source, to_plain(law), 4000) for _ in range(2500))
+    assert fit_parts(law, parts, 10**7, bins=2000) > 1e-7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [DiscreteLaplace("47.1"), DiscreteGaussian(2000)], ids=str)
+def test_a_million_single_draws_without_a_table_fit_the_law(law: NoiseLaw) -> None:
+    source = Exponentials(os.urandom)
+    parts = (direct.draw(source, to_plain(law), 20) for _ in range(50_000))
+    assert fit_parts(law, parts, 10**6, bins=2000) > 1e-7

@@ -109,7 +109,9 @@ class _Coin:
 
 
 def _bounded(z: int) -> int:
-    return max(-LIMIT, min(LIMIT, z))
+    if -LIMIT <= z <= LIMIT:
+        return z
+    return LIMIT if z > 0 else -LIMIT
 
 
 def _floors(words: Ints, numerator: int, denominator: int) -> _Sure:

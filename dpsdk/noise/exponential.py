@@ -64,9 +64,11 @@ class Exponentials:
         """The word of an exponential that nothing else has seen."""
         while True:
             try:
-                return self.unbounded(self._words.pop())
+                word = self._words.pop()
             except IndexError:
                 self._words.extend(self._block().tolist())
+            else:
+                return word if word < LIMIT else LIMIT + self.word()
 
     def words(self, count: int) -> Ints:
         """That many words, each set to 2^62 - 1 if it is at or beyond that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import field, frozen
+from attrs import define, field
 
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.exponential import Exponentials
@@ -14,13 +14,16 @@ from dpsdk.typing import Ints
 __all__ = ["Pools"]
 
 _POOLED = 128
+_UNPOOLED = 0
+"""Stands for all larger requests, whose draws are only counted."""
+
 _GROWTH = 8
 _LARGEST = 4096
 _KEPT = 64
 _NONE = np.empty(0, dtype=np.int64)
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Pool:
     """Draws of one law, to be given out in parts of one size, each part once."""
 
@@ -63,7 +66,7 @@ class Pools:
 
     def draw(self, law: Plain, size: int, now: float) -> Ints:
         """`size` independent draws of a law, at the time `now`."""
-        part = 1 << (size - 1).bit_length() if size < _POOLED else _POOLED
+        part = 1 << (size - 1).bit_length() if size < _POOLED else _UNPOOLED
         pool = self._pools.get((law, part))
         if pool is not None and now - pool.born <= self._lifetime:
             try:
@@ -76,7 +79,7 @@ class Pools:
         made, ahead = 0, 1
         if pool is not None:
             made = pool.made
-            if size < _POOLED and now - pool.born <= self._lifetime:
+            if part != _UNPOOLED and now - pool.born <= self._lifetime:
                 ahead = min(_GROWTH * pool.ahead, _LARGEST // part)
         count = size if ahead == 1 else ahead * part
         drawn = sample(self._source(now), law, count, before=made)

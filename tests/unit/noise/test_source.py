@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from fractions import Fraction
 from multiprocessing.connection import Connection
 
@@ -45,6 +46,16 @@ def test_only_the_system_is_private() -> None:
 
 def test_single_draws_never_repeat_across_pools() -> None:
     assert repeated(singles(SystemNoise(), 20_000)) == 0
+
+
+@pytest.mark.parametrize("source", [SystemNoise, lambda: seeded(10)], ids=["system", "seeded"])
+def test_no_sizes_share_a_draw(source: Callable[[], NoiseSource]) -> None:
+    edges = [n + d for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0, 1)]
+    sizes = np.random.default_rng(6).permutation(edges * 30).tolist()
+    shared = source()
+    draws = [shared.draw(WIDE, size).tolist() for size in sizes]
+    assert [len(part) for part in draws] == sizes
+    assert repeated(*draws) == 0
 
 
 def test_a_pool_serves_sizes_in_turn() -> None:

@@ -249,3 +249,35 @@ def test_plain_laws_come_back_as_laws_of_their_own(cls: Law) -> None:
     assert attacks.fields(again).popitem()[1] is not attacks.fields(law).popitem()[1]
     with pytest.raises(ValueError, match="cauchy"):
         from_plain(("cauchy", 1, 1))  # type: ignore[arg-type]  # the refusal is what is tested
+
+
+def test_every_public_object_is_attacked_and_no_draw_changes() -> None:
+    expected = {cls: honest(cls) for cls in CLASSES}
+    attacks.forget(dpsdk.noise)
+    attacked = set()
+    for name in dpsdk.noise.__all__:
+        thing = getattr(dpsdk.noise, name)
+        if thing in CLASSES:
+            mine = [thing(WIDTH), thing("0.3"), from_plain(to_plain(thing(5)))]
+            others = [thing(0), thing(2)]
+        elif thing is SystemNoise:
+            mine, others = [SystemNoise()], [SystemNoise()]
+        elif inspect.isfunction(thing):
+            lies = (Liar(0), attacks.hostile(Fraction, Fraction(WIDTH))(0), True, "nan")
+            for lie in lies:
+                attacks.attempt(partial(thing, lie, 5))
+                attacks.attempt(partial(thing, 1, lie))
+            mine, others = [], []
+        else:
+            assert inspect.isabstract(thing), f"nobody attacks {name}"
+            mine, others = [], []
+        attacked.add(name)
+        for value in mine:
+            for _, write in attacks.writes(value, *others):
+                attacks.attempt(write)
+                for size in SIZES:
+                    attacks.attempt(partial(seeded(3).draw, value, size))
+    assert attacked == set(dpsdk.noise.__all__)
+    assert {cls: honest(cls) for cls in CLASSES} == expected
+    for cls in CLASSES:
+        assert np.count_nonzero(SystemNoise().draw(cls(WIDTH), 200)) >= 190

@@ -8,7 +8,7 @@ from attrs import define, field
 from dpsdk.noise.bits import Bits
 from dpsdk.noise.exponential import Exponentials
 from dpsdk.noise.laws import Plain
-from dpsdk.noise.sampler import sample
+from dpsdk.noise.sampler import TABLED, sample
 from dpsdk.typing import Ints
 
 __all__ = ["Pools"]
@@ -19,6 +19,9 @@ _UNPOOLED = 0
 
 _GROWTH = 8
 _LARGEST = 4096
+_LARGEST_UNTABLED = 1024
+"""Few enough that a law has been drawn from thousands of times before it gets a table."""
+
 _KEPT = 64
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -41,10 +44,10 @@ class Pools:
     """A pool for each law that is asked for again, below 128 draws at a time.
 
     Requests of up to 1, 2, 4, ..., 128 draws have one each. The first is drawn as it comes. Each
-    time that a pool runs out it grows eightfold, up to 4,096 draws; where 64 are kept and another
-    begins, all others are dropped. Needs no lock: a part is given out by one operation on a list,
-    which no other thread, interrupt or finaliser can divide, and a new pool replaces another in one
-    assignment.
+    time that a pool runs out it grows eightfold, up to 1,024 draws, or 4,096 once the law has a
+    table; where 64 are kept and another begins, all others are dropped. Needs no lock: a part is
+    given out by one operation on a list, which no other thread, interrupt or finaliser can divide,
+    and a new pool replaces another in one assignment.
 
     Parameters
     ----------
@@ -80,7 +83,8 @@ class Pools:
         if pool is not None:
             made = pool.made
             if part != _UNPOOLED and now - pool.born <= self._lifetime:
-                ahead = min(_GROWTH * pool.ahead, _LARGEST // part)
+                room = _LARGEST if made >= TABLED else _LARGEST_UNTABLED
+                ahead = min(_GROWTH * pool.ahead, room // part)
         count = size if ahead == 1 else ahead * part
         drawn = sample(self._source(now), law, count, before=made)
         parts = [place * part for place in range(1, ahead)]

@@ -116,10 +116,22 @@ def nearby(kind: str, scale: int, k: int) -> NoiseLaw:
     return DiscreteLaplace(near) if kind == "laplace" else Geometric(near)
 
 
-def means(first: list[Callable[[], object]], repeated: Callable[[], object]) -> str:
-    """Mean microseconds of calls made once each, of one made again and again, and the ratio."""
-    once = statistics.fmean(map(timed, first)) * 1e6
-    again = statistics.fmean(timed(repeated) for _ in range(5 * len(first))) * 1e6
+def versus(first: list[Callable[[], object]], repeated: Callable[[], object], run: int) -> str:
+    """Microseconds of calls made once each, of one made again and again, and the ratio.
+
+    Medians over groups of calls, so that a group has its share of what is made ahead: twenty first
+    calls, or a `run` of repeated ones. Counts the time of the processor, which other
+    processes do not take away.
+    """
+
+    def grouped(calls: list[Callable[[], object]]) -> float:
+        start = time.thread_time()
+        for call in calls:
+            call()
+        return (time.thread_time() - start) / len(calls) * 1e6
+
+    once = statistics.median(grouped(first[i : i + 20]) for i in range(0, len(first), 20))
+    again = statistics.median(grouped([repeated] * run) for _ in range(9))
     return f"{once:9.1f} /{again:6.1f} ={once / again:5.1f}x"
 
 
@@ -137,7 +149,7 @@ def first_uses(laws: int) -> None:
                 for _ in range(2 * TABLED // size):
                     source.draw(old, size)
                 calls = [partial(source.draw, law, size) for law in new]
-                again = means(calls, partial(source.draw, old, size))
+                again = versus(calls, partial(source.draw, old, size), TABLED // size + 20)
                 print(f"{again:>26}", end="", flush=True)
             radii = statistics.median(timed(lambda law=law: law.radius(0.05)) for law in new)
             print(f"{radii * 1e6:9.1f}", flush=True)
@@ -159,7 +171,7 @@ def answers(queries: int) -> None:
         new = [using(k) for k in range(queries)]
         session.answer(query, using=one)
         calls = [lambda m=m, s=session: s.answer(query, using=m) for m in new]
-        again = means(calls, lambda one=one, s=session: s.answer(query, using=one))
+        again = versus(calls, lambda one=one, s=session: s.answer(query, using=one), 100)
         print(f"{name:20}{again}")
 
 

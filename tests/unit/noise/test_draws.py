@@ -94,10 +94,13 @@ def test_numbers_of_draws_alone_decide_where_there_is_a_table(
     assert len(built) == 2
     built.clear()
     for source in (seeded(1), SystemNoise()):
-        for size in [1000] * 6 + [1] * 600:
+        for size in [1000] * 6 + [1] * 3657:
             source.draw(DiscreteLaplace("321.1"), size)
-    # The fifth thousand is beyond 4,096; singles are made 1, 8, 64, 512 and then 4,096 at a time.
-    assert built == [1000, 1000, 1] * 2
+        assert built == [1000, 1000]  # the fifth thousand is beyond 4,096
+        # Singles are made 1, 8, 64 and 512 at a time, and then 1,024 three times.
+        source.draw(DiscreteLaplace("321.1"), 1)
+        assert built == [1000, 1000, 1]
+        built.clear()
 
 
 def test_sizes_beyond_one_block_are_filled() -> None:

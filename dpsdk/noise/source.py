@@ -6,6 +6,7 @@ import os
 import time
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -16,10 +17,11 @@ from dpsdk._checks import shown, to_count, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
+from dpsdk.noise.choice import Options
 from dpsdk.noise.laws import NoiseLaw
 from dpsdk.noise.pool import Pools
 from dpsdk.noise.sampler import known, sample
-from dpsdk.typing import Bools, Ints
+from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["NoiseSource", "SystemNoise", "to_size"]
 
@@ -147,6 +149,47 @@ class NoiseSource(ABC):
             wanted = "a one-dimensional array of integers of at least 0"
             raise InvalidArgument("numerators", wanted, "another array")
         return coins.bernoulli_exp_array(self._bits, above, below)
+
+    def pick(
+        self,
+        levels: Ints | Sequence[int],
+        rate: Real,
+        multiplicities: Sequence[int] | None = None,
+    ) -> int:
+        """One of several weighted options, i with probability proportional to exp(-rate·levels[i]).
+
+        Where there are multiplicities, option i counts multiplicities[i] times: it stands for so
+        many options of one level, and its probability is proportional to
+        multiplicities[i]·exp(-rate·levels[i]). This is the exponential mechanism of McSherry and
+        Talwar (2007) where the levels are losses that a person changes by at most D each, and the
+        rate is epsilon / (2 D). Nothing is charged here.
+
+        The same is done for every option, whatever the levels; the time still depends on how
+        many options there are, on how long the multiplicities are, and, a little, on what comes
+        out (docs/explanation/proofs/noise.md, section 8). Whoever keeps these private, or whether
+        any multiplicity is above zero, must see to it that neither time nor error is observed.
+
+        Parameters
+        ----------
+        levels : Ints or sequence of int
+            From 1 to 2^28 integers, at most 2^62 apart.
+        rate : int, Fraction, Decimal, str or float
+            At least 0, of at most 1,024 bits above and below the line; text and floats are read as
+            decimals.
+        multiplicities : sequence of int, optional
+            One for each level, at least 0, not all 0, of at most 2^24 bits; 1 each by default.
+
+        Returns
+        -------
+        int
+            The position of the option in `levels`.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not as described. No level or multiplicity is shown.
+        """
+        return Options.of(levels, rate, multiplicities).draw(self._bits)
 
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:

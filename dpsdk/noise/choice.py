@@ -260,7 +260,7 @@ def _to_array(parameter: str, values: Array) -> Array:
     plain = np.asarray(values)
     if plain.ndim != 1 or plain.dtype.kind not in "iuO":
         expected = "integers in a sequence or a one-dimensional array"
-        got = f"an array of {plain.dtype} in {plain.ndim} dimensions"
+        got = f"an array of {plain.dtype.name} in {plain.ndim} dimensions"
         raise InvalidArgument(parameter, expected, got)
     _check_size(parameter, plain.size)
     return plain

@@ -14,8 +14,10 @@ from attrs import frozen
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, NoiseSource
+from dpsdk.noise.choice import Options
+from dpsdk.noise.interval import exp_bracket
 from dpsdk.testing.audit.programs import Program
-from dpsdk.typing import Bools, Ints
+from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["BranchingNoise", "Law", "TooManyPaths", "enumerate_law"]
 
@@ -23,6 +25,10 @@ TAIL = 1e-13
 """The mass that the enumeration of one draw leaves out, at the most."""
 
 PATH_LIMIT = 300_000
+
+_LEAST_CHANCE = 1e-300
+_OPTION_BITS = 1200
+"""Enough for forty digits of an option's chance, if that is not below 1e-300."""
 
 
 class TooManyPaths(DpsdkError):
@@ -107,6 +113,23 @@ class BranchingNoise(NoiseSource):
         heads = math.exp(-x)
         return bool(self._take(_Choice((1, 0), (heads, -math.expm1(-x)), 0.0)))
 
+    def pick(
+        self,
+        levels: Ints | Sequence[int],
+        rate: Real,
+        multiplicities: Sequence[int] | None = None,
+    ) -> int:
+        """Each option on its own path, with its exact probability.
+
+        Options too unlikely for a float are among what is lost.
+        """
+        options = Options.of(levels, rate, multiplicities)
+        if len(options.steps) > PATH_LIMIT:
+            message = f"one choice among {len(options.steps):,}"
+            raise TooManyPaths(message)
+        steps = tuple(options.steps.tolist())
+        return self._take(_options(steps, options.rate, options.multiplicities, self._tail))
+
     def choose(self, masses: Sequence[float]) -> int:
         """One of several outcomes with the given probabilities, each on its own path."""
         possible = [number for number, mass in enumerate(masses) if mass > 0]
@@ -144,6 +167,23 @@ def _uniform(n: int) -> _Choice:
         message = f"one choice among {n:,}"
         raise TooManyPaths(message)
     return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
+
+
+@lru_cache(64)
+def _options(
+    steps: tuple[int, ...], rate: Fraction, multiplicities: tuple[int, ...] | None, tail: float
+) -> _Choice:
+    counts = multiplicities or (1,) * len(steps)
+    precision = _OPTION_BITS + max(counts).bit_length()
+    exponentials = {step: exp_bracket(rate * step, precision)[0] for step in set(steps)}
+    weights = [count * exponentials[step] for step, count in zip(steps, counts, strict=True)]
+    total = sum(weights)
+    chances = [float(Fraction(weight, total)) for weight in weights]
+    likely = tuple(i for i, chance in enumerate(chances) if chance >= _LEAST_CHANCE)
+    unlikely = any(count and chances[i] < _LEAST_CHANCE for i, count in enumerate(counts))
+    # What is left out is far less than the tail, which floats can tell from nothing.
+    lost = tail if unlikely else 0.0
+    return _Choice(likely, tuple((1 - lost) * chances[i] for i in likely), lost)
 
 
 def _reaching(law: NoiseLaw, level: int) -> float:

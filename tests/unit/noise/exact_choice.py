@@ -99,7 +99,7 @@ def law(options: Options) -> Law:
 
         surely = first(lambda word: kept(word) is not True, 0, 1 << DEPTH)
         possibly = first(lambda word: kept(word) is False, surely, 1 << DEPTH)
-        assert possibly <= surely + 2
+        assert possibly <= surely + 4
         low.append(width * surely)
         high.append(width * possibly)
     return Law(low, high, envelope.shift)

@@ -58,7 +58,7 @@ def sizes(rounds: int) -> None:
     print()
     print(f"{'levels':>12}{'bits':>12}{'ms':>12}")
     for size, bits in ((10**3, 60), (10**6, 60), (10**4, 1000), (10**4, 10_000), (10**3, 10**5)):
-        counts = [random.getrandbits(bits) | 1 for _ in range(size)]  # noqa: S311
+        counts = [random.getrandbits(bits) | 1 for _ in range(size)]
         levels = np.arange(size)
         took = seconds(
             lambda levels=levels, counts=counts: SOURCE.pick(levels, RATE, counts), rounds

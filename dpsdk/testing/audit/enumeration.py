@@ -162,14 +162,6 @@ def _support(law: NoiseLaw, tail: float) -> _Choice:
 
 
 @lru_cache(64)
-def _uniform(n: int) -> _Choice:
-    if n > PATH_LIMIT:
-        message = f"one choice among {n:,}"
-        raise TooManyPaths(message)
-    return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
-
-
-@lru_cache(64)
 def _options(
     steps: tuple[int, ...], rate: Fraction, multiplicities: tuple[int, ...] | None, tail: float
 ) -> _Choice:
@@ -184,6 +176,14 @@ def _options(
     # What is left out is far less than the tail, which floats can tell from nothing.
     lost = tail if unlikely else 0.0
     return _Choice(likely, tuple((1 - lost) * chances[i] for i in likely), lost)
+
+
+@lru_cache(64)
+def _uniform(n: int) -> _Choice:
+    if n > PATH_LIMIT:
+        message = f"one choice among {n:,}"
+        raise TooManyPaths(message)
+    return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
 
 
 def _reaching(law: NoiseLaw, level: int) -> float:

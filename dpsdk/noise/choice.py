@@ -3,8 +3,8 @@
 An option of level l and multiplicity m has the weight m·exp(-rate·l). Vectorised floats of proven
 error put an integer above every weight; one option is proposed by these integers and kept with the
 exact chance that remains, by a uniform that is read as far as it takes. So floats decide how often
-a proposal is refused, once in 2^30 or so, and never what comes out
-(docs/explanation/proofs/noise.md, section 8).
+a proposal is refused, which is seldom, and never what comes out
+(docs/explanation/proofs/noise.md, "Weighted choices").
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsdk.typing import Array, Floats, Ints, Real
 
 __all__ = ["Options"]
 
-_MOST = 1 << 28
+_MOST = 1 << 26
 _SPAN = 1 << 62
 _RATE_BITS = 1024
 _MULTIPLICITY_BITS = 1 << 24
@@ -252,7 +252,7 @@ def _integers(parameter: str, values: Sequence[int]) -> tuple[int, ...]:
 def _check_size(parameter: str, size: int) -> None:
     if not 1 <= size <= _MOST:
         got = "more" if size else "none"
-        raise InvalidArgument(parameter, "from 1 to 2^28 integers", got)
+        raise InvalidArgument(parameter, "from 1 to 2^26 integers", got)
 
 
 def _to_array(parameter: str, values: Array) -> Array:

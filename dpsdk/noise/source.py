@@ -166,13 +166,14 @@ class NoiseSource(ABC):
 
         The same is done for every option, whatever the levels; the time still depends on how
         many options there are, on how long the multiplicities are, and, a little, on what comes
-        out (docs/explanation/proofs/noise.md, section 8). Whoever keeps these private, or whether
-        any multiplicity is above zero, must see to it that neither time nor error is observed.
+        out (docs/explanation/proofs/noise.md, "Weighted choices"). Whoever keeps these private, or
+        whether any multiplicity is above zero, must see to it that neither time nor error is
+        observed.
 
         Parameters
         ----------
         levels : Ints or sequence of int
-            From 1 to 2^28 integers, at most 2^62 apart.
+            From 1 to 2^26 integers, at most 2^62 apart.
         rate : int, Fraction, Decimal, str or float
             At least 0, of at most 1,024 bits above and below the line; text and floats are read as
             decimals.

@@ -13,9 +13,27 @@ from fractions import Fraction
 import mpmath as mp
 from attrs import frozen
 
+from dpsdk.noise import NoiseSource
+from dpsdk.noise.bits import Bits
 from dpsdk.noise.choice import Options, _Envelope
 
 DEPTH = 128
+
+
+class OnBits(NoiseSource):
+    """A source on bits of one's own."""
+
+    __slots__ = ("_give",)
+
+    def __init__(self, give: Bits) -> None:
+        self._give = give
+
+    @property
+    def private(self) -> bool:
+        return False
+
+    def _bits(self, count: int) -> bytes:
+        return self._give(count)
 
 
 class Undecided(Exception):

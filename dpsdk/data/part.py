@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from dpsdk.data.declaration import has_public_rows
 from dpsdk.data.private_data import PrivateData
 from dpsdk.data.vault import keep, open_histogram
-from dpsdk.forms.facts import Neighbors
 from dpsdk.typing import Label
 
 __all__ = ["part_of"]
@@ -24,7 +24,7 @@ def part_of(data: PrivateData, attribute: str, label: Label) -> PrivateData:
         If the domain does not have them.
     """
     cell = data.domain[attribute].index(label)
-    public = data.neighbors is Neighbors.REPLACE_ONE
+    public = has_public_rows(data.neighbors)
     part = PrivateData.__new__(PrivateData)
     name = f"{data.name}, {attribute} {data.domain[attribute].text(cell)}"
     facts = evolve(data.facts, outside=True) if public else data.facts

@@ -26,7 +26,12 @@ def attributes(draw, name):
         edges = draw(st.sets(st.integers(-50, 50), min_size=2, max_size=6))
         return Binned(name, sorted(edge / 4 for edge in edges))
     labels = draw(
-        st.lists(st.text(max_size=3) | st.integers(), min_size=1, max_size=5, unique=True)
+        st.lists(
+            st.text("aé日 ", max_size=3) | st.integers(),
+            min_size=1,
+            max_size=5,
+            unique_by=lambda label: " ".join(str(label).split()),
+        )
     )
     return Categorical(name, labels, other=draw(st.sampled_from([None, *labels])))
 

@@ -54,11 +54,14 @@ def series_column(series: object) -> Column | None:
         import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
     except ImportError:
         return None
-    if type(series).__module__.partition(".")[0] == "pyarrow" and hasattr(series, "to_pylist"):
-        # A chunk of a column is one to narwhals when it is in a list.
-        arrow = sys.modules["pyarrow"]
-        if isinstance(series, arrow.Array):
-            series = arrow.chunked_array([series])
+    # What is in a column, but is no column to narwhals.
+    library = type(series).__module__.partition(".")[0]
+    if library == "pyarrow" and isinstance(series, (arrow := sys.modules[library]).Array):
+        series = arrow.chunked_array([series])
+    elif library == "pandas":
+        pandas = sys.modules[library]
+        if isinstance(series, pandas.Index | pandas.api.extensions.ExtensionArray):
+            series = pandas.Series(series)
     known = nw.from_native(cast("Any", series), series_only=True, pass_through=True)
     if not isinstance(known, nw.Series):
         return None
@@ -135,10 +138,16 @@ def _column(series: nw.Series[Any]) -> Column:
     if kind is None:
         name = str(getattr(native, "dtype", None) or getattr(native, "type", "")).lower()
         kind = next((known for start, known in _NATIVE.items() if name.startswith(start)), None)
-    if kind is Kind.NULL:
+    if kind is Kind.NULL or isinstance(kind, str):
+        # Of nulls there are no values, and of what no attribute reads none are wanted.
         return Column(kind, np.zeros(len(missing)), missing)
     values = _values(series, kind, missing)
-    return Column(kind or kind_of_array(values.dtype), values, missing)
+    if kind is None:
+        kind = kind_of_array(values.dtype)
+        if kind is Kind.UNTYPED and isinstance(dtype, nw.Unknown):
+            # Objects of a class that its library made for them, as intervals.
+            kind = "values of an unknown type"
+    return Column(kind, values, missing)
 
 
 _NATIVE = {

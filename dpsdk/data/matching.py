@@ -6,7 +6,7 @@ rules, the same by whichever door a table comes in:
 - A float is the decimal that it prints as in its own width.
 - A text is a number where it spells one in strict decimals; numbers match by their exact value.
 - A truth value is the text True or False to a `Categorical`, and no number.
-- An empty text is a missing value, unless it is a label.
+- An empty text, nan and NaN are missing values, unless they are labels.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dpsdk.errors import InvalidArgument
 __all__ = ["BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
 _ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
+_MISSING = {"", "nan", "NaN"}
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
 
 
@@ -113,10 +114,12 @@ class BooleanMatcher(Matcher):
     def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._words = {normal(word): int(cell) for word, cell in attribute.readings.items()}
-        self._numbers, _ = _numbers_among(self._words)
+        self._numbers, self._odd = _numbers_among(self._words)
 
     def refusal(self, kind: Kind | str) -> str | None:
-        if kind in _ANY or kind is Kind.BOOLEAN or (kind in _NUMBERS and self._numbers):
+        if kind in _ANY or kind is Kind.BOOLEAN:
+            return None
+        if kind in _NUMBERS and self._numbers and self._odd is None:
             return None
         numbers = ", or list the numbers in true= and false=" if kind in _NUMBERS else ""
         return f"booleans, or texts among {_some(list(self._words))}{numbers}"
@@ -142,7 +145,7 @@ class CategoricalMatcher(Matcher):
         self._numbers, self._odd = _numbers_among(self._labels)
 
     def refusal(self, kind: Kind | str) -> str | None:
-        if kind in _ANY or (kind in _NUMBERS and self._numbers):
+        if kind in _ANY or (kind in _NUMBERS and self._numbers and self._odd is None):
             return None
         if kind is Kind.BOOLEAN and not {"True", "False"}.isdisjoint(self._labels):
             return None
@@ -163,12 +166,10 @@ class CategoricalMatcher(Matcher):
         found = _looked_up(self._labels, value, self._texts)
         if found is not None:
             return found
-        if not is_text(value) or not (value.strip() if self._texts.strip else value):
+        if not is_text(value) or (value.strip() if self._texts.strip else value) in _MISSING:
             return -1
         number = self._texts.number(value) if self._numbers else None
-        if number is None:
-            return self._other
-        return -1 if is_nan(number) else self.number(number)
+        return self._other if number is None else self.number(number)
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:
@@ -177,14 +178,12 @@ def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | Non
 
 
 def _numbers_among(words: dict[str, int]) -> tuple[dict[Number, int], str | None]:
-    """The words that a number prints as; none at all where others only look like numbers.
+    """The words that a number prints as, and one that only looks like such a word, if there is.
 
     Among "08", "09" and "10", a column of integers would find one label of three.
     """
     odd = next((word for word in words if is_number(word) and not is_canonical(word)), None)
-    if odd is not None:
-        return {}, odd
-    return {Decimal(word): cell for word, cell in words.items() if is_canonical(word)}, None
+    return {Decimal(word): cell for word, cell in words.items() if is_canonical(word)}, odd
 
 
 def _some(words: list[str]) -> str:

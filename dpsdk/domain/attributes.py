@@ -198,8 +198,8 @@ class Categorical(Attribute):
     the same attribute. Texts are compared in Unicode's normal form NFC.
 
     `other`, one of the labels, takes in every value that is not a label; without it, a row with
-    such a value is outside the domain. A missing value is outside either way, and an empty text is
-    a missing value unless it is a label.
+    such a value is outside the domain. A missing value is outside either way; the empty text, nan
+    and NaN are missing values unless they are labels.
     """
 
     kind: ClassVar[str] = "categorical"

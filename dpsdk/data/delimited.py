@@ -67,13 +67,7 @@ def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -
     DataError
         If there is no such file, or it lacks a column, or what `wanted` says does not hold.
     """
-    try:
-        file = _opened(path)
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise DataError(path, "cannot be opened") from None
-    with file:
+    with _opened(path) as file:
         try:
             return _read(path, file, wanted, matchers)
         except (gzip.BadGzipFile, zlib.error, EOFError):
@@ -83,9 +77,14 @@ def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -
 
 
 def _opened(path: str) -> BinaryIO:
-    if path.endswith(".gz"):
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    return open(path, "rb")  # noqa: PTH123
+    try:
+        if path.endswith(".gz"):
+            return cast("BinaryIO", gzip.open(path, "rb"))
+        return open(path, "rb")  # noqa: PTH123
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise DataError(path, "cannot be opened") from None
 
 
 def _read(

@@ -316,12 +316,17 @@ def _to_edge(edge: float) -> float | None:
     try:
         if isinstance(edge, np.floating):
             # The decimal that it prints as: float32(0.7) is meant to be 0.7.
-            return float(np.format_float_scientific(edge))
-        # Zero has one sign only, so that equal edges are also written alike.
-        number = float(edge) + 0.0
+            number = float(np.format_float_scientific(edge))
+        elif isinstance(edge, float):
+            number = float.__add__(edge, 0.0)
+        else:
+            number = float(edge)
     except (OverflowError, ValueError):
         return None
-    return None if isinstance(edge, numbers.Integral) and number != edge else number
+    if isinstance(edge, numbers.Integral) and number != edge:
+        return None
+    # Zero has one sign only, so that equal edges are also written alike.
+    return number + 0.0
 
 
 @frozen

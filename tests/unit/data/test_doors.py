@@ -20,10 +20,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from tables_loaded import cells, from_bytes
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, PrivateData
 from dpsdk.errors import DataError
+from worlds import repeatable
 
 NAN, INF = float("nan"), float("inf")
 
@@ -535,6 +538,55 @@ def test_fractions_and_infinities_clip_alike(tmp_path):
         [2, 0, 0, 2],
         0,
     )
+
+
+SPECIAL = [0.1, 0.7, 255.5, 65504.0, 65520.0, 2.0**24 + 1, 2.0**53, 2.0**63, 2.0**64, 1e-45, 6e-8]
+EDGES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(SPECIAL)
+
+
+@repeatable
+@drawn(
+    st.sampled_from([*INTEGERS, *FLOATS]), st.lists(EDGES, min_size=2, max_size=5, unique=True),
+    st.data(),
+)  # fmt: skip
+def test_a_typed_column_is_read_as_its_values_one_by_one(dtype, edges, data):
+    edges = sorted(edge + 0.0 for edge in edges)
+    if np.dtype(dtype).kind == "f":
+        width = 8 * np.dtype(dtype).itemsize
+        values = data.draw(st.lists(st.floats(width=width), min_size=1, max_size=6))
+        with np.errstate(over="ignore"):
+            values += [float(np.dtype(dtype).type(edge)) for edge in edges]
+    else:
+        info = np.iinfo(dtype)
+        values = data.draw(st.lists(st.integers(info.min, info.max), min_size=1, max_size=6))
+        near = [round(edge) + step for edge in edges for step in (-1, 0, 1)]
+        values += [value for value in near if info.min <= value <= info.max]
+    column = np.array(values, dtype=dtype)
+    single = np.empty(len(column), dtype=object)
+    single[:] = list(column)
+    low = data.draw(st.sampled_from(values).filter(np.isfinite))
+    attributes = [Integer("c", int(low) - 3, int(low) + 3)]
+    if len(set(edges)) > 1:
+        attributes.append(Binned("c", sorted(set(edges))))
+    for attribute in attributes:
+        for outside in ("cell", "clip"):
+            load = functools.partial(
+                PrivateData.from_columns, domain=Domain(attribute), outside=outside
+            )
+            assert cells(load({"c": column})) == cells(load({"c": single}))
+            codes = [expected_cell(attribute, item) for item in printed(column)]
+            if outside == "cell":
+                assert cells(load({"c": column}))[1] == codes.count(-1)
+
+
+def printed(column):
+    """The elements of a column as the numbers that they print as."""
+    if column.dtype.kind != "f":
+        return column.tolist()
+    return [
+        Decimal(np.format_float_scientific(item)) if np.isfinite(item) else float(item)
+        for item in column
+    ]
 
 
 def test_a_repeated_column_is_refused_by_its_name_and_others_may_repeat():

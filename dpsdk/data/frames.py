@@ -17,7 +17,9 @@ from dpsdk.typing import Array
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["frame_columns", "require_narwhals", "series_column"]
+__all__ = ["frame_columns", "is_of_library", "require_narwhals", "series_column"]
+
+_LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
 
 
 def require_narwhals() -> None:
@@ -33,6 +35,11 @@ def require_narwhals() -> None:
     except ImportError:
         raise MissingExtra("narwhals", "frames") from None
     del nw
+
+
+def is_of_library(value: object) -> bool:
+    """Whether a value is of a class of a frame library, so that narwhals is needed to read it."""
+    return type(value).__module__.partition(".")[0] in _LIBRARIES
 
 
 def frame_columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:

@@ -15,7 +15,7 @@ from dpsdk.data.columns import Column, array_column, kind_of_array
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat, read_delimited
 from dpsdk.data.encode import encode
-from dpsdk.data.frames import frame_columns, series_column
+from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
 from dpsdk.data.texts import TextFormat
@@ -105,16 +105,21 @@ def _matchers(declared: Declaration, texts: TextFormat) -> list[Matcher]:
 
 def _column(source: str, columns: Mapping[str, Array | list[object]], matcher: Matcher) -> Column:
     name = matcher.name
-    problem = f"column {name!r} cannot be read as a sequence of values"
+    problem, needed = f"column {name!r} cannot be read as a sequence of values", False
     column: Column | None = None
     try:
         # All calls of methods that may be another author's are in here.
         if name not in columns:
             problem = f"no column {name!r}"
         else:
-            column = _as_column(columns[name])
+            given = columns[name]
+            needed = is_of_library(given)
+            column = _as_column(given)
     except Exception:  # noqa: BLE001  # its text may quote values
         column = None
+    if needed:
+        # Without it, the elements of some libraries are objects that match nothing.
+        require_narwhals()
     if column is None:
         raise DataError(source, problem)
     if column.values.ndim != 1:
@@ -150,7 +155,8 @@ def _encoded(
 
 def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
-    for code in codes.values():
-        out |= code < 0
+    for name, code in codes.items():
+        # Also what another thread wrote into an array while it was read.
+        out |= (code < 0) | (code >= domain[name].size)
     kept = {name: code[~out] for name, code in codes.items()}
     return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))

@@ -96,12 +96,12 @@ class TextFormat:
         if self.thousands == self.decimal:
             expected = "another character than decimal"
             raise InvalidArgument("thousands", expected, shown(self.thousands))
-        point, whole = re.escape(self.decimal), "[0-9]+"
+        point, whole = re.escape(self.decimal), "[0-9]++"
         if self.thousands is not None:
-            whole = f"(?:[0-9]{{1,3}}(?:{re.escape(self.thousands)}[0-9]{{3}})+|[0-9]+)"
+            whole = f"(?:[0-9]{{1,3}}(?:{re.escape(self.thousands)}[0-9]{{3}})++|[0-9]++)"
         # Exponents of more digits are beyond what a Decimal holds.
         exponent = "(?:[eE][+-]?[0-9]{1,9})?"
-        decimals = re.compile(f"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+){exponent}")
+        decimals = re.compile(f"[+-]?(?:{whole}(?:{point}[0-9]*+)?|{point}[0-9]++){exponent}")
         # A frozen value sets its derived field once, at birth.
         object.__setattr__(self, "_decimals", decimals)
 

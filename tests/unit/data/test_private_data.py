@@ -456,6 +456,11 @@ def test_a_missing_narwhals_is_said_without_telling_a_value(monkeypatch):
     error, text = told(lambda: PrivateData.from_frame(secret_frame(), BOTH))
     assert isinstance(error, MissingExtra)
     assert WORD not in text
+    for series in (pl.Series([WORD]), pd.Series([WORD]), pa.array([WORD])):
+        error, text = told(lambda series=series: PrivateData.from_columns({"sex": series}, SEX))
+        assert isinstance(error, MissingExtra)
+        assert WORD not in text
+    assert counts(PrivateData.from_columns({"sex": ["F"]}, SEX)) == ([1, 0], 0)
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ class Matcher(ABC):
     """Finds the cells of values along one attribute."""
 
     def __init__(self, name: str, size: int, texts: TextFormat) -> None:
-        self.name = name
-        self.size = size
+        self.name: str = name
+        self.size: int = size
         self._texts = texts
 
     def mismatch(self, kind: Kind | str) -> str | None:
@@ -65,7 +65,7 @@ class Matcher(ABC):
 class _NumericMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
-        self.clip = clip
+        self.clip: bool = clip
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind in _NUMBERS:
@@ -79,7 +79,8 @@ class IntegerMatcher(_NumericMatcher):
 
     def __init__(self, attribute: Integer, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(attribute.name, attribute.size, texts, clip=clip)
-        self.low, self.high = attribute.low, attribute.high
+        self.low: int = attribute.low
+        self.high: int = attribute.high
 
     def number(self, value: Number) -> int:
         if value < self.low:
@@ -96,8 +97,7 @@ class BinnedMatcher(_NumericMatcher):
 
     def __init__(self, attribute: Binned, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(attribute.name, attribute.size, texts, clip=clip)
-        self.edges = attribute.edges
-        self.exact = tuple(Decimal(repr(edge)) for edge in attribute.edges)
+        self.exact: tuple[Decimal, ...] = tuple(Decimal(repr(edge)) for edge in attribute.edges)
 
     def number(self, value: Number) -> int:
         cell = bisect_right(self.exact, value) - 1

@@ -350,3 +350,11 @@ def test_texts_that_writers_of_tables_quote_come_back(tmp_path):
             writer.writerows([["c", "b"], *([label, True] for label in domain["c"].labels)])
             data = from_bytes(tmp_path, out.getvalue().encode(), domain, delimiter=delimiter)
             assert cells(data) == ([0, 1] * len(labels), 0)
+
+
+def test_what_cannot_be_decoded_is_no_text_to_any_label(tmp_path):
+    labels = Categorical("c", ["\ufffd", "x\ufffd", "rest"], other="rest")
+    content = b"c\n\xff\nx\xff\nx\n\xef\xbf\xbd\n"
+    assert cells(from_bytes(tmp_path, content, Domain(labels))) == ([1, 0, 1], 2)
+    lone = ["\ud800", "x\udcff", "x", None]
+    assert cells(PrivateData.from_columns({"c": lone}, Domain(labels))) == ([0, 0, 1], 3)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Event
-from typing import Generic, NoReturn, TypeVar, final
+from typing import Generic, NoReturn, TypeVar, cast, final
+from weakref import ref
 
-from attrs import frozen
+import numpy as np
+from attrs import fields, frozen, has
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
 from dpsdk._closing import Closing
+from dpsdk.domain import Domain
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.hypothesis import Hypothesis
@@ -85,17 +88,40 @@ class Ending:
             raise Closed(self._what)
 
 
+_OBJECT = 128
+"""What an object takes beside the arrays in it, roughly, in bytes."""
+
+
+def _size(value: object, seen: set[int]) -> int:
+    """How many bytes a form takes, with the arrays that it is made of."""
+    if id(value) in seen or isinstance(value, Domain):
+        return 0
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return _OBJECT + int(value.nbytes)
+    if isinstance(value, tuple | list):
+        return _OBJECT + sum(_size(item, seen) for item in cast("Sequence[object]", value))
+    kind = type(value)
+    parts = fields(kind) if has(kind) else ()
+    return _OBJECT + sum(_size(getattr(value, part.name, None), seen) for part in parts)
+
+
 class Lowered:
-    """The forms of the queries asked last, so that asking again does not build them again."""
+    """The forms of the queries asked last, so that asking again does not build them again.
+
+    A form is kept while its query lives, and while all that are kept are at most 256 and take no
+    more than 64 MiB.
+    """
 
     __slots__ = ("_facts", "_known")
 
     _KEPT = 256
+    _KEPT_BYTES = 2**26
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        # A query is kept with its form, so its identity stays its own.
-        self._known: dict[int, tuple[object, object]] = {}
+        # By identity, since a query of another author may call itself equal to any.
+        self._known: dict[int, tuple[ref[object], object, int]] = {}
 
     @property
     def facts(self) -> Facts:
@@ -111,16 +137,31 @@ class Lowered:
             If the query cannot be put to this table.
         """
         known = self._known.get(id(query))
-        if known is not None and known[0] is query:
+        if known is not None and known[0]() is query:
             return known[1]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
         form = query.lower(self._facts.domain)
-        if len(self._known) >= self._KEPT:
-            self._known.clear()
-        self._known[id(query)] = (query, form)
+        self._keep(query, form)
         return form
+
+    def _keep(self, query: object, form: object) -> None:
+        size, place = _size(form, set()), id(query)
+
+        def forget(gone: ref[object]) -> None:
+            kept = self._known.get(place)
+            if kept is not None and kept[0] is gone:
+                self._known.pop(place, None)
+
+        if size > self._KEPT_BYTES:
+            return
+        with suppress(TypeError):  # a class of another author may not let itself be watched
+            kept = ref(query, forget)
+            sizes = [known[2] for known in list(self._known.values())]
+            if len(sizes) >= self._KEPT or sum(sizes) + size > self._KEPT_BYTES:
+                self._known.clear()
+            self._known[place] = (kept, form, size)
 
 
 class Channel(Closing, Generic[F_contra]):
@@ -183,7 +224,7 @@ class Channel(Closing, Generic[F_contra]):
         if self._closed:
             raise Closed(f"the channel to {self._name}")
         form = self._lowered.form(query)
-        label = str(query)
+        label = described(query)
         paid = Receipt(label)
         token = receipt.set(paid)
         answered = False

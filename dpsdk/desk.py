@@ -164,7 +164,7 @@ class Desk:
         For a mechanism that charges when it opens: how many more such channels with one answer.
         """
         cost = self.quote(query, using=using).at_most
-        return self._odometer.affords_all(cost.guarantees)
+        return self._odometer.affords_all(cost.runs)
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
         self._ending.check()

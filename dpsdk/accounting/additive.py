@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from attrs import field, frozen
 from dpsdk._checks import to_probability
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, pure_epsilon, pure_rho, zcdp_rho
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.conversion import bun_steinke_start, zcdp_start
 from dpsdk.accounting.directed import fraction_down, sqrt_down, truncated
 from dpsdk.accounting.figures import figure
@@ -152,9 +151,11 @@ class AdditiveComposition(Composition):
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
-        costs = [self.cost(guarantee) for guarantee in guarantees if not guarantee.free]
+        costs = [
+            [part * times for part in self.cost(guarantee)] for guarantee, times in counted(runs)
+        ]
         if not costs:
             return None
         fits = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from attrs import field, frozen
@@ -10,7 +9,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.accounting.additive import BasicComposition
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.composition import NEVER_OPEN, Composition, State
+from dpsdk.accounting.composition import NEVER_OPEN, Composition, Runs, State, counted
 from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
@@ -94,9 +93,9 @@ class AnyOf(Composition):
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
-        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        priced = counted(runs)
         if not priced:
             return None
         # Whatever was accepted so far, some one member has accepted all of it.
@@ -112,7 +111,7 @@ class AnyOf(Composition):
                     return None
                 counts.append(count)
         if unpriced is not None and not counts:
-            for guarantee in priced:
+            for guarantee, _ in priced:
                 if not self._priced(state, guarantee):
                     raise unpriced
         return max(counts, default=0)

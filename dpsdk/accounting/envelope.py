@@ -21,7 +21,7 @@ from attrs import field, frozen
 from dpsdk.accounting.additive import spent_share, to_leak_share
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, pure_epsilon
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.directed import DOWN, UP, exp_up, fraction_down, truncated
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.gdp import gdp_start, randomised_response_mu_squared
@@ -197,18 +197,25 @@ def _price(guarantee: Guarantee, v: int) -> Price | None:
             return _by_v(_pure_cost, epsilon, v)
 
 
-def _round_price(guarantees: Sequence[Guarantee], v: int) -> Price | None:
+def _round_price(runs: Sequence[tuple[Guarantee, int]], v: int) -> Price | None:
     """The price of several runs, one after the other."""
     total, floor = 0, 0
     fits = True
-    for guarantee in guarantees:
-        price = _price(guarantee, v - total)  # asked of all, since one may be unsupported
-        if price is None:
-            fits = False
-        elif fits:
-            # This run's price holds from its own floor on, which lies behind the runs before it.
-            floor = max(floor, price[1] + total)
-            total += price[0]
+    for guarantee, times in runs:
+        left = times
+        while left:
+            price = _price(guarantee, v - total)  # asked of all, since one may be unsupported
+            if price is None:
+                fits = False
+            if price is None or not fits:
+                break
+            cost, least = price
+            # So many runs of this kind have this very price, the last of them just above its floor.
+            alike = min(left, (v - total - least) // cost + 1) if cost else left
+            # A price holds from its own floor on, which lies behind the runs before it.
+            floor = max(floor, least + total + (alike - 1) * cost)
+            total += alike * cost
+            left -= alike
     return (total, floor) if fits else None
 
 
@@ -267,12 +274,12 @@ class EnvelopeComposition(Composition):
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
-        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        priced = counted(runs)
         if not priced:
             return None
-        leaks = sum(map(_leak_steps, priced))
+        leaks = sum(_leak_steps(guarantee) * times for guarantee, times in priced)
         most = (state.limit[1] - state.spent[1]) // leaks if leaks else None
         v, count = state.limit[0] - state.spent[0], 0
         while (most is None or count < most) and (price := _round_price(priced, v)) is not None:

@@ -13,7 +13,7 @@ from dpsdk._checks import shown, to_integer, to_probability
 from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.composition import Composition, Runs, State
 from dpsdk.accounting.conversion import zcdp_epsilon
 from dpsdk.accounting.grid import ceil_steps, from_steps
 from dpsdk.accounting.guarantee import Guarantee
@@ -163,7 +163,7 @@ class Odometer:
         """
         return self.affords_all((guarantee,))
 
-    def affords_all(self, guarantees: Iterable[Guarantee]) -> int | None:
+    def affords_all(self, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free.
 
         Exact, but where a scope has reserved something: then at least so many fit.
@@ -173,7 +173,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
         """
-        return self._rounds(tuple(guarantees), None, None)
+        return self._rounds(tuple(runs), None, None)
 
     def charge(self, guarantee: Guarantee, label: str) -> int:
         """Charge one run before it happens; there is no refund.
@@ -338,13 +338,11 @@ class Odometer:
 
     def _rounds(
         self,
-        guarantees: tuple[Guarantee, ...],
+        runs: tuple[Guarantee | tuple[Guarantee, int], ...],
         among: frozenset[int] | None,
         holder: Odometer | None,
     ) -> int | None:
-        counts = [
-            self._composition.rounds(state, guarantees) for state in self._left(among, holder)
-        ]
+        counts = [self._composition.rounds(state, runs) for state in self._left(among, holder)]
         return min((count for count in counts if count is not None), default=None)
 
     def _spent(self, line: Line, charges: int, of: str = "") -> Spent:

@@ -116,12 +116,12 @@ class ScopeOdometer(Odometer):
 
     def _rounds(
         self,
-        guarantees: tuple[Guarantee, ...],
+        runs: tuple[Guarantee | tuple[Guarantee, int], ...],
         among: frozenset[int] | None,
         holder: Odometer | None,
     ) -> int | None:
-        own = super()._rounds(guarantees, among, holder)
-        outer = self._outer._rounds(guarantees, None, self)
+        own = super()._rounds(runs, among, holder)
+        outer = self._outer._rounds(runs, None, self)
         return min((count for count in (own, outer) if count is not None), default=None)
 
     def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
@@ -177,12 +177,12 @@ class PartOdometer(Odometer):
 
     def _rounds(
         self,
-        guarantees: tuple[Guarantee, ...],
+        runs: tuple[Guarantee | tuple[Guarantee, int], ...],
         among: frozenset[int] | None,
         holder: Odometer | None,
     ) -> int | None:
         del among
-        return self._outer._rounds(guarantees, self._kinds, holder)
+        return self._outer._rounds(runs, self._kinds, holder)
 
     def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
         del among

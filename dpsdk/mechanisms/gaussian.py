@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_positive, to_probability
+from dpsdk._checks import to_amount, to_delta
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
@@ -20,15 +20,15 @@ __all__ = ["Gaussian"]
 
 
 def _rho(value: Real | None) -> Fraction | None:
-    return None if value is None else to_positive("rho", value)
+    return None if value is None else to_amount("rho", value)
 
 
 def _epsilon(value: Real | None) -> Fraction | None:
-    return None if value is None else to_positive("epsilon", value)
+    return None if value is None else to_amount("epsilon", value)
 
 
 def _delta(value: Real | None) -> Fraction | None:
-    return None if value is None else to_probability("delta", value)
+    return None if value is None else to_delta(value)
 
 
 @frozen(repr=False, cache_hash=True, kw_only=True)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_positive
+from dpsdk._checks import to_amount
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import OneShot
@@ -18,7 +18,7 @@ __all__ = ["Laplace"]
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 @frozen(cache_hash=True, repr=False)

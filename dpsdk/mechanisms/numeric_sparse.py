@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count, to_positive, to_probability
+from dpsdk._checks import shown, to_amount, to_count, to_delta
 from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
@@ -28,11 +28,11 @@ Numbers: TypeAlias = Literal["measured", "gap"]
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
-    return to_probability("delta", value, zero=True)
+    return to_delta(value, zero=True)
 
 
 def _tops(value: int) -> int:

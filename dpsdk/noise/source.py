@@ -98,7 +98,7 @@ class NoiseSource(ABC):
         InvalidArgument
             If n is not an integer of at least 1.
         """
-        number = to_count("n", n)
+        number = to_count("n", n, bits=None)
         return ideal.uniform_below(self._bits, number)
 
     def bernoulli_exp(self, x: Fraction) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
@@ -27,9 +26,7 @@ def _to_query(query: ScalarQuery) -> ScalarQuery:
 
 
 def _to_level(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidArgument("level", "a finite number", shown(value))
-    return float(value)
+    return float(to_finite("level", value))
 
 
 def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> GapForm:

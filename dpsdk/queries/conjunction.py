@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
 from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
@@ -21,17 +21,31 @@ from dpsdk.typing import Label
 __all__ = ["Condition", "Conjunction", "Not", "Where", "indicator", "masked", "options", "to_where"]
 
 
+_MOST_NOTS = 8
+_MOST_LISTED = 12
+_MOST_SORTED = 1000
+
+
 def _to_wanted(value: Wanted) -> Wanted:
     if isinstance(value, set):
         return frozenset(value)
     return value
 
 
+def _to_refused(value: Condition) -> Condition:
+    inner: object = value
+    for _ in range(_MOST_NOTS):
+        if not isinstance(inner, Not):
+            return value if isinstance(value, Not) else _to_wanted(value)
+        inner = inner.value
+    raise InvalidArgument("value", f"no more than {_MOST_NOTS} Nots deep", "a deeper one")
+
+
 @frozen(repr=False)
 class Not:
     """The labels of an attribute other than these: a label, or a set or range of them."""
 
-    value: Wanted = field(converter=_to_wanted)
+    value: Condition = field(converter=_to_refused)
 
     def __repr__(self) -> str:
         return f"Not({_shown(self.value)})"
@@ -45,9 +59,17 @@ _Conditions: TypeAlias = tuple[tuple[str, Condition], ...]
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, frozenset):
-        return f"{{{', '.join(sorted(map(repr, cast('frozenset[object]', value))))}}}"
-    return shown(value)
+    if isinstance(value, Not):
+        return repr(value)
+    if not isinstance(value, frozenset):
+        return shown(value)
+    # Each answer is on record with its query, so that a description must stay short.
+    labels = cast("frozenset[object]", value)
+    count = len(labels)
+    if count > _MOST_SORTED:
+        return f"{{{count:,} labels}}"
+    listed = ", ".join(sorted(map(shown, labels))[:_MOST_LISTED])
+    return f"{{{listed}}}" if count <= _MOST_LISTED else f"{{{listed}, ... ({count:,} labels)}}"
 
 
 def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
@@ -58,7 +80,8 @@ def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
     for name, value in conditions.items():
         if not isinstance(name, str):
             raise InvalidArgument("conditions", "a mapping with names as keys", shown(name))
-        pairs.append((name, value if isinstance(value, Not) else _to_wanted(value)))
+        condition = value if isinstance(value, Not) else _to_wanted(value)
+        pairs.append((to_name("conditions", name), condition))
     return tuple(pairs)
 
 
@@ -127,7 +150,7 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
 
 def _range(attribute: Attribute, wanted: range) -> Factor:
     if not wanted:
-        raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
+        raise QueryError(f"a condition on {attribute.name!r}", f"{shown(wanted)} holds no label")
     if isinstance(attribute, Integer):
         first, last = sorted((attribute.index(wanted[0]), attribute.index(wanted[-1])))
         if abs(wanted.step) == 1:

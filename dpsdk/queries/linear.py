@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, LinearForm, Matrix
@@ -30,8 +30,11 @@ Weigh: TypeAlias = Callable[[Record], float]
 def to_names(names: Sequence[str]) -> tuple[str, ...]:
     """Read a sequence of distinct attribute names."""
     expected = "distinct attribute names, at least one"
-    kept = (names,) if isinstance(names, str) else tuple(names)
-    if not kept or len(set(kept)) != len(kept) or not all(isinstance(n, str) for n in kept):
+    given = (names,) if isinstance(names, str) else tuple(names)
+    if not given or not all(isinstance(name, str) for name in given):
+        raise InvalidArgument("attributes", expected, shown(names))
+    kept = tuple(to_name("attributes", name) for name in given)
+    if len(set(kept)) < len(kept):
         raise InvalidArgument("attributes", expected, shown(names))
     return kept
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import shown, to_finite, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Range
@@ -21,23 +20,16 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
-def _to_number(parameter: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidArgument(parameter, "a finite number", shown(value))
-    # Integers are kept as they are: a float could not tell 2**60 from its neighbours.
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
 def _to_threshold(value: float) -> float:
-    return _to_number("threshold", value)
+    return to_finite("threshold", value)
 
 
 def _to_low(value: float) -> float:
-    return _to_number("low", value)
+    return to_finite("low", value)
 
 
 def _to_high(value: float) -> float:
-    return _to_number("high", value)
+    return to_finite("high", value)
 
 
 def _up_to(attribute: Attribute, threshold: float, query: str) -> int:

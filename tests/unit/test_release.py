@@ -7,7 +7,7 @@ from scipy.stats import beta as beta_law
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import PureGuarantee
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, MarginalTable, Mean, Sum, Threshold, Workload
@@ -219,3 +219,19 @@ def test_rounded_weights_are_within_the_bound_without_noise():
 def test_a_cost_counts_equal_runs_together():
     run, other = PureGuarantee(Fraction(1, 10)), PureGuarantee(2)
     assert str(Cost((run, other, run))) == "2 x 0.1-DP + 2-DP"
+
+
+def test_a_cost_is_the_same_however_its_equal_runs_are_told():
+    run, other = PureGuarantee(Fraction(1, 10)), PureGuarantee(2)
+    listed = Cost((run, run, other))
+    assert listed == Cost(((run, 2), other)) == Cost([(run, 1), (run, 1), (other, 1), (run, 0)])
+    assert listed.runs == ((run, 2), (other, 1))
+    assert listed.guarantees == (run, run, other)
+    assert listed.epsilon == Fraction(22, 10)
+    many = Cost(((run, 10**12),))
+    assert str(many) == "1,000,000,000,000 x 0.1-DP"
+    assert many.epsilon == 10**11
+    assert many.rho == 10**12 * Cost((run,)).rho
+    assert not many.free
+    with pytest.raises(TooLarge, match="read runs"):
+        assert many.guarantees

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import numbers
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count, to_positive, to_probability
+from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, LinearForm
@@ -31,23 +30,30 @@ WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 
 _STARTS = ("product", "uniform")
 
+_PREPAID_LIMIT = 10_000
+"""Each prepaid round is charged by itself, and each charge is remembered."""
+
 _PIECEWISE_FROM = 2**20
 """One ordered attribute of more cells is kept by its breakpoints."""
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
-    return to_probability("delta", value, zero=True)
+    return to_delta(value, zero=True)
+
+
+_LEAST_SHARE = Fraction(1, 10**12)
 
 
 def _share(parameter: str, value: float | None) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
-        raise InvalidArgument(parameter, "a number strictly between 0 and 1", shown(value))
+    expected = "a number strictly between 0 and 1, and at least 1e-12"
+    if isinstance(value, str) or not _LEAST_SHARE <= to_fraction(parameter, value, expected) < 1:
+        raise InvalidArgument(parameter, expected, shown(value))
     return float(value)
 
 
@@ -203,9 +209,9 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
         accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
         if self.prepaid:
-            opening = Cost((*opening.guarantees, *rounds))
+            opening = Cost((*opening.runs, *rounds))
             return Quote(opening, opening, accuracy)
-        return Quote(opening, Cost((*opening.guarantees, *rounds)), accuracy)
+        return Quote(opening, Cost((*opening.runs, *rounds)), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
         facts = kernel.facts
@@ -217,7 +223,11 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             pure = (
                 PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
             )
-            kernel.prepay((*_opening(plan, facts), *_rounds(plan, pure)))
+            together = Cost((*_opening(plan, facts), *_rounds(plan, pure)))
+            if plan.updates > _PREPAID_LIMIT:
+                advice = "leave prepaid out, or ask for fewer updates"
+                raise TooLarge(repr(self), plan.updates, _PREPAID_LIMIT, "prepaid rounds", advice)
+            kernel.prepay(together.guarantees)
         if hypothesis is None:
             hypothesis = noisy_product(kernel, plan)
         raises = self.when_spent == "raise"
@@ -265,11 +275,11 @@ def _opening(plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
     return (price(one_way_marginals(facts), plan.start, facts).guarantee,)
 
 
-def _rounds(plan: Plan, number: Guarantee | None) -> tuple[Guarantee, ...]:
+def _rounds(plan: Plan, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
     """The runs of a whole stream: watches, and a number for each top."""
     watches = 1 if plan.watching.tops is not None else plan.updates
-    numbers = () if number is None else (number,) * plan.updates
-    return (plan.watching.guarantee,) * watches + numbers
+    numbers = () if number is None else ((number, plan.updates),)
+    return ((plan.watching.guarantee, watches), *numbers)
 
 
 def _one_ordered(facts: Facts) -> bool:

@@ -1,4 +1,5 @@
 from fractions import Fraction
+from itertools import groupby
 
 import pytest
 from attrs import field, frozen
@@ -324,6 +325,22 @@ def test_rounds_is_how_often_all_of_several_runs_fit(
         except UnsupportedGuarantee:
             continue
         assert composition.rounds(state, runs) == expected
+        # The same runs, told by how many equal ones follow each other.
+        repeated = [(run, len(list(group))) for run, group in groupby(runs * 3)]
+        assert composition.rounds(state, repeated) == composition.rounds(state, runs * 3)
+
+
+@pytest.mark.parametrize("composition", ALL[1:], ids=str)
+def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition: Composition):
+    start = composition.begin(Budget(1, 1e-6))
+    tiny, number = PureGuarantee("1e-12"), DiscreteGaussianGuarantee(10**22, 1, 1)
+    count = composition.rounds(start, [(tiny, 10**9), (number, 10**9)])
+    assert count is not None
+    assert count >= 10
+    thousand = composition.rounds(start, [(tiny, 10**12), (number, 10**12)])
+    assert thousand is not None
+    assert count // 1000 - 1 <= thousand <= count // 1000
+    assert composition.rounds(start, [(tiny, 10**40)]) == 0
 
 
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)

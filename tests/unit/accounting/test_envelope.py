@@ -18,6 +18,7 @@ from dpsdk.accounting import (
     State,
     gdp_start,
 )
+from dpsdk.accounting.composition import counted
 from dpsdk.accounting.envelope import (
     _RESERVES,
     _gaussian_prices,
@@ -229,7 +230,9 @@ def test_capacity_is_the_number_of_runs_that_follow(guarantee: Guarantee):
 
 @pytest.mark.parametrize("left", ["1.01", "3.3", "40"])
 def test_the_price_of_several_runs_holds_down_to_its_floor(left: str):
-    runs = (PureGuarantee("0.2"), DiscreteGaussianGuarantee(20, 1, 1), PureGuarantee("0.1"))
+    runs = counted(
+        (PureGuarantee("0.2"), (DiscreteGaussianGuarantee(20, 1, 1), 2), (PureGuarantee("0.1"), 3))
+    )
     price = _round_price(runs, floor_steps(Fraction(left)))
     assert price is not None
     cost, floor = price
@@ -238,10 +241,11 @@ def test_the_price_of_several_runs_holds_down_to_its_floor(left: str):
         assert found is not None
         assert found[0] == cost
         state = State((0, 0), (v, 0))
-        for run in runs:
-            after = ENVELOPE.charge(state, run)
-            assert after is not None
-            state = after
+        for run, times in runs:
+            for _ in range(times):
+                after = ENVELOPE.charge(state, run)
+                assert after is not None
+                state = after
         assert state.spent[0] == cost
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import files
 from dpsdk.noise import NoiseSource, SystemNoise
@@ -275,7 +275,7 @@ class Hypothesis(ABC):
             raise files.damaged(path, f"it does not hold a {cls.__name__}")
         try:
             return found._from_parts(domain, flags, arrays)
-        except InvalidArgument as error:
+        except (InvalidArgument, TooLarge) as error:
             raise files.damaged(path, str(error)) from None
 
     @abstractmethod

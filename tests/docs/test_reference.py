@@ -15,6 +15,7 @@ PAGES = {
     "dpsdk": "dpsdk.md",
     "dpsdk.accounting": "accounting.md",
     "dpsdk.channel": "dpsdk.md",
+    "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",
     "dpsdk.desk": "dpsdk.md",
     "dpsdk.domain": "dpsdk.md",

@@ -7,8 +7,8 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from secrets import token_hex
 
 __all__ = ["staged", "write_new"]
 
@@ -32,7 +32,7 @@ def staged(place: Path, last: str) -> Generator[Path]:
     exists = place.is_dir()
     # Inside what exists, since it may be a disk of its own.
     parent = place if exists else place.absolute().parent
-    folder = parent / f".dpsdk-{token_hex(8)}.part"
+    folder = _unused(parent)
     done = False
     try:
         for missing in reversed([p for p in (parent, *parent.parents) if not p.exists()]):
@@ -53,6 +53,12 @@ def staged(place: Path, last: str) -> Generator[Path]:
                     directory.rmdir()
 
 
+def _unused(parent: Path) -> Path:
+    """A name beside the others that nothing has; no other process takes it meanwhile."""
+    names = (f".dpsdk-{os.getpid()}-{number}.part" for number in count())
+    return next(parent / name for name in names if not os.path.lexists(parent / name))
+
+
 def write_new(path: Path, text: str) -> None:
     """Write a file that does not exist yet, whole or not at all.
 
@@ -63,7 +69,7 @@ def write_new(path: Path, text: str) -> None:
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    part = path.with_name(f".dpsdk-{token_hex(8)}.part")
+    part = _unused(path.parent)
     try:
         part.write_text(text, encoding="utf-8")
         part.rename(path)

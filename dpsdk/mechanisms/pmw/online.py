@@ -52,9 +52,10 @@ def _share(parameter: str, value: float | None) -> float | None:
     if value is None:
         return None
     expected = "a number strictly between 0 and 1, and at least 1e-12"
-    if isinstance(value, str) or not _LEAST_SHARE <= to_fraction(parameter, value, expected) < 1:
+    number = to_fraction(parameter, value, expected)
+    if isinstance(value, str) or not _LEAST_SHARE <= number < 1:
         raise InvalidArgument(parameter, expected, shown(value))
-    return float(value)
+    return float(number)
 
 
 def _alpha(value: float | None) -> float | None:

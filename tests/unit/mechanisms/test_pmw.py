@@ -1048,3 +1048,16 @@ def test_channels_of_one_session_take_turns():
     assert sum(map(pure_epsilon, charged(session))) == session.spent.epsilon <= 5 + 3
     entries = [entry for entry in session.history if entry.query]
     assert len(entries) == 300
+
+
+def test_shares_are_read_once_as_plain_floats():
+    class Shifting(float):
+        asked = 0
+
+        def __float__(self):
+            Shifting.asked += 1
+            return 0.9
+
+    mechanism = OnlinePMW(1, alpha=Shifting(0.25), beta=np.float32(0.1), queries=10)
+    assert (type(mechanism.alpha), mechanism.alpha, mechanism.beta) == (float, 0.25, 0.1)
+    assert Shifting.asked == 0

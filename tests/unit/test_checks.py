@@ -419,7 +419,17 @@ def test_integers_are_plain_ones_afterwards(value):
 
 @pytest.mark.parametrize(
     "value",
-    [3.0, "3", True, np.True_, None, Fraction(3), Decimal(3), np.timedelta64(3, "D"), np.float32(3)],
+    [
+        3.0,
+        "3",
+        True,
+        np.True_,
+        None,
+        Fraction(3),
+        Decimal(3),
+        np.timedelta64(3, "D"),
+        np.float32(3),
+    ],
 )
 def test_what_is_no_integer_is_refused_even_where_it_is_whole(value):
     with pytest.raises(InvalidArgument, match="an integer"):

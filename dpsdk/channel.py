@@ -9,7 +9,7 @@ from typing import Generic, NoReturn, TypeVar, cast, final
 from weakref import ref
 
 import numpy as np
-from attrs import fields, frozen, has
+from attrs import Attribute, frozen
 
 from dpsdk._checks import described, shown
 from dpsdk._closing import Closing
@@ -92,18 +92,27 @@ _OBJECT = 128
 """What an object takes beside the arrays in it, roughly, in bytes."""
 
 
-def _size(value: object, seen: set[int]) -> int:
+_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None), Domain})
+
+
+def _size(form: object) -> int:
     """How many bytes a form takes, with the arrays that it is made of."""
-    if id(value) in seen or isinstance(value, Domain):
-        return 0
-    seen.add(id(value))
-    if isinstance(value, np.ndarray):
-        return _OBJECT + int(value.nbytes)
-    if isinstance(value, tuple | list):
-        return _OBJECT + sum(_size(item, seen) for item in cast("Sequence[object]", value))
-    kind = type(value)
-    parts = fields(kind) if has(kind) else ()
-    return _OBJECT + sum(_size(getattr(value, part.name, None), seen) for part in parts)
+    size, seen, waiting = 0, set[int](), [form]
+    while waiting:
+        value = waiting.pop()
+        if type(value) in _ATOMS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        size += _OBJECT
+        if isinstance(value, np.ndarray):
+            size += int(value.nbytes)
+        elif isinstance(value, tuple | list):
+            waiting += cast("Sequence[object]", value)
+        else:
+            # What attrs keeps on each of its classes; any other class counts as one object.
+            parts = cast("tuple[Attribute[object], ...]", getattr(value, "__attrs_attrs__", ()))
+            waiting += [getattr(value, part.name, None) for part in parts]
+    return size
 
 
 class Lowered:
@@ -147,17 +156,18 @@ class Lowered:
         return form
 
     def _keep(self, query: object, form: object) -> None:
-        size, place = _size(form, set()), id(query)
+        place = id(query)
 
         def forget(gone: ref[object]) -> None:
             kept = self._known.get(place)
             if kept is not None and kept[0] is gone:
                 self._known.pop(place, None)
 
-        if size > self._KEPT_BYTES:
-            return
-        with suppress(TypeError):  # a class of another author may not let itself be watched
-            kept = ref(query, forget)
+        # A class of another author may not let itself be watched, or say anything of its parts.
+        with suppress(Exception):
+            size, kept = _size(form), ref(query, forget)
+            if size > self._KEPT_BYTES:
+                return
             sizes = [known[2] for known in list(self._known.values())]
             if len(sizes) >= self._KEPT or sum(sizes) + size > self._KEPT_BYTES:
                 self._known.clear()

@@ -8,7 +8,7 @@ import pytest
 from dpsdk import Budget, Session
 from dpsdk.channel import Lowered
 from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms import Dense, LinearForm
+from dpsdk.forms import Dense, Form, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Query, Threshold
 from dpsdk.testing.noise import seeded
@@ -161,3 +161,23 @@ def test_a_form_larger_than_all_that_is_kept_is_not_kept(monkeypatch):
         lowered.form(small)
         lowered.form(wide)
     assert (small.lowered, wide.lowered) == (1, 2)
+
+
+def test_a_form_that_cannot_be_measured_or_watched_is_built_each_time():
+    class Strange(Form):
+        domain = PEOPLE
+
+        @property
+        def __attrs_attrs__(self):
+            raise RuntimeError
+
+    class Unwatched(Counting):
+        __slots__ = ()
+
+        def lower(self, domain, /):
+            self.lowered += 1
+            return Strange()
+
+    lowered, query = Lowered(DATA.facts), Unwatched()
+    assert lowered.form(query) is not lowered.form(query)
+    assert query.lowered == 2

@@ -255,7 +255,11 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(folder, sent):
     os.mkfifo(folder / "pipe.csv")
     before = everything_but_pipes(folder)
     files = ["--domain", folder / "domain.json", "--out", folder / "out", "--epsilon", "1"]
-    with run("release", folder / "pipe.csv", *files) as process:
+    # A test run in the background may have been told to ignore interrupts, and would pass that on.
+    before_test = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = run("release", folder / "pipe.csv", *files)
+    signal.signal(signal.SIGINT, before_test)
+    with process:
         # Opens once the other side does: then the table is being read.
         with (folder / "pipe.csv").open("w") as pipe:
             pipe.write("age,sex\n")

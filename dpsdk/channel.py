@@ -11,13 +11,13 @@ from attrs import frozen
 
 from dpsdk._checks import shown
 from dpsdk._closing import Closing
-from dpsdk.errors import Closed, InvalidArgument, Redacted
+from dpsdk.errors import Closed, InvalidArgument, QueryError, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel.access import Receipt, receipt
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Observer
-from dpsdk.queries.base import Query
+from dpsdk.queries.base import Query, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Release
@@ -188,10 +188,14 @@ class Channel(Closing, Generic[F_contra]):
         token = receipt.set(paid)
         answered = False
         try:
-            measurement = self._strategy.answer(form)
+            measurement = settled(query, self._strategy.answer(form), self._lowered.facts)
             facts = self._lowered.facts
             value = query.lift(measurement.values, facts)
             answered = True
+        except QueryError as error:
+            if error.query:
+                raise
+            raise error.about(label) from None
         finally:
             receipt.reset(token)
             cost = Cost(tuple(paid.guarantees))

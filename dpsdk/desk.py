@@ -11,7 +11,7 @@ from dpsdk.accounting import Odometer, Remaining, Spent
 from dpsdk.channel import Channel, Ending, Entry, HypothesisChannel, Lowered
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, NoMechanism, Redacted
+from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Receipt, receipt
@@ -156,7 +156,13 @@ class Desk:
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
         form = self._lowered.form(query)
-        return using.quote(form, self.facts).for_query(query, self.facts)
+        try:
+            quote = using.quote(form, self.facts)
+        except QueryError as error:
+            if error.query:
+                raise
+            raise error.about(str(query)) from None
+        return quote.for_query(query, self.facts)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

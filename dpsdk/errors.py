@@ -101,13 +101,20 @@ class UnknownLabel(DomainError, KeyError):
 
 @define(str=False, eq=False)
 class QueryError(DpsdkError, ValueError):
-    """A query that cannot be put to this universe. `query` names it, `reason` says why."""
+    """A query that cannot be put to this universe, or not to this mechanism.
+
+    `query` names it, `reason` says why.
+    """
 
     query: str
     reason: str
 
+    def about(self, query: str) -> QueryError:
+        """The same error with the query named: mechanisms raise it where they know a form only."""
+        return type(self)(query, self.reason)
+
     def __str__(self) -> str:
-        return f"{self.query}: {self.reason}"
+        return f"{self.query}: {self.reason}" if self.query else self.reason
 
 
 @define(str=False, eq=False)
@@ -213,13 +220,14 @@ class NotCopyable(DpsdkError, TypeError):
 
 @define(str=False, eq=False)
 class MissingExtra(DpsdkError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed. `extra` names what installs it, if dpsdk does."""
 
     package: str
-    extra: str
+    extra: str = ""
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed; install dpsdk[{self.extra}]"
+        wanted = f"dpsdk[{self.extra}]" if self.extra else self.package
+        return f"{self.package} is not installed; install {wanted}"
 
 
 @define(str=False, eq=False)

@@ -10,10 +10,10 @@ from dpsdk._checks import to_positive, to_probability
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import GaussianNoise, Kernel, price
+from dpsdk.kernel import GaussianNoise, Kernel
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.mechanisms.measuring import Measuring
-from dpsdk.release import Cost, Quote
+from dpsdk.mechanisms.measuring import Measuring, quoted
+from dpsdk.release import Quote
 from dpsdk.typing import Real
 
 __all__ = ["Gaussian"]
@@ -63,20 +63,21 @@ class Gaussian(OneShot[LinearForm]):
                 raise InvalidArgument("epsilon and delta", expected, got)
             noise = GaussianNoise(certified, (epsilon, delta))
         else:
-            given = {"rho": rho, "epsilon": epsilon, "delta": delta}
-            names = [name for name, value in given.items() if value is not None]
+            names = [name for name, value in self._given.items() if value is not None]
             expected = "given as rho alone, or as epsilon and delta together"
             raise InvalidArgument("Gaussian", expected, ", ".join(names) or "nothing")
         object.__setattr__(self, "noise", noise)
 
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        pricing = price(form, self.noise, facts)
-        return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
+        return quoted(form, self.noise, facts, "Gaussian", **self._given)
 
     def open(self, kernel: Kernel, /) -> Measuring:
-        return Measuring(kernel, self.noise)
+        return Measuring(kernel, self.noise, "Gaussian", self._given)
+
+    @property
+    def _given(self) -> dict[str, Fraction | None]:
+        return {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
 
     def __repr__(self) -> str:
-        given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
-        shown = [f"{name}={float(v):g}" for name, v in given.items() if v is not None]
+        shown = [f"{name}={float(v):g}" for name, v in self._given.items() if v is not None]
         return f"Gaussian({', '.join(shown)})"

@@ -17,8 +17,9 @@ from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Watch, Watching, price
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Top, Watch, Watching, price
 from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
 
@@ -137,7 +138,12 @@ class NumericSparse(Mechanism[GapForm]):
         return watch_within(self.epsilon, self.delta, self.tops, share)
 
     def quote(self, form: GapForm, facts: Facts, /) -> Quote:
+        check_gap(form, "NumericSparse")
         plan = self.plan
+        try:
+            plan.watching.below(0.5, facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
         costs = [plan.watching.guarantee]
         if form.numeric and plan.noise is not None:
             costs.append(price(form.form, plan.noise, facts).guarantee)
@@ -145,7 +151,11 @@ class NumericSparse(Mechanism[GapForm]):
 
     def open(self, kernel: Kernel, /) -> _Sparse:
         plan = self.plan
-        return _Sparse(kernel, plan, kernel.watch(plan.watching), self.tops)
+        try:
+            watch = kernel.watch(plan.watching)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        return _Sparse(kernel, plan, watch, self.tops, self)
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers == "measured" else ', numbers="gap"'
@@ -180,9 +190,11 @@ class _Sparse:
     plan: SparsePlan
     watch: Watch
     tops: int
+    mechanism: NumericSparse
     lock: Lock = field(factory=Lock, eq=False, repr=False)
 
     def answer(self, form: GapForm, /) -> Measurement:
+        check_gap(form, "NumericSparse")
         # In turns: two questions at once could both come before the last top.
         with self.lock:
             return self._answer(form)
@@ -195,7 +207,7 @@ class _Sparse:
             if self.watch.tops >= self.tops:
                 answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
                 raise Closed(f"the sparse vector, after {answers} above")
-            top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
+            top = self._first_above(form, place)
             if top is None:
                 break
             place = top.place + 1
@@ -208,3 +220,12 @@ class _Sparse:
                 values[top.place] = measured.values[0] - known
                 accuracy = measured.accuracy if form.rows == 1 else accuracy
         return Measurement(values, accuracy)
+
+    def _first_above(self, form: GapForm, place: int) -> Top | None:
+        try:
+            return self.watch.first_above(form, self.plan.watching.mean_noise, place)
+        except InvalidArgument as error:
+            if error.parameter == "offsets":
+                raise InvalidArgument("level", error.expected, "one beyond that") from None
+            given = self.mechanism
+            raise in_words(error, epsilon=given.epsilon, delta=given.delta) from None

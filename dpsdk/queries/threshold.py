@@ -12,6 +12,7 @@ from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Range
 from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.conditions import LARGEST_BITS
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 
 __all__ = ["Interval", "Threshold"]
@@ -22,10 +23,23 @@ def _to_attribute(value: str) -> str:
 
 
 def _to_number(parameter: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidArgument(parameter, "a finite number", shown(value))
-    # Integers are kept as they are: a float could not tell 2**60 from its neighbours.
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
+    expected = "a finite number"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidArgument(parameter, expected, shown(value))
+    if isinstance(value, numbers.Integral):
+        # Integers are kept as they are: a float could not tell 2**60 from its neighbours.
+        whole = int(value)
+        if whole.bit_length() > LARGEST_BITS:
+            got = f"an integer of {whole.bit_length():,} bits"
+            raise InvalidArgument(parameter, f"{expected} below 2**{LARGEST_BITS}", got)
+        return whole
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidArgument(parameter, expected, "one beyond all floats") from None
+    if not math.isfinite(number):
+        raise InvalidArgument(parameter, expected, shown(value))
+    return number
 
 
 def _to_threshold(value: float) -> float:
@@ -58,7 +72,7 @@ def _up_to(attribute: Attribute, threshold: float, query: str) -> int:
 
 @frozen(repr=False)
 class Threshold(ScalarQuery):
-    """The share of rows at or below a threshold of one ordered attribute; a float (seed 001).
+    """The share of rows at or below a threshold of one ordered attribute; a float.
 
     On an `Integer` attribute any finite threshold goes, also beyond its bounds. On a `Binned` one
     it must be an edge, or beyond the bounds, and the answer is the share of rows in the bins below
@@ -82,7 +96,7 @@ class Threshold(ScalarQuery):
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=self.normalized)
-        return f"Threshold({self.attribute!r}, {self.threshold}{given})"
+        return f"Threshold({shown(self.attribute)}, {self.threshold}{given})"
 
 
 @frozen(repr=False)
@@ -117,4 +131,4 @@ class Interval(ScalarQuery):
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=self.normalized)
-        return f"Interval({self.attribute!r}, {self.low}, {self.high}{given})"
+        return f"Interval({shown(self.attribute)}, {self.low}, {self.high}{given})"

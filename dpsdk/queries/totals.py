@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import to_name
+from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
 from dpsdk.forms.factors import MATRIX_LIMIT
+from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import Query, ScalarQuery
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Floats
@@ -21,18 +25,54 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
+def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
+    """The bounds of a numeric attribute, small enough to be added up exactly.
+
+    Raises
+    ------
+    QueryError
+        If the attribute is not numeric, or reaches beyond 2**53.
+    """
+    ends: tuple[float, float]
+    if isinstance(attribute, Integer):
+        ends = attribute.low, attribute.high  # as integers, which may be too large for floats
+    elif isinstance(attribute, Binned):
+        ends = attribute.edges[0], attribute.edges[-1]
+    else:
+        raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+    low, high = ends
+    if max(-low, high) >= EXACT:
+        reason = (
+            f"attribute {attribute.name!r} reaches to 2**53 or beyond, where sums are no longer "
+            "exact; declare narrower bounds"
+        )
+        raise QueryError(query, reason)
+    return float(low), float(high)
+
+
 def _values(attribute: Attribute, query: str) -> Floats:
     """What each cell stands for: an integer itself, a bin its middle."""
+    low, high = _ends(attribute, query)
     if attribute.size > MATRIX_LIMIT:
         advice = "declare narrower bounds, or bins"
         raise TooLarge(query, attribute.size, MATRIX_LIMIT, "weights", advice)
-    if isinstance(attribute, Integer):
-        return np.arange(attribute.low, attribute.high + 1, dtype=np.float64)
     if isinstance(attribute, Binned):
         edges = np.array(attribute.edges)
         middles: Floats = (edges[:-1] + edges[1:]) / 2
         return middles
-    raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+    return np.arange(low, high + 1)
+
+
+def _check_sums(weight: float, attribute: str, facts: Facts, query: str) -> None:
+    """Refuse what so many rows of so much weight could not be summed to exactly."""
+    rows = max(facts.row_limit, 1)
+    if weight * rows >= EXACT:
+        reason = (
+            f"up to {rows:,} rows of attribute {attribute!r}, each weighing up to {weight:g}, sum "
+            "to 2**53 or beyond, where sums are no longer exact; declare narrower bounds"
+            + ("" if facts.rows is not None else ", or a smaller max_rows")
+        )
+        raise QueryError(query, reason)
 
 
 @frozen(repr=False)
@@ -78,12 +118,17 @@ class Sum(ScalarQuery):
         factors: dict[str, Factor] = {self.attribute: Matrix(values[None, :])}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
+    def check(self, facts: Facts, /) -> None:
+        ScalarQuery.check(self, facts)
+        low, high = _ends(facts.domain[self.attribute], str(self))
+        _check_sums(max(-low, high), self.attribute, facts, str(self))
+
     def span(self, facts: Facts, /) -> float:
-        low, high = facts.domain[self.attribute].bounds
-        return super().span(facts) * (max(high, 0.0) - min(low, 0.0))
+        low, high = _ends(facts.domain[self.attribute], str(self))
+        return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
 
     def __repr__(self) -> str:
-        return f"Sum({self.attribute!r}{options(self.where, normalized=self.normalized)})"
+        return f"Sum({shown(self.attribute)}{options(self.where, normalized=self.normalized)})"
 
 
 @frozen(repr=False)
@@ -91,8 +136,11 @@ class Mean(Query[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute; a bin counts as its middle. It is the ratio of a
-    noisy sum and a noisy count, measured together, since the number of such rows is private. Where
-    hardly any row meets the condition, the bound of its error says so.
+    noisy sum and a noisy count, measured together, since the number of such rows is private.
+
+    Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
+    row, and the answer is NaN: its error bound is the width of the attribute, and marked as
+    vacuous. Only what was released decides that, so it costs nothing.
 
     >>> from dpsdk.queries import Mean
     >>> Mean("hours", where={"sex": "Female"})
@@ -102,10 +150,20 @@ class Mean(Query[float]):
     attribute: str = field(converter=_to_attribute)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
 
+    def check(self, facts: Facts, /) -> None:
+        low, high = _ends(facts.domain[self.attribute], str(self))
+        _check_sums(high - low, self.attribute, facts, str(self))
+
+    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
+        del facts
+        # A count that noise alone would reach says nothing, nor does a sum divided by it.
+        known = float(raw[1]) > float(radii()[1])
+        return raw if known else np.full(2, np.nan)
+
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
         values = _values(attribute, str(self))
-        low, high = attribute.bounds
+        low, high = _ends(attribute, str(self))
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
         centred = Matrix((2 * values - (low + high))[None, :])
@@ -116,10 +174,10 @@ class Mean(Query[float]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         total, count = float(raw[0]), float(raw[1])
-        return self._at(total / count if count > 0 else 0.0, facts)
+        return self._at(total / count, facts) if count > 0 else math.nan
 
     def span(self, facts: Facts, /) -> float:
-        low, high = facts.domain[self.attribute].bounds
+        low, high = _ends(facts.domain[self.attribute], str(self))
         return high - low
 
     @property
@@ -141,7 +199,7 @@ class Mean(Query[float]):
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])
-        if fewest <= 0:
+        if not fewest > 0:  # NaN, where the count says nothing, included
             return self._at(-1.0, facts), self._at(1.0, facts)
         least, greatest = float(raw[0] - radii[0]), float(raw[0] + radii[0])
         ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
@@ -149,13 +207,13 @@ class Mean(Query[float]):
 
     def _at(self, ratio: float, facts: Facts) -> float:
         """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
-        low, high = facts.domain[self.attribute].bounds
-        place = min(max(ratio, -1.0), 1.0)
         attribute = facts.domain[self.attribute]
+        low, high = _ends(attribute, str(self))
+        place = min(max(ratio, -1.0), 1.0)
         return min(max((low + high + place * _width(attribute)) / 2, low), high)
 
     def __repr__(self) -> str:
-        return f"Mean({self.attribute!r}{options(self.where, normalized=True)})"
+        return f"Mean({shown(self.attribute)}{options(self.where, normalized=True)})"
 
 
 def _width(attribute: Attribute) -> float:

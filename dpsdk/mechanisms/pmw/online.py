@@ -13,7 +13,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_count, to_positive, to_probability
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
 from dpsdk.kernel import Kernel, LaplaceNoise, price
@@ -21,6 +21,7 @@ from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
+from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -197,7 +198,8 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         )  # fmt: skip
 
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        plan = self.plan(facts)
+        check_shares(form, "OnlinePMW")
+        plan = self._fitting(facts)
         opening = Cost(_opening(plan, facts))
         rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
@@ -209,7 +211,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
         facts = kernel.facts
-        plan = self.plan(facts)
+        plan = self._fitting(facts)
         # All that can be refused comes first, so that a refusal costs nothing.
         hypothesis = self._first(plan, facts)
         if self.prepaid:
@@ -222,6 +224,18 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             hypothesis = noisy_product(kernel, plan)
         raises = self.when_spent == "raise"
         return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
+
+    def _fitting(self, facts: Facts) -> Plan:
+        """The plan, if all of its noise fits the lattices of the kernel."""
+        everybody = LinearForm(facts.domain, (Kronecker((), ()),))
+        try:
+            plan = self.plan(facts)
+            plan.watching.below(0.5, facts)
+            for noise in (plan.noise, plan.start or plan.noise):
+                price(everybody, noise, facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        return plan
 
     def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
         """The hypothesis to start from, unless it has to be measured."""

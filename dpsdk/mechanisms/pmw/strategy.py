@@ -19,6 +19,7 @@ from dpsdk.learning import (
 )
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan
+from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats, Ints
 
@@ -82,6 +83,7 @@ class OnlineStrategy:
 
     def answer(self, form: LinearForm, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
+        check_shares(form, "OnlinePMW")
         with self._lock:
             answers = _Answers(form.rows)
             start = 0

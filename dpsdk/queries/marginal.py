@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from importlib import import_module
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -136,9 +137,10 @@ class MarginalTable:
         except ImportError:
             raise MissingExtra("narwhals", "frames") from None
         try:
-            return nw.from_dict(columns, backend=backend).to_native()
+            import_module(backend)
         except ImportError:
             raise MissingExtra(backend) from None
+        return nw.from_dict(columns, backend=backend).to_native()
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]

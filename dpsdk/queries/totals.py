@@ -120,7 +120,10 @@ class Sum(ScalarQuery):
 
     def check(self, facts: Facts, /) -> None:
         ScalarQuery.check(self, facts)
-        low, high = _ends(facts.domain[self.attribute], str(self))
+        attribute = facts.domain[self.attribute]
+        low, high = _ends(attribute, str(self))
+        if isinstance(attribute, Binned):
+            low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
         _check_sums(max(-low, high), self.attribute, facts, str(self))
 
     def span(self, facts: Facts, /) -> float:
@@ -166,10 +169,11 @@ class Mean(Query[float]):
         low, high = _ends(attribute, str(self))
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
-        centred = Matrix((2 * values - (low + high))[None, :])
+        unit = _unit(_width(attribute))
+        centred = Matrix((2 * values - (low + high))[None, :] * unit)
         total = masked({self.attribute: centred}, self.where, domain)
         count = masked({}, self.where, domain)
-        weighted = Kronecker(count.names, count.factors, _width(attribute))
+        weighted = Kronecker(count.names, count.factors, _width(attribute) * unit)
         return LinearForm(domain, (total, weighted))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
@@ -214,6 +218,14 @@ class Mean(Query[float]):
 
     def __repr__(self) -> str:
         return f"Mean({shown(self.attribute)}{options(self.where, normalized=True)})"
+
+
+def _unit(width: float) -> float:
+    """The power of two that makes a narrow width at least one.
+
+    The lattice of the kernel is fine beside 1, and a ratio does not depend on its unit.
+    """
+    return math.ldexp(1.0, min(max(1 - math.frexp(width)[1], 0), 1000))
 
 
 def _width(attribute: Attribute) -> float:

@@ -231,8 +231,8 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         try:
             plan = self.plan(facts)
             plan.watching.below(0.5, facts)
-            for noise in (plan.noise, plan.start or plan.noise):
-                price(everybody, noise, facts)
+            price(everybody, plan.noise, facts)
+            _opening(plan, facts)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
         return plan

@@ -223,9 +223,7 @@ def test_a_mean_of_many_rows_is_a_number_also_at_its_bound():
 def test_in_a_workload_only_the_mean_of_no_rows_is_not_a_number():
     empty = [row for row in ROWS if not (row["age"] == 17 and inside(row))]
     means = Workload([Count(), Mean("age", where=EMPTY), Mean("age"), Marginal("sex")])
-    release = session(table(empty), seed=2).release(
-        Workload([means, Count()]), using=Laplace(2)
-    )
+    release = session(table(empty), seed=2).release(Workload([means, Count()]), using=Laplace(2))
     inner, count = release.value
     assert np.isnan(release.value.values).tolist() == [False, True, False, False, False, False]
     assert math.isnan(inner[1])

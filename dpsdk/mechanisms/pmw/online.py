@@ -203,7 +203,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         opening = Cost(_opening(plan, facts))
         rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
-        accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
+        accuracy = StreamAccuracy(plan, facts, origins, {}, plan.promise is not None)
         if self.prepaid:
             opening = Cost((*opening.guarantees, *rounds))
             return Quote(opening, opening, accuracy)

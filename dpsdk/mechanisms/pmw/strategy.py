@@ -39,7 +39,6 @@ class _Answers:
         self.values: Floats = np.empty(rows)
         self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
         self.measured: dict[int, Accuracy] = {}
-        self.runs = 0
 
 
 class OnlineStrategy:
@@ -95,7 +94,6 @@ class OnlineStrategy:
             self._plan,
             self._kernel.facts,
             answers.origins,
-            answers.runs,
             answers.measured,
             self._promised(),
         )
@@ -114,7 +112,6 @@ class OnlineStrategy:
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
             try:
                 top = self._watch.first_above(gap, self._plan.threshold, place)
-                answers.runs += 1
                 origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
                     return

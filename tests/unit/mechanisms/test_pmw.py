@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 from scipy.stats import binom
 
 import dpsdk.kernel.watch as watching
@@ -34,13 +34,16 @@ from dpsdk.errors import (
     TooLarge,
     UnsupportedGuarantee,
 )
+from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
-from dpsdk.mechanisms import Laplace, OnlinePMW
-from dpsdk.mechanisms.pmw.accuracy import Origin
+from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
+from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, Promise, best_promise
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
+from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Threshold, Workload
+from dpsdk.release import NoiseAccuracy
 from dpsdk.testing.audit import enumerate_law
 from dpsdk.testing.noise import seeded
 
@@ -360,7 +363,7 @@ def test_bounds_hold_at_their_confidence_below_measured_and_mixed(delta):
         measured = entries[beta, Origin.MEASURED]
         assert binom.sf(measured - 1, seen[Origin.MEASURED], beta) > 1e-6
     # The bounds of numbers are no wider than they must be.
-    assert entries[0.5, Origin.MEASURED] > 0.3 * seen[Origin.MEASURED]
+    assert entries[0.5, Origin.MEASURED] > 0.15 * seen[Origin.MEASURED]
     assert seen[Origin.MEASURED] > runs
     assert seen[Origin.BELOW] > 10 * runs
 
@@ -371,7 +374,7 @@ def test_gaps_called_below_are_within_the_bound_as_often_as_it_says():
     mechanism = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
     data = table(3000)
     plan = mechanism.plan(data.facts)
-    bound = plan.threshold + plan.watching.below(beta, data.facts)
+    bound = plan.threshold + plan.watching.below(beta / 2, data.facts)
     session, failures = session_over(data, seed=3), 0
     for _ in range(runs):
         release = session.open(mechanism).release(part([0]))
@@ -687,7 +690,7 @@ def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
         broken += max(off for _, off in answers) > 3 * alpha
         tops += channel._strategy.updates
         for release, _ in answers:
-            assert release.error(0.05) <= 3 * alpha
+            assert release.error(0.05) <= 3 * alpha * (1 + 1e-12)
             assert release.bound(0.05).proven
     assert binom.sf(broken - 1, 4, 0.05) > 1e-6
     assert tops > 12
@@ -1048,3 +1051,85 @@ def test_channels_of_one_session_take_turns():
     assert sum(map(pure_epsilon, charged(session))) == session.spent.epsilon <= 5 + 3
     entries = [entry for entry in session.history if entry.query]
     assert len(entries) == 300
+
+
+# What a bound spends
+
+
+@frozen
+class Planned(HypothesisMechanism[LinearForm]):
+    """Private multiplicative weights by a given plan, from the uniform distribution."""
+
+    given: Plan
+
+    def quote(self, form, facts, /):
+        raise NotImplementedError
+
+    def open(self, kernel, /):
+        start = DenseHypothesis.uniform(EIGHT, outside=True)
+        return OnlineStrategy(kernel, self.given, start, replay=False, raises=False)
+
+
+@pytest.mark.parametrize("beta", [0.4, 0.2])
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta, others):
+    # The noise of the gap is tiny, so a gap this far above its threshold is called below just
+    # where the threshold's noise is out of bounds, and measured everywhere else.
+    watch, rows = Watching("0.1", 1000), 3000
+    data = table(rows, outside_rows=0)
+    gap = (0.42 - 1 / 9) * rows
+    plan = Plan(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
+    beyond = watch.below(beta, data.facts)
+    plan = evolve(plan, threshold=gap - beyond - 2)
+    session, runs, off, alone = session_over(data, seed=11), 800, 0, 0
+    # Numbers closer than the threshold come first: they are called below.
+    query = Workload([*[part([3])] * others, part([0])])
+    for _ in range(runs):
+        release = session.open(Planned(plan)).release(query)
+        low, high = release.interval(beta)
+        off += not low[-1] <= 0.42 <= high[-1]
+        alone += abs(release.value[-1] - 0.42) > release.errors(beta)[-1]
+    for failures in (off, alone):
+        assert binom.sf(failures - 1, runs, beta) > 1e-6
+
+
+def test_what_kind_a_number_is_does_not_change_what_its_kind_may_fail():
+    data = table(3000)
+    plan = OnlinePMW(1, updates=4, start="uniform").plan(data.facts)
+    number = NoiseAccuracy(DiscreteLaplace(20), 1, 1.0, 0.0)
+    below, measured, unchecked = (int(origin) for origin in (1, 0, 2))
+
+    def radii(origins, *, joint=True, beta=0.1, of=plan, promised=False):
+        places = {place: number for place, kind in enumerate(origins) if kind == measured}
+        accuracy = StreamAccuracy(of, data.facts, np.array(origins), places, promised)
+        return accuracy.radii(beta, joint=joint)
+
+    for joint in (True, False):
+        alone = radii([below, below], joint=joint), radii([measured, measured], joint=joint)
+        mixed = radii([below, measured], joint=joint)
+        assert mixed.tolist() == [alone[0][0], alone[1][1]]
+    half = plan.watching.below(0.05, data.facts, 4) + plan.threshold
+    assert radii([below])[0] == half
+    assert radii([measured] * 9)[0] == DiscreteLaplace(20).radius(0.05 / 4, 1)
+    assert radii([unchecked])[0] == math.inf
+
+    promise = Promise(0.2, 0.05, 100)
+    kept = evolve(plan, promise=promise, radius=0.01)
+    for promised in (True, False):
+        at = radii([below, measured, unchecked], beta=0.05, of=kept, promised=promised)
+        assert at.tolist() == [600, 30, 600 if promised else math.inf]
+        under = radii([below, measured, unchecked], beta=0.049, of=kept, promised=promised)
+        assert under[2] == math.inf
+        assert under[0] == plan.threshold + plan.watching.below(0.0245, data.facts, 4)
+        over = radii([below, measured], beta=0.25, of=kept, promised=promised)
+        assert over[0] == min(600, plan.threshold + plan.watching.below(0.1, data.facts, 4))
+        assert over[1] == min(30, DiscreteLaplace(20).radius(0.05, 1))
+
+
+def test_bounds_of_a_stream_compare_by_what_they_hold():
+    data = table(3000)
+    session, again = session_over(data, seed=4), session_over(data, seed=4)
+    mechanism = OnlinePMW(1, updates=4, start="uniform", threshold=0.05)
+    one, other = (s.open(mechanism).release(part([0, 1])) for s in (session, again))
+    assert one == other
+    assert hash(one) == hash(other)

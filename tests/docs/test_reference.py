@@ -1,8 +1,10 @@
 """The reference is complete, and every page can be reached from the first one."""
 
+import ast
 import re
 import types
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,47 @@ def test_links_between_pages_lead_somewhere():
     for page in set(DOCS.rglob("*.md")) - NOT_PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+
+
+def inline(tree):
+    """The properties and attributes of a module with a docstring, each with its first line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            marks = {getattr(mark, "id", "") for mark in node.decorator_list}
+            text = ast.get_docstring(node)
+            if marks & {"property", "cached_property"} and text:
+                yield node.lineno, text.splitlines()[0]
+        body = getattr(node, "body", None)
+        for one, other in pairwise(body if isinstance(body, list) else []):
+            if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(other, ast.Expr):
+                value = getattr(other.value, "value", None)
+                if isinstance(value, str):
+                    yield other.lineno, value.splitlines()[0]
+
+
+MODULES = sorted(Path(import_module("dpsdk").__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_the_first_line_about_a_property_has_no_colon(module):
+    # Sphinx takes what stands before a colon there for a type, and prints it as one.
+    for line, text in inline(ast.parse(module.read_text(encoding="utf-8"))):
+        assert ":" not in text, f"line {line}: {text}"
+
+
+PAGES_OF_ALL = sorted({*DOCS.rglob("*.md"), *MODULES, DOCS.parent / "README.md"})
+
+
+@pytest.mark.parametrize("page", PAGES_OF_ALL, ids=lambda path: "/".join(path.parts[-2:]))
+def test_papers_are_cited_by_author_and_year(page):
+    assert not re.search(r"\bseed(s/| )0\d\d\b", page.read_text(encoding="utf-8"), re.IGNORECASE)
+
+
+CITED = re.compile(r"(?:the|of|by) seed\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", PAGES_OF_ALL, ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_seed_is_one_of_a_generator(page):
+    # "By the seed's" constants would be those of documents that no reader has.
+    for match in CITED.finditer(page.read_text(encoding="utf-8")):
+        assert page.name in {"testing.md", "noise.py", "source.py", "index.md"}, match[0]

@@ -52,6 +52,11 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
 
 
+def names_are_given_one_by_one(table: MarginalTable) -> None:
+    Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
+    table.project(["sex"])  # type: ignore[arg-type]  # must stay an error
+
+
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:
     laplace = Laplace(epsilon=0.1)
     with session.scope("weekly", "0.2", reserve=True) as scope:

@@ -258,7 +258,7 @@ class HypothesisChannel(Channel[F_contra]):
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The distribution as it stands: sample it, tabulate it, save it, start another from it.
+        """The distribution as it stands, to sample, tabulate, save or start another from.
 
         It was learnt from paid releases only, so it is public. Later answers do not change the
         object that this returned.

@@ -76,7 +76,7 @@ class Attribute(ABC):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels in order. As many as `size`: not for huge attributes."""
+        """All labels in order, as many as `size`. Not for huge attributes."""
         return tuple(self.label(index) for index in range(self.size))
 
     @property

@@ -113,7 +113,7 @@ class AdditiveComposition(Composition):
 
     @property
     def concurrent(self) -> bool:
-        """True: the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
+        """True, since the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
         return True
 
     @abstractmethod

@@ -243,7 +243,7 @@ class EnvelopeComposition(Composition):
 
     @property
     def concurrent(self) -> bool:
-        """True: what each run is charged for is its trade-off curve."""
+        """True, since what each run is charged for is its trade-off curve."""
         return True
 
     def begin(self, budget: Budget) -> State:

@@ -221,7 +221,7 @@ class Kronecker(Block):
 
     @property
     def partition(self) -> bool:
-        """Whether this is a plain marginal: every record counts in exactly one function."""
+        """Whether this is a plain marginal, in which each record counts in exactly one function."""
         return self.scale == 1.0 and all(isinstance(f, Identity) for f in self.factors)
 
 

@@ -101,8 +101,8 @@ class Hypothesis(ABC):
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> None:
         """Multiply the probability of every cell by exp(step · weight), and normalise.
 
-        This is the multiplicative weights update, in place (seed 000, Algorithm 4, with the
-        exponential in place of its linear part; seed 004, Algorithm 5).
+        This is the multiplicative weights update, in place (Hardt and Rothblum 2010; Dwork and
+        Roth 2014, Algorithm 5).
 
         Parameters
         ----------

@@ -114,8 +114,8 @@ class NumericSparse(Mechanism[GapForm]):
     comparison for free, which is biased by having been selected.
 
     With δ = 0 one threshold serves all tops, paid when the first question comes. With δ > 0 each
-    top has a run of its own, paid when it opens: an easy stream costs little. Dwork and Roth, The
-    Algorithmic Foundations, chapter 3, with the noise of dpsdk.kernel.watch; seed 004, section 4.2.
+    top has a run of its own, paid when it opens: an easy stream costs little. Dwork and Roth (2014,
+    section 3.6), with the noise of `kernel.watch`.
 
     >>> from dpsdk.mechanisms import NumericSparse
     >>> NumericSparse(epsilon=1, tops=3)
@@ -133,7 +133,7 @@ class NumericSparse(Mechanism[GapForm]):
 
     @property
     def plan(self) -> SparsePlan:
-        """How the budget is split: two ninths for measured numbers, as Dwork and Roth have it."""
+        """How the budget is split. Two ninths go to measured numbers, as Dwork and Roth have it."""
         share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
         return watch_within(self.epsilon, self.delta, self.tops, share)
 

@@ -39,7 +39,7 @@ class NoiseSource(ABC):
     @property
     @abstractmethod
     def private(self) -> bool:
-        """Whether the noise hides anything: true only of the operating system's generator."""
+        """Whether the noise hides anything. True only of the operating system's generator."""
 
     @abstractmethod
     def _bits(self, count: int) -> bytes:

@@ -83,13 +83,14 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     A public hypothesis, a distribution over the universe, answers every query that it answers
     well; a sparse vector finds out which. The others are measured, and the hypothesis learns
     them. The whole stream is (ε, δ)-DP however long it is, and what an easy stream does not need
-    stays in the session. Seed 004, Algorithm 6, sharpened; the number of rows must be public.
+    stays in the session. The number of rows must be public. Hardt and Rothblum (2010), in the form
+    of Dwork and Roth (2014, Algorithm 6), with sharper constants.
 
     With `updates=c`, a practical setting: at most so many queries are learnt, and nothing is
     promised of those that nobody checks afterwards. With `alpha=, beta=, queries=`, a promise:
     with probability 1 - beta each of so many answers is off by at most alpha, or opening is
     refused with the least alpha that can be promised. `OnlinePMW.textbook` has the constants of
-    the seed.
+    Dwork and Roth.
 
     Parameters
     ----------
@@ -154,10 +155,10 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     def textbook(
         cls, epsilon: Real, delta: Real = 0, *, alpha: float, beta: float, queries: int
     ) -> OnlinePMW:
-        """Seed 004, Algorithm 6, with its constants, corrected where they are wrong.
+        """Algorithm 6 of Dwork and Roth (2014) with its constants, corrected where they are wrong.
 
         Its promise, an error of 3 alpha for so many queries with probability 1 - beta, holds only
-        where alpha satisfies Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
+        where alpha satisfies their Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
         runs, and says that nothing is promised.
         """
         return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)

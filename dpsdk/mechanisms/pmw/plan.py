@@ -20,7 +20,7 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
-"""How the hypothesis moves: by the exact step of one dimension, or by the seed's."""
+"""The step of the hypothesis, "exact" along one dimension or that of Dwork and Roth (2014)."""
 
 # Measured on Adult by tests/bench/bench_pmw.py --tune: 10,000 rectangles, three seeds, δ = 1e-9. At
 # ε = 0.1 and 1, half the height with 22 and 103 updates has mean errors 28 and 25 % below those of
@@ -142,7 +142,7 @@ def promised(
     A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
     most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
-    seed 004, Theorem 4.10, with Hoeffding's lemma in place of its step.
+    Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step.
 
     Raises
     ------
@@ -248,12 +248,12 @@ def textbook(
     facts: Facts,
     potential: float,
 ) -> Plan:
-    """Seed 004, Algorithm 6, with its constants.
+    """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
-    c = 4 ln|X| / α² tops; NumericSparse splits ε as Dwork and Roth do and its noise has their
-    scales, one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes (E16), noise for
-    sensitivity 1 / n (E8), the scale of ε₂ (E24), and an error of 3 α only where the accuracy of
-    the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15).
+    c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
+    one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes, noise for sensitivity 1 / n,
+    the scale of ε₂, and an error of 3 α only where the accuracy of the sparse vector is at most α;
+    then the threshold is 2 α, else the printed one.
 
     Raises
     ------
@@ -279,10 +279,10 @@ def textbook(
     promise = Promise(3 * alpha, beta, queries) if kept else None
     watching = Watching(run / 2, run / 2)
     if delta:
-        # The advanced composition of the seed counts on a small ε; what is claimed must hold.
+        # The advanced composition there counts on a small ε; what is claimed must hold.
         rho = updates * (zcdp_rho(watching.guarantee) + zcdp_rho(PureGuarantee(number)))
         if rho > zcdp_start(epsilon, delta):
-            expected = f"small enough for the constants of the seed, as at delta={float(delta):g}"
+            expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
     return Plan(
         updates,

@@ -579,7 +579,7 @@ def test_c_is_four_times_the_potential_over_alpha_squared_and_the_step_half_of_a
 
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_noise_is_for_a_sensitivity_of_one_row_not_of_all(delta):
-    # E8: with sensitivity 1 on shares the noise of order c / ε would swamp them.
+    # With sensitivity 1 on shares the noise of order c / ε would swamp them.
     small, large = textbook(10**6, delta), textbook(10**8, delta)
     assert small.noise == large.noise
     assert small.watching == large.watching
@@ -601,7 +601,7 @@ def test_noise_is_for_a_sensitivity_of_one_row_not_of_all(delta):
 
 @pytest.mark.parametrize("rows", [10**7, 10**9])
 def test_the_threshold_is_twice_alpha_only_with_36(rows):
-    # E15: at the alpha of the printed 32 the sparse vector is not accurate to alpha.
+    # At the alpha of the printed 32 the sparse vector is not accurate to alpha.
     right, wrong = printed_alpha(36, rows), printed_alpha(32, rows)
     plan = textbook(rows, alpha=right * 1.0001)
     assert plan.threshold / rows == pytest.approx(2 * right, rel=1e-3)
@@ -614,7 +614,7 @@ def test_the_threshold_is_twice_alpha_only_with_36(rows):
 
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_the_threshold_counts_two_signed_questions_for_each(delta):
-    # E16: k is 2 |Q| in both modes.
+    # K is 2 |Q| in both modes.
     plan = textbook(10**4, delta, alpha=0.1, queries=500)
     assert plan.promise is None
     c = plan.updates
@@ -627,7 +627,7 @@ def test_the_threshold_counts_two_signed_questions_for_each(delta):
 
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_a_question_has_one_number_at_the_most_and_may_have_none(delta):
-    # E17: at least one of the two signed replies is ⊥; a number may lie on either side.
+    # At least one of the two signed replies is ⊥; a number may lie on either side.
     session = session_over(table(10**8))
     channel = session.open(OnlinePMW.textbook(1, delta, alpha=0.1, beta=0.05, queries=500))
     for cells, sign in (([0, 1], 1), ([5, 6, 7], -1)):
@@ -665,7 +665,7 @@ def test_an_epsilon_too_large_for_the_composition_of_the_seed_is_refused():
 
 
 def test_the_share_of_the_numbers_follows_epsilon():
-    # E24: as printed ε₂ does not, and spends 0.138 where 0.1 was asked for.
+    # As printed ε₂ does not, and spends 0.138 where 0.1 was asked for.
     epsilon = 0.1
     plan = textbook(10**7, DELTA, epsilon=epsilon)
     spread = math.sqrt(32 * plan.updates * math.log(2 / float(DELTA)))

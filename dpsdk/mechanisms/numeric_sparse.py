@@ -135,7 +135,10 @@ class NumericSparse(Mechanism[GapForm]):
     def plan(self) -> SparsePlan:
         """How the budget is split. Two ninths go to measured numbers, as Dwork and Roth have it."""
         share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
-        return watch_within(self.epsilon, self.delta, self.tops, share)
+        try:
+            return watch_within(self.epsilon, self.delta, self.tops, share)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
     def quote(self, form: GapForm, facts: Facts, /) -> Quote:
         check_gap(form, "NumericSparse")

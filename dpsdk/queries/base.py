@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
+import numpy as np
 from attrs import evolve
 from typing_extensions import TypeVar as DefaultTypeVar
 
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import PublicSizeRequired
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["CountingQuery", "Query", "ScalarQuery", "settled"]
+__all__ = ["CountingQuery", "Query", "ScalarQuery", "settled", "to_normalized"]
 
 A_co = TypeVar("A_co", covariant=True)
 F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
@@ -90,6 +92,13 @@ class Query(ABC, Generic[A_co, F_co]):
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
         """The answers at the lower and upper ends of all half-widths."""
         return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
+
+
+def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
+    """Read a `normalized=` argument: True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument("normalized", "True or False", shown(value))
+    return bool(cast("object", value))
 
 
 class CountingQuery(Query[A_co, LinearForm]):

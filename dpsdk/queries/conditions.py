@@ -91,6 +91,10 @@ def _to_label(parameter: str, value: object) -> Label:
         listed_plainly = isinstance(value, list) and _flat(cast("list[object]", value))
         text = shown(cast("object", value)) if listed_plainly else kind.__name__
         raise _refused(parameter, text, several)
+    try:
+        hash(value)
+    except Exception:  # noqa: BLE001 - a class of another author may raise what it likes
+        raise _refused(parameter, kind.__name__) from None
     return cast("Label", value)  # what is no label is refused where the attribute is known
 
 

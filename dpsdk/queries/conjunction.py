@@ -13,7 +13,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
 from dpsdk.forms.factors import MATRIX_LIMIT
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, described, indicator, to_condition
 
 __all__ = ["Conjunction", "Where", "masked", "options", "to_where"]
@@ -59,7 +59,7 @@ class Conjunction(ScalarQuery):
     """
 
     conditions: _Conditions = field(converter=_to_conditions, eq=_key)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (Kronecker.of(domain, self.factors(domain)),))

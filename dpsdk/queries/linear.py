@@ -15,7 +15,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, LinearForm, Matrix
 from dpsdk.forms.factors import to_weights
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_normalized
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Array, Floats, Record
@@ -94,7 +94,7 @@ class Linear(ScalarQuery):
     weights: Floats | Weigh = field(converter=_to_table, eq=cmp_using(eq=_same), hash=False)
     attributes: tuple[str, ...] | None = field(default=None, converter=_to_attributes)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def footprint(self, domain: Domain, /) -> int:
         touched = set(self._touched(domain))

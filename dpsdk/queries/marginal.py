@@ -13,7 +13,7 @@ from dpsdk._checks import shown, to_integer
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
-from dpsdk.queries.base import CountingQuery
+from dpsdk.queries.base import CountingQuery, to_normalized
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import Conjunction, Where, masked, options, to_where
 from dpsdk.queries.linear import to_names
@@ -179,7 +179,7 @@ class Marginal(CountingQuery[MarginalTable]):
     def __init__(self, *attributes: str, where: Where = None, normalized: bool = True) -> None:
         object.__setattr__(self, "attributes", to_names(attributes))
         object.__setattr__(self, "where", to_where(where))
-        object.__setattr__(self, "normalized", normalized)
+        object.__setattr__(self, "normalized", to_normalized(normalized))
 
     def lower(self, domain: Domain, /) -> LinearForm:
         factors = {name: Identity(domain[name].size) for name in self.attributes}

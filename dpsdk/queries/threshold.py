@@ -11,7 +11,7 @@ from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Range
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_normalized
 from dpsdk.queries.conditions import LARGEST_BITS
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 
@@ -87,7 +87,7 @@ class Threshold(ScalarQuery):
     attribute: str = field(converter=_to_attribute)
     threshold: float = field(converter=_to_threshold)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
@@ -115,7 +115,7 @@ class Interval(ScalarQuery):
     low: float = field(converter=_to_low)
     high: float = field(converter=_to_high)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.low > self.high:

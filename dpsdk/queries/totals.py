@@ -14,7 +14,7 @@ from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
-from dpsdk.queries.base import Query, ScalarQuery
+from dpsdk.queries.base import Query, ScalarQuery, to_normalized
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Floats
 
@@ -87,7 +87,7 @@ class Count(ScalarQuery):
     """
 
     where: Conjunction | None = field(default=None, converter=to_where)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (masked({}, self.where, domain),))
@@ -111,7 +111,7 @@ class Sum(ScalarQuery):
 
     attribute: str = field(converter=_to_attribute)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(domain[self.attribute], str(self))

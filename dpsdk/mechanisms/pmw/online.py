@@ -175,6 +175,12 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         """
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        try:
+            return self._planned(facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+
+    def _planned(self, facts: Facts) -> Plan:
         if self.updates is not None:
             return practical(
                 self.epsilon,
@@ -228,9 +234,8 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
 
     def _fitting(self, facts: Facts) -> Plan:
         """The plan, if all of its noise fits the lattices of the kernel."""
-        everybody = LinearForm(facts.domain, (Kronecker((), ()),))
+        plan, everybody = self.plan(facts), LinearForm(facts.domain, (Kronecker((), ()),))
         try:
-            plan = self.plan(facts)
             plan.watching.below(0.5, facts)
             price(everybody, plan.noise, facts)
             _opening(plan, facts)

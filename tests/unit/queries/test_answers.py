@@ -425,6 +425,15 @@ def test_what_the_universe_does_not_have_is_refused_before_any_charge(query, err
         lambda: Linear(np.array([float("nan")])),
         lambda: Linear(np.array([])),
         lambda: Linear("x"),
+        lambda: Count(normalized="no"),
+        lambda: Sum("age", normalized=0),
+        lambda: Conjunction({"age": 3}, normalized=None),
+        lambda: Marginal("age", normalized=1),
+        lambda: marginals(PEOPLE, 1, normalized="yes"),
+        lambda: Threshold("age", 3, normalized=()),
+        lambda: Interval("age", 3, 4, normalized=""),
+        lambda: Linear(lambda r: 1.0, normalized=[]),
+        lambda: Count({"age": type("Label", (), {"__hash__": None})()}),
     ],
 )
 def test_a_query_that_cannot_be_is_refused_when_it_is_made(make):

@@ -57,7 +57,7 @@ class LinearForm(Form):
     """Linear functions of a record, each summed over all rows of a table.
 
     A stack of Kronecker and dense blocks; the universe is never written out for Kronecker blocks.
-    Weights are finite reals. A form counts rows: making shares of counts is the query's part.
+    Weights are finite reals. A form counts rows; a query turns counts into shares.
 
     >>> from dpsdk import Domain, Integer
     >>> from dpsdk.forms import Kronecker, LinearForm, Prefix

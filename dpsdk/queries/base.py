@@ -93,6 +93,10 @@ class Query(ABC, Generic[A_co, F_co]):
         """The answers at the lower and upper ends of all half-widths."""
         return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
 
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        """The answers of `bracket` as plain numbers in their own unit."""
+        return self.numbers(raw - radii, facts), self.numbers(raw + radii, facts)
+
 
 def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
     """Read a `normalized=` argument: True or False, and nothing that merely counts as such."""

@@ -209,6 +209,10 @@ class Mean(Query[float]):
         ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
         return self._at(min(ratios), facts), self._at(max(ratios), facts)
 
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        low, high = self.bracket(raw, radii, facts)
+        return np.array([low]), np.array([high])
+
     def _at(self, ratio: float, facts: Facts) -> float:
         """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
         attribute = facts.domain[self.attribute]

@@ -24,6 +24,18 @@ WEIGHT_LIMIT = 2**27
 """The weights of a workload's queries fill a gigabyte at the most."""
 
 
+def _joined(pairs: Sequence[tuple[Query[object], Floats]], facts: Facts) -> Floats:
+    """The numbers of all answers in one array."""
+    return np.concatenate([query.numbers(part, facts) for query, part in pairs])
+
+
+def _end(
+    triples: Sequence[tuple[Query[object], Floats, Floats]], facts: Facts, side: int
+) -> Floats:
+    """The numbers of all lower or all upper ends in one array."""
+    return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
+
+
 def _settles(kind: type) -> bool:
     return getattr(kind, "settled", None) is not Query.__dict__["settled"]
 
@@ -142,9 +154,7 @@ class Workload(Query[Answers[A_co], LinearForm]):
         parts = self._split(raw, facts)
         pairs = list(zip(self.queries, parts, strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
-        return Answers(
-            items, lambda: np.concatenate([query.numbers(part, facts) for query, part in pairs])
-        )
+        return Answers(items, partial(_joined, pairs, facts))
 
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self.queries)
@@ -167,14 +177,16 @@ class Workload(Query[Answers[A_co], LinearForm]):
         triples = list(zip(self.queries, parts, wide, strict=True))
         pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
 
-        def end(side: int, sign: float) -> Answers[A_co]:
-            def numbers() -> Floats:
-                pieces = [q.numbers(part + sign * width, facts) for q, part, width in triples]
-                return np.concatenate(pieces)
+        low, high = (
+            Answers(tuple(pair[side] for pair in pairs), partial(_end, triples, facts, side))
+            for side in (0, 1)
+        )
+        return low, high
 
-            return Answers(tuple(pair[side] for pair in pairs), numbers)
-
-        return end(0, -1.0), end(1, 1.0)
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        parts, wide = self._split(raw, facts), self._split(radii, facts)
+        triples = list(zip(self.queries, parts, wide, strict=True))
+        return _end(triples, facts, 0), _end(triples, facts, 1)
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
         if facts.domain not in self._parts:

@@ -1,4 +1,5 @@
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -107,7 +108,12 @@ def test_the_interval_of_tables_and_workloads_is_a_pair_of_answers():
     assert low[0] < release.value[0] < high[0]
     assert low[1] <= release.value[1] <= high[1]
     assert (low[2].values < high[2].values).all()
-    assert low.values[0] == low[0]
+    for end in (low, high):
+        assert end.values[:2].tolist() == [end[0], end[1]]
+        assert end.values[2:].tolist() == end[2].values.tolist()
+    nested = session().release(Workload([workload, Mean("hours")]), using=Laplace("0.5"))
+    for end in nested.interval():
+        assert end.values.tolist() == [*end[0].values.tolist(), end[1]]
     assert high.values.shape == release.value.values.shape == release.errors().shape
 
 
@@ -178,6 +184,7 @@ def test_releases_and_quotes_compare_by_value():
         assert one != dearer
         assert one != one.value
         quote = session().quote(query, using=Laplace("0.5"))
+        assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301
         assert quote == session().quote(query, using=Laplace("0.5"))
         assert hash(quote) == hash(session().quote(query, using=Laplace("0.5")))
         assert quote != session().quote(query, using=Laplace("0.6"))

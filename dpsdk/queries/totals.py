@@ -25,6 +25,10 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
+_FINEST = 2.0**-40
+"""The kernel rounds weights to steps of this at the least."""
+
+
 def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
     """The bounds of a numeric attribute, small enough to be added up exactly.
 
@@ -104,6 +108,13 @@ class Sum(ScalarQuery):
     the sum itself. A bin counts as its middle. Rows outside the domain, and rows that do not meet
     `where`, add nothing.
 
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute is not numeric, if so
+        many rows could sum to 2**53 or beyond, where floats are no longer exact, or if all values
+        are below 2**-40, to which they would be rounded.
+
     >>> from dpsdk.queries import Sum
     >>> Sum("hours", normalized=False)
     Sum('hours', normalized=False)
@@ -115,6 +126,12 @@ class Sum(ScalarQuery):
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(domain[self.attribute], str(self))
+        if 0 < np.abs(values).max() < _FINEST:
+            reason = (
+                f"no value of attribute {self.attribute!r} reaches 2**-40, so all of them would be "
+                "rounded away; declare it in a smaller unit"
+            )
+            raise QueryError(str(self), reason)
         factors: dict[str, Factor] = {self.attribute: Matrix(values[None, :])}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
@@ -144,6 +161,12 @@ class Mean(Query[float]):
     Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
     row, and the answer is NaN: its error bound is the width of the attribute, and marked as
     vacuous. Only what was released decides that, so it costs nothing.
+
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute is not numeric, or if so
+        many rows could sum to 2**53 or beyond, where floats are no longer exact.
 
     >>> from dpsdk.queries import Mean
     >>> Mean("hours", where={"sex": "Female"})

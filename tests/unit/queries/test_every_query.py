@@ -53,7 +53,7 @@ NUMERIC = {
     "one bin": (Binned("x", [2.0, 4.0]), [2.0, 3.0, 4.0, 3.5]),
     "negative": (Integer("x", -9, -4), [-9, -9, -4, -5]),
     "largest sum": (Integer("x", 2**50 - 2, 2**50), [2**50, 2**50 - 1, 2**50, 2**50 - 2]),
-    "tiny bins": (Binned("x", [0.0, 5e-200, 1e-180]), [0.0, 5e-200, 1e-181, 0.0]),
+    "small bins": (Binned("x", [0.0, 1e-11, 2e-11]), [0.0, 1e-11, 2e-11, 0.0]),
     "wide bins": (Binned("x", [-(2.0**49), 0.0, 2.0**49]), [-1.0, 1.0, 2.0, -3.0]),
 }
 """Attributes whose sums are exact, and the values of four rows."""
@@ -67,6 +67,8 @@ BEYOND = {
     "far bins": (Binned("x", [0.0, 1.0, 1e300]), [0.5, 0.5, 2.0, 1e200]),
 }
 """Attributes whose sums are not."""
+
+TINY = Binned("x", [0.0, 5e-324, 1e-300])
 
 WHERES = {
     "all": None,
@@ -210,6 +212,24 @@ def test_sums_that_floats_cannot_hold_are_refused_by_query_and_attribute(
             assert caught.value.query == str(query)
             assert "attribute 'x'" in caught.value.reason
     assert session.spent.charges == 0
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("where", WHERES)
+def test_sums_of_values_that_would_be_rounded_away_are_refused(where, neighbors):
+    given = {} if WHERES[where] is None else {"where": WHERES[where]}
+    query = Sum("x", normalized=False, **given)
+    session = Session(data_of(TINY, [0.0, 0.0, 1e-301, 0.0], neighbors), Budget(1))
+    for ask in (session.answer, session.quote, session.affords):
+        with pytest.raises(QueryError, match=r"attribute 'x' .* smaller unit") as caught:
+            ask(query, using=LOUD)
+        assert caught.value.query == str(query)
+    # A mean does not depend on the unit.
+    if where not in {"none", "impossible"}:
+        mean = quiet(data_of(TINY, [1e-301] * 4, neighbors)).answer(Mean("x", **given), using=QUIET)
+        assert mean == pytest.approx(5e-301)
+    zero = data_of(Integer("x", 0, 0), [0] * 4, neighbors)
+    assert quiet(zero).answer(query, using=QUIET) == 0
 
 
 @pytest.mark.parametrize("kind", [*PLAIN, *ORDERED])

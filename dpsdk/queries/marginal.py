@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from importlib import import_module
+from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -136,10 +136,8 @@ class MarginalTable:
             import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
         except ImportError:
             raise MissingExtra("narwhals", "frames") from None
-        try:
-            import_module(backend)
-        except ImportError:
-            raise MissingExtra(backend) from None
+        if find_spec(backend) is None:
+            raise MissingExtra(backend)
         return nw.from_dict(columns, backend=backend).to_native()
 
     def __repr__(self) -> str:

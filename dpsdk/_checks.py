@@ -40,7 +40,11 @@ def to_fraction(parameter: str, value: Real, expected: str = "a finite number") 
             # A class of another author may answer for its numbers as it likes; this one does not.
             return Fraction(int.__add__(value, 0))
         if type(value) is Fraction:
-            return value
+            # A copy: who holds this one could set its numbers after they were checked.
+            above, below = value.numerator, value.denominator
+            if type(above) is int and type(below) is int and below > 0:
+                return Fraction(above, below)
+            raise InvalidArgument(parameter, expected, shown(value))
         if isinstance(value, float):
             # float.__repr__, since the repr of a numpy scalar names its type.
             return Fraction(float.__repr__(value))

@@ -243,7 +243,7 @@ class PrivateData:
             outside != "raise",
             rows if public else limit,
         )
-        keep(self, taken)
+        keep(self, taken, self._facts)
         return self
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import NoReturn, TypeVar, final
 
+import numpy as np
 from attrs import define, field
 
 from dpsdk.accounting import Composition, Guarantee, Odometer, PureGuarantee
@@ -17,9 +18,9 @@ from dpsdk.accounting.charges import leak, pure_epsilon
 from dpsdk.accounting.remembered import admitted
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
-from dpsdk.data.vault import open_histogram
+from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, Redacted, ReleaseFailed
-from dpsdk.forms import Facts
+from dpsdk.forms import Facts, Setting
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Observer, Refused
 
@@ -71,6 +72,7 @@ class Access:
         "_odometer",
         "_prepaid",
         "_process",
+        "_setting",
     )
 
     def __init__(
@@ -82,6 +84,7 @@ class Access:
         observer: Observer | None,
     ) -> None:
         self._data = data
+        self._setting = setting_of(data)
         self._odometer = odometer
         self._noise = noise
         self._mechanism = mechanism
@@ -97,8 +100,13 @@ class Access:
 
     @property
     def facts(self) -> Facts:
-        """The public facts of the table."""
+        """The public facts of the table, as they are handed out."""
         return self._data.facts
+
+    @property
+    def setting(self) -> Setting:
+        """The same as they were when the table was made: what prices and readings rest on."""
+        return self._setting
 
     @property
     def composition(self) -> Composition:
@@ -185,7 +193,9 @@ class Access:
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
-            return (work(self._noise, lambda: open_histogram(self._data)),), None
+            # Whatever numpy was told to do about errors: that one occurred might depend on data.
+            with np.errstate(all="ignore"):
+                return (work(self._noise, lambda: open_histogram(self._data)),), None
         except KeyboardInterrupt:
             return None, KeyboardInterrupt()
         except SystemExit:

@@ -13,7 +13,7 @@ from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access
-from dpsdk.kernel.measure import Noise, measured, price
+from dpsdk.kernel.measure import Noise, measured, prepare
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Observer
@@ -67,10 +67,11 @@ class Kernel:
         ReleaseFailed
             If something fails after the charge. Why is not told, since that may depend on data.
         """
-        pricing = price(form, noise, self.facts)
-        charge = self._access.charge(pricing.guarantee)
-        values = self._access.read(charge, lambda source, opened: measured(pricing, source, opened))
-        return Measurement(values, pricing.accuracy)
+        access = self._access
+        prepared = prepare(form, noise, access.setting, access.facts.domain)
+        charge = access.charge(prepared.guarantee)
+        values = access.read(charge, lambda source, opened: measured(prepared, source, opened))
+        return Measurement(values, prepared.accuracy)
 
     def watch(self, plan: Watching, /) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.

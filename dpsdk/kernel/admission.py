@@ -146,9 +146,7 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
 @lru_cache(64)
 def _domain(names: tuple[str, ...], shape: tuple[int, ...]) -> Domain:
     """A domain of plain attributes, for the kernel's own forms."""
-    return Domain(
-        *(Integer(name, 0, size - 1) for name, size in zip(names, shape, strict=True))
-    )
+    return Domain(*(Integer(name, 0, size - 1) for name, size in zip(names, shape, strict=True)))
 
 
 class _Copying:

@@ -42,6 +42,7 @@ __all__ = [
     "Noise",
     "Prepared",
     "Pricing",
+    "copied",
     "measured",
     "prepare",
     "price",
@@ -187,9 +188,7 @@ def _inexact() -> ArithmeticError:
     return ArithmeticError("a sum left the integers that floats hold")
 
 
-def measured(
-    prepared: Prepared, source: NoiseSource, opened: Callable[[], Histogram]
-) -> Floats:
+def measured(prepared: Prepared, source: NoiseSource, opened: Callable[[], Histogram]) -> Floats:
     """Draw, read and add; in that order, so that no draw's time depends on what is read.
 
     What no row changes is not read, nor is there noise on it.
@@ -292,6 +291,21 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     largest = min(math.ceil(move.maximum), math.isqrt(squared))
     guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
     return DiscreteGaussian(variance), guarantee
+
+
+def copied(noise: Noise) -> Noise:
+    """A noise of the same numbers that shares nothing with this one.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no noise of the kernel's.
+    """
+    if type(noise) is LaplaceNoise:
+        return LaplaceNoise(noise.epsilon)
+    if type(noise) is GaussianNoise:
+        return GaussianNoise(noise.rho, noise.claim)
+    raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
 def _copied_law(law: NoiseLaw) -> NoiseLaw:

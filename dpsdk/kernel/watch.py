@@ -130,9 +130,7 @@ class Watching:
         step = 2.0 ** -self.lattice_bits(facts)
         return Geometric(1 / (self.threshold_epsilon * Fraction(step))).radius(beta, runs) * step
 
-    def above(
-        self, beta: float, facts: Facts, gaps: int, form: LinearForm | None = None
-    ) -> float:
+    def above(self, beta: float, facts: Facts, gaps: int, form: LinearForm | None = None) -> float:
         """How much smaller than its threshold a gap called "above" may be, in rows.
 
         With probability 1 - beta no such gap among so many asked is smaller.
@@ -321,9 +319,7 @@ class Watch:
         access = self._access
         admitted = admit(gap.form, access.setting, access.facts.domain)
         # The copy checks rates and offsets, which might have changed since the gap did.
-        copy = GapForm(
-            admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric)
-        )
+        copy = GapForm(admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
         lattice = _lattice(admitted, self._bits)[0]
         low, high = lattice.limits
         if not (low >= 0 and high <= 2.0**self._bits):
@@ -393,9 +389,7 @@ class Watch:
             chunk *= 4
         return None
 
-    def _answers(
-        self, lattice: LinearForm, opened: Callable[[], Histogram]
-    ) -> tuple[Ints, int]:
+    def _answers(self, lattice: LinearForm, opened: Callable[[], Histogram]) -> tuple[Ints, int]:
         """The true answers in lattice steps, and the number of rows."""
         secret = _secrets[self]
         if secret.form is not lattice or secret.answers is None:

@@ -74,7 +74,8 @@ class Gaussian(OneShot[LinearForm]):
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
     def open(self, kernel: Kernel, /) -> Measuring:
-        return Measuring(kernel, self.noise)
+        # A copy, since the channel may serve others who asked for an equal mechanism.
+        return Measuring(kernel, GaussianNoise(self.noise.rho, self.noise.claim))
 
     def __repr__(self) -> str:
         given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}

@@ -16,15 +16,26 @@ from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms import Facts, GapForm
+from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Watch, Watching, price
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
 
-__all__ = ["NumericSparse", "SparsePlan", "portion", "split_pure", "split_watch", "watch_within"]
+__all__ = [
+    "NumericSparse",
+    "SparsePlan",
+    "moving_row",
+    "portion",
+    "split_pure",
+    "split_watch",
+    "watch_within",
+]
 
 Numbers: TypeAlias = Literal["measured", "gap"]
+
+_PURE_STEPS = 10**12
+"""So many steps of ε to one."""
 
 
 def _epsilon(value: Real) -> Fraction:
@@ -59,9 +70,16 @@ def portion(total: Fraction, parts: int = 1) -> Fraction:
     return Fraction(math.floor(total / parts * 10**40), 10**40)
 
 
-@lru_cache(maxsize=1024)
 def split_pure(rho: Fraction) -> Fraction:
     """The largest ε, rounded down, of a pure run that costs no more than ρ of zCDP."""
+    checked = to_positive("rho", rho)
+    return Fraction(_split_pure(checked.numerator, checked.denominator), _PURE_STEPS)
+
+
+@lru_cache(maxsize=1024)
+def _split_pure(numerator: int, denominator: int) -> int:
+    """The same in steps, from plain integers to one: what is remembered can be changed by nobody."""
+    rho = Fraction(numerator, denominator)
     high = Fraction(max(1, math.ceil(2 * rho) + 1))
     # ε tanh(ε / 2) is at least the smaller of ε² / 4 and ε / 2, so 2 sqrt(ρ) + 2 ρ is too much.
     high += Fraction(math.isqrt(math.ceil(4 * rho)) + 1)
@@ -72,7 +90,7 @@ def split_pure(rho: Fraction) -> Fraction:
             low = middle
         else:
             high = middle
-    return Fraction(math.floor(low * 10**12), 10**12)
+    return math.floor(low * _PURE_STEPS)
 
 
 @frozen
@@ -138,10 +156,19 @@ class NumericSparse(Mechanism[GapForm]):
 
     def quote(self, form: GapForm, facts: Facts, /) -> Quote:
         plan = self.plan
-        costs = [plan.watching.guarantee]
+        # One answer may use up to so many runs, and measure as many numbers.
+        most = min(form.rows, self.tops)
+        costs = [plan.watching.guarantee] * (1 if plan.watching.tops else most)
+        number: Accuracy | None = None
+        measures = form.numeric and plan.noise is not None
         if form.numeric and plan.noise is not None:
-            costs.append(price(form.form, plan.noise, facts).guarantee)
-        return Quote(Cost(), Cost(tuple(costs)), SparseAccuracy(plan.watching, facts, form.rows))
+            pricing = price(form.form.row(moving_row(form.form, facts)), plan.noise, facts)
+            costs += [pricing.guarantee] * most
+            number = pricing.accuracy
+        accuracy = SparseAccuracy(
+            plan.watching, facts, form.form, most, self.tops, measures=measures, number=number
+        )
+        return Quote(Cost(), Cost(tuple(costs)), accuracy)
 
     def open(self, kernel: Kernel, /) -> _Sparse:
         plan = self.plan
@@ -155,23 +182,57 @@ class NumericSparse(Mechanism[GapForm]):
         )
 
 
-@frozen
+def moving_row(form: LinearForm, facts: Facts) -> int:
+    """A function that a row may change, if there is one: others are measured for nothing."""
+    low, high = form.extents()
+    if facts.outside or facts.rows is None:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    return int((high > low).argmax())
+
+
+@frozen(eq=False)
 class SparseAccuracy(Accuracy):
-    """How far from its level a query may be on the other side than the answer says."""
+    """How far from its level a query may be on the other side than the answer says.
+
+    And for numbers that were measured, how far off these are. `run` is the number of the last run
+    that was open, of `runs` at the most. Where what is above is measured (`measures`), `measured`
+    has the accuracy of these numbers, by place, and `number` that of any number, while it is not
+    known which will be measured.
+
+    Failures are shared: half go to the bound of answers "below", half to what was above. The
+    bounds of "below" hold for all runs together, since a run whose threshold came out high lives
+    longer than others and is more likely to be the one that a question meets
+    (docs/explanation/proofs/watch.md).
+    """
 
     watching: Watching
     facts: Facts
-    rows: int
+    form: LinearForm
+    run: int
+    runs: int
+    measures: bool = field(kw_only=True)
+    measured: dict[int, Accuracy] = field(factory=dict[int, Accuracy], kw_only=True)
+    number: Accuracy | None = field(default=None, kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
     proven: bool = field(init=False, default=True)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
-        mean = self.watching.mean_noise
-        asked = self.rows if joint else 1
-        runs = 1 if self.watching.tops else asked
-        below = self.watching.below(beta / 2, self.facts, runs) + mean
-        above = self.watching.above(beta / 2, self.facts, asked) - mean
-        return np.full(self.rows, max(below, above, 0.0))
+        """Half-widths in rows."""
+        rows, mean = self.form.rows, self.watching.mean_noise
+        asked = rows if joint else 1
+        runs = 1 if self.watching.tops else self.runs
+        below = self.watching.below_in(self.run, beta / 2, self.facts, runs, self.form) + mean
+        most = min(rows, self.runs) if joint else 1
+        if self.number is not None:  # whichever it will be
+            above = float(self.number.radii(beta / 2 / most, joint=False).max())
+        elif self.measures:  # what was above has a number of its own
+            above = 0.0
+        else:
+            above = self.watching.above(beta / 2, self.facts, asked, self.form) - mean
+        radii = np.full(rows, max(below, above, 0.0))
+        for place, accuracy in self.measured.items():
+            radii[place] = float(accuracy.radii(beta / 2 / most, joint=True)[0])
+        return radii
 
 
 @frozen
@@ -189,12 +250,13 @@ class _Sparse:
 
     def _answer(self, form: GapForm) -> Measurement:
         values = np.full(form.rows, np.nan)
-        accuracy: Accuracy = SparseAccuracy(self.plan.watching, self.kernel.facts, form.rows)
-        place = 0
+        measured: dict[int, Accuracy] = {}
+        place = run = 0
         while place < form.rows:
             if self.watch.tops >= self.tops:
                 answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
                 raise Closed(f"the sparse vector, after {answers} above")
+            run = self.watch.tops + 1
             top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
             if top is None:
                 break
@@ -202,9 +264,18 @@ class _Sparse:
             # The threshold was raised by the mean of the noise, so the excess is about the gap.
             values[top.place] = 0.0 if top.excess is None else top.excess
             if form.numeric and self.plan.noise is not None:
-                measured = self.kernel.measure(form.form.row(top.place), self.plan.noise)
+                number = self.kernel.measure(form.form.row(top.place), self.plan.noise)
                 rows = self.kernel.facts.rows or 0
                 known = form.rates[top.place] * rows + form.offsets[top.place]
-                values[top.place] = measured.values[0] - known
-                accuracy = measured.accuracy if form.rows == 1 else accuracy
+                values[top.place] = number.values[0] - known
+                measured[top.place] = number.accuracy
+        accuracy = SparseAccuracy(
+            self.watch.plan,
+            self.kernel.facts,
+            form.form,
+            max(run, 1),
+            self.tops,
+            measures=form.numeric and self.plan.noise is not None,
+            measured=measured,
+        )
         return Measurement(values, accuracy)

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk.forms import Facts
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.mechanisms.pmw.plan import Plan
 from dpsdk.release import Accuracy
 from dpsdk.typing import Floats, Ints
@@ -33,16 +33,23 @@ class StreamAccuracy(Accuracy):
     """Measured numbers by their noise, those called below by the threshold and its noise.
 
     Numbers that nobody checked have the error that the plan promised, where it did and for a
-    confidence no higher than its own; else no bound at all. `measured` has the accuracy of the
-    numbers measured, by place.
+    confidence no higher than its own; else no bound at all. `run` is the number of the last run
+    that was open; `measured` has the accuracy of the numbers measured, by place; `number` that of
+    any number, while it is not known which will be measured.
+
+    Where the promise holds, all comes from its one event. Elsewhere failures are shared between numbers called below and numbers measured, since which of them one
+    becomes depends on the noise. The bounds of "below" hold for all runs together: a run whose
+    threshold came out high lives longer than others (docs/explanation/proofs/watch.md).
     """
 
     plan: Plan
     facts: Facts
+    form: LinearForm
     origins: Ints
-    runs: int
+    run: int
     measured: dict[int, Accuracy]
     promised: bool
+    number: Accuracy | None = None
     kind: str = field(init=False, default="")
     proven: bool = field(init=False, default=True)
 
@@ -59,18 +66,23 @@ class StreamAccuracy(Accuracy):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        rows = self.facts.rows or 1
-        # A joint statement shares its failures between the numbers measured and those below.
-        part = beta / 2 if joint and self.measured else beta
-        promise = self.plan.promise
-        trusted = promise is not None and self.promised and beta >= promise.beta
-        unchecked = promise.alpha * rows if promise is not None and trusted else np.inf
+        rows, plan = self.facts.rows or 1, self.plan
+        below = unchecked = number = np.inf
+        most = min(len(self.origins), plan.updates) if joint else 1
+        if plan.promise is not None and self.promised and beta >= plan.promise.beta:
+            # One event has all of it: what was measured, what was below, and what came after.
+            below = unchecked = plan.promise.alpha * rows
+            number = plan.radius * rows
+        else:
+            runs = 1 if plan.watching.tops else plan.updates
+            below = plan.threshold + plan.watching.below_in(
+                self.run, beta / 2, self.facts, runs, self.form
+            )
+        if self.number is not None:
+            below = max(below, float(self.number.radii(beta / 2 / most, joint=True)[0]))
         radii = np.full(len(self.origins), unchecked)
-        below = self.plan.threshold + self.plan.watching.below(
-            part, self.facts, max(self.runs, 1) if joint else 1
-        )
-        radii[self.origins == Origin.BELOW] = min(below, unchecked)
-        count = max(len(self.measured), 1) if joint else 1
+        radii[self.origins == Origin.BELOW] = below
         for place, accuracy in self.measured.items():
-            radii[place] = float(accuracy.radii(part / count, joint=True)[0])
+            own = float(accuracy.radii(beta / 2 / most, joint=True)[0])
+            radii[place] = own if number == np.inf else number
         return radii

@@ -18,6 +18,7 @@ from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
 from dpsdk.kernel import Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
+from dpsdk.mechanisms.numeric_sparse import moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
@@ -199,9 +200,12 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
         plan = self.plan(facts)
         opening = Cost(_opening(plan, facts))
-        rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
+        pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
+        rounds = _rounds(plan, pricing.guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
-        accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
+        most = min(form.rows, plan.updates)
+        promised = plan.promise is not None
+        accuracy = StreamAccuracy(plan, facts, form, origins, most, {}, promised, pricing.accuracy)
         if self.prepaid:
             opening = Cost((*opening.guarantees, *rounds))
             return Quote(opening, opening, accuracy)

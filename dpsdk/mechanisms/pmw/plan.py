@@ -14,6 +14,7 @@ from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
+from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
@@ -59,6 +60,17 @@ class Plan:
     rule: Rule
     start: Noise | None = None
     promise: Promise | None = None
+
+    def copied(self) -> Plan:
+        """A plan of the same numbers that shares nothing with this one."""
+        watching, promise = self.watching, self.promise
+        return evolve(
+            self,
+            watching=Watching(watching.threshold_epsilon, watching.query_epsilon, watching.tops),
+            noise=copied(self.noise),
+            start=None if self.start is None else copied(self.start),
+            promise=None if promise is None else evolve(promise),
+        )
 
 
 def practical(
@@ -115,19 +127,20 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     return watching, GaussianNoise(portion(rho * share))
 
 
-def _deviation(noise: Noise) -> float:
+def _of_one(noise: Noise) -> NoiseLaw:
+    """The law of a number of sensitivity 1."""
     if isinstance(noise, LaplaceNoise):
-        return DiscreteLaplace(1 / noise.epsilon).standard_deviation()
-    return DiscreteGaussian(1 / (2 * noise.rho)).standard_deviation()
+        return DiscreteLaplace(1 / noise.epsilon)
+    return DiscreteGaussian(1 / (2 * noise.rho))
+
+
+def _deviation(noise: Noise) -> float:
+    return _of_one(noise).standard_deviation()
 
 
 def _number_radius(noise: Noise, beta: float, numbers: int) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
-    law: NoiseLaw
-    if isinstance(noise, LaplaceNoise):
-        law = DiscreteLaplace(1 / noise.epsilon)
-    else:
-        law = DiscreteGaussian(1 / (2 * noise.rho))
+    law = _of_one(noise)
     # On finer lattices noise reaches up to a row further, and rounded weights add to it by what the
     # kernel keeps below a thousandth of its scale.
     return law.radius(beta, numbers) + 1 + _deviation(noise) / 1000

@@ -6,7 +6,12 @@ from threading import Lock
 
 import numpy as np
 
-from dpsdk.errors import BudgetExceeded, PublicSizeRequired, UnsupportedGuarantee
+from dpsdk.errors import (
+    BudgetExceeded,
+    InvalidArgument,
+    PublicSizeRequired,
+    UnsupportedGuarantee,
+)
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis
 from dpsdk.kernel import Kernel
@@ -38,7 +43,7 @@ class _Answers:
         self.values: Floats = np.empty(rows)
         self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
         self.measured: dict[int, Accuracy] = {}
-        self.runs = 0
+        self.run = 1
 
 
 class OnlineStrategy:
@@ -82,6 +87,7 @@ class OnlineStrategy:
 
     def answer(self, form: LinearForm, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
+        self._check(form)
         with self._lock:
             answers = _Answers(form.rows)
             start = 0
@@ -90,15 +96,25 @@ class OnlineStrategy:
                 self._answer(part, answers, start)
                 start += part.rows
         accuracy = StreamAccuracy(
-            self._plan,
+            self._plan.copied(),
             self._kernel.facts,
+            form,
             answers.origins,
-            answers.runs,
+            answers.run,
             answers.measured,
             self._promised(),
         )
         whole = bool((answers.origins == Origin.MEASURED).all())
         return Measurement(answers.values, accuracy, "measured" if whole else "hypothesis")
+
+    def _check(self, form: LinearForm) -> None:
+        """Refuse what a promise does not cover: it counts on weights that round by half a step."""
+        watching, facts = self._plan.watching, self._kernel.facts
+        if self._plan.promise is not None:
+            most = watching.rounding(facts)
+            if watching.rounding(facts, form) > most * (1 + 1e-9):
+                expected = "products of weights on fewer cells, which a promise can round finely"
+                raise InvalidArgument("form", expected, f"{form.rows} functions")
 
     def _answer(self, form: LinearForm, answers: _Answers, start: int) -> None:
         rows = float(self._kernel.facts.rows or 0)
@@ -110,9 +126,9 @@ class OnlineStrategy:
         place = 0
         while place < form.rows and self._looks():
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
+            answers.run = self._watch.tops + 1
             try:
                 top = self._watch.first_above(gap, self._plan.threshold, place)
-                answers.runs += 1
                 origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
                     return

@@ -17,6 +17,7 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
 from worlds import PEOPLE, facts, people, table, weights
 
+
 def prepared(form, noise, of):
     """What the kernel would do, its own form among it."""
     return prepare(form, noise, Setting.of(of), of.domain)
@@ -131,7 +132,8 @@ def test_released_integers_are_clamped_far_out():
     pricing = prepared(Count().lower(PEOPLE), LaplaceNoise(1), facts(PEOPLE))
     far = 2**62 - 1
     low, high = (
-        pricing.settle(np.array([x]), np.array([n]))[0] for x, n in ((0.0, -far), (2.0**53 - 1, far))
+        pricing.settle(np.array([x]), np.array([n]))[0]
+        for x, n in ((0.0, -far), (2.0**53 - 1, far))
     )
     assert -low == high
     assert high <= 2.0**62

@@ -238,7 +238,7 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     for beta in (0.9, 0.2, 0.001):
         for accuracy, gaps in ((one, 1), (four, 4)):
-            below = watching.below(beta / 2, of, gaps) + mean
+            below = watching.below_in(gaps, beta / 2, of, 50) + mean
             above = watching.above(beta / 2, of, gaps) - mean
             assert accuracy.radii(beta, joint=True)[0] == pytest.approx(max(below, above))
     single = NumericSparse(60, tops=50)
@@ -247,7 +247,8 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     below = watching.below(0.45, of) + mean
     assert shared[0] == pytest.approx(max(below, watching.above(0.45, of, 4) - mean))
-    assert (four.radii(0.2, joint=False) == one.radii(0.2, joint=False)[0]).all()
+    alone = four.radii(0.2, joint=False)
+    assert one.radii(0.2, joint=False)[0] <= alone[0] <= joint[0]
 
 
 @pytest.mark.parametrize(

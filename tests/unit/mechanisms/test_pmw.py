@@ -359,26 +359,31 @@ def test_bounds_hold_at_their_confidence_below_measured_and_mixed(delta):
         assert binom.sf(failed[beta] - 1, runs, beta) > 1e-6
         measured = entries[beta, Origin.MEASURED]
         assert binom.sf(measured - 1, seen[Origin.MEASURED], beta) > 1e-6
-    # The bounds of numbers are no wider than they must be.
-    assert entries[0.5, Origin.MEASURED] > 0.3 * seen[Origin.MEASURED]
+    # The bounds of numbers are no wider than they must be: they have half of the failures.
+    assert entries[0.5, Origin.MEASURED] > 0.15 * seen[Origin.MEASURED]
     assert seen[Origin.MEASURED] > runs
     assert seen[Origin.BELOW] > 10 * runs
 
 
 def test_gaps_called_below_are_within_the_bound_as_often_as_it_says():
     # One question a run, at the worst gap for the bound: its failures are those of the threshold.
-    beta, runs = 0.1, 1500
-    mechanism = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
-    data = table(3000)
-    plan = mechanism.plan(data.facts)
-    bound = plan.threshold + plan.watching.below(beta, data.facts)
+    beta, runs, rows = 0.1, 1500, 3000
+    data = table(rows)
+    uniform = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
+    radius = uniform.plan(data.facts).watching.below(beta / 2, data.facts)
+    gap = (
+        0.42 - session_over(data).open(uniform).hypothesis.answers(part([0]).lower(data.domain))[0]
+    )
+    threshold = gap - (radius + 1) / rows
+    mechanism = OnlinePMW(1, updates=1, start="uniform", threshold=threshold)
     session, failures = session_over(data, seed=3), 0
     for _ in range(runs):
         release = session.open(mechanism).release(part([0]))
         if release.source == "hypothesis":
-            assert release.error(beta) == pytest.approx(bound / 3000)
+            assert release.error(beta) == pytest.approx(threshold + radius / rows)
             failures += abs(release.value - 0.42) > release.error(beta)
-    assert binom.sf(failures - 1, runs, beta) > 1e-6
+    assert failures > 0
+    assert binom.sf(failures - 1, runs, beta / 2) > 1e-6
 
 
 # A promise
@@ -687,7 +692,7 @@ def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
         broken += max(off for _, off in answers) > 3 * alpha
         tops += channel._strategy.updates
         for release, _ in answers:
-            assert release.error(0.05) <= 3 * alpha
+            assert release.error(0.05) <= 3 * alpha * (1 + 1e-12)
             assert release.bound(0.05).proven
     assert binom.sf(broken - 1, 4, 0.05) > 1e-6
     assert tops > 12

@@ -125,7 +125,7 @@ class Kronecker(Block):
     def reach(self) -> float:
         # A factor that shrinks is applied after one that grows, so it counts as one.
         ends = (factor.limits() for factor in self.factors)
-        scale = 1.0 if abs(self.scale) <= 1.0 else abs(self.scale)
+        scale = max(abs(self.scale), 1.0) if math.isfinite(self.scale) else math.inf
         return scale * math.prod(max(-low, high, 1.0) for low, high in ends)
 
     def limits(self) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+
 import numpy as np
 from attrs import frozen
 
@@ -38,7 +39,7 @@ _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
 
 _REACH_LIMIT = 2.0**480
-"""Products of weights beyond this are refused: squares of them, added up, could leave the floats."""
+"""Larger products of weights are refused: squares of them, added up, could leave the floats."""
 
 
 @frozen(cache_hash=True)

@@ -108,7 +108,7 @@ class Admitted:
         Infinite where floats do not hold it.
         """
         share = lattice.reach * max(self.setting.row_limit, 1) / EXACT
-        return share if share < math.inf else math.inf
+        return min(math.inf, share)
 
 
 _admitted: WeakKeyDictionary[LinearForm, Kept[Setting, Admitted]] = WeakKeyDictionary()
@@ -177,7 +177,7 @@ class _Copying:
         names, factors, scale = block.names, block.factors, block.scale
         if type(factors) is not tuple or type(scale) is not float:
             raise _foreign(type(factors), type(scale))
-        reach = 1.0 if abs(scale) <= 1.0 else abs(scale)
+        reach = max(abs(scale), 1.0) if math.isfinite(scale) else math.inf
         own: list[Factor] = []
         shape: list[int] = []
         for factor in factors:
@@ -225,7 +225,7 @@ class _Copying:
 
     def _check(self, names: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
         """The names of the attributes of a block, which must be of such sizes."""
-        if type(names) is not tuple or any([type(name) is not str for name in names]):
+        if type(names) is not tuple or any(type(name) is not str for name in names):
             raise _foreign(type(names), *map(type, names))
         sizes = tuple([self._sizes.get(name) for name in names])
         if sizes != shape or len(set(names)) != len(shape):

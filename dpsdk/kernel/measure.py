@@ -27,10 +27,10 @@ from dpsdk.accounting import (
     zcdp_start,
 )
 from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, Setting, sensitivity
 from dpsdk.forms.linear import EXACT
-from dpsdk.domain import Domain
 from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
 from dpsdk.release import NoiseAccuracy
@@ -261,10 +261,8 @@ def _prepare(admitted: Admitted, noise: Noise) -> Prepared:
 def _prepare_with(admitted: Admitted, noise: Noise, bits: int) -> Prepared:
     form, setting = admitted.form, admitted.setting
     bits, lattice, change = _on_lattice(admitted, bits)
-    if form.integral:
-        move = admitted.sensitivity.times(2**bits)
-    else:
-        move = sensitivity(lattice, setting)
+    whole = form.integral
+    move = admitted.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
     law, guarantee = _calibrated(noise, move)
     constant = _constant(lattice, setting) if guarantee.free else None
     return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)

@@ -78,7 +78,7 @@ def split_pure(rho: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _split_pure(numerator: int, denominator: int) -> int:
-    """The same in steps, from plain integers to one: what is remembered can be changed by nobody."""
+    """The same in steps, from plain integers to one, so that nobody can change what is kept."""
     rho = Fraction(numerator, denominator)
     high = Fraction(max(1, math.ceil(2 * rho) + 1))
     # ε tanh(ε / 2) is at least the smaller of ε² / 4 and ε / 2, so 2 sqrt(ρ) + 2 ρ is too much.

@@ -37,9 +37,10 @@ class StreamAccuracy(Accuracy):
     that was open; `measured` has the accuracy of the numbers measured, by place; `number` that of
     any number, while it is not known which will be measured.
 
-    Where the promise holds, all comes from its one event. Elsewhere failures are shared between numbers called below and numbers measured, since which of them one
-    becomes depends on the noise. The bounds of "below" hold for all runs together: a run whose
-    threshold came out high lives longer than others (docs/explanation/proofs/watch.md).
+    Where the promise holds, all comes from its one event. Elsewhere failures are shared between
+    numbers called below and numbers measured, since which of them one becomes depends on the noise.
+    The bounds of "below" hold for all runs together: a run whose threshold came out high lives
+    longer than others (docs/explanation/proofs/watch.md).
     """
 
     plan: Plan

@@ -35,7 +35,7 @@ def kernel_over(data, source):
 
 def kept(failures, trials, beta=BETA):
     """Whether so few failures are no wonder where one comes with probability beta."""
-    return binom.sf(failures - 1, trials, beta) > 1e-6
+    return binom.sf(failures - 1, trials, beta) > 1e-4
 
 
 ROWS = 10**6
@@ -110,7 +110,7 @@ def test_the_shares_of_all_runs_come_to_one_at_the_most():
 
 
 @pytest.mark.parametrize(
-    ("updates", "trials"), [(40, 200), pytest.param(200, 200, marks=pytest.mark.slow)]
+    ("updates", "trials"), [(40, 250), pytest.param(200, 200, marks=pytest.mark.slow)]
 )
 def test_a_fixed_answer_of_multiplicative_weights_keeps_its_bound(updates, trials):
     cells = updates + 2

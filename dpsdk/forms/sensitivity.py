@@ -24,7 +24,7 @@ from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.typing import Floats
 
-__all__ = ["Sensitivity", "sensitivity"]
+__all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
@@ -94,29 +94,40 @@ def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
         raise InvalidArgument("weights", expected, f"up to {form.reach:.3g}")
     replace, outside = setting.replaced, setting.outside
     if form.rows == 1:
-        move = _one_function(form.blocks[0], replace=replace, outside=outside)
+        move = _one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
     else:
         blocks = [block for block, _ in form.groups]
         move = _stack(blocks, replace=replace, outside=outside)
     return _certified(move, form)
 
 
+def of_one_function(low: float, high: float, *, replaced: bool, outside: bool) -> Sensitivity:
+    """The sensitivities of one function with integer weights, from the smallest to the largest."""
+    move = _one_function(low, high, replace=replaced, outside=outside)
+    return _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
+
+
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
-    largest = form.largest
+    attributes = len(form.domain.names)
+    return _rounded_up(move, form.rows, attributes, form.largest, integral=form.integral)
+
+
+def _rounded_up(
+    move: _Move, rows: int, attributes: int, largest: float, *, integral: bool
+) -> Sensitivity:
     l1, l2, top = Fraction(move.l1), Fraction(move.l2), Fraction(move.maximum)
     # Differences of two columns reach twice the largest weight, sums of two norms twice that.
-    if form.integral and 16 * form.rows * max(largest, largest**2) < EXACT:
+    if integral and 16 * rows * max(largest, largest**2) < EXACT:
         return Sensitivity(l1, l2, top, move.exact)
     # What floats may round off: proposition 10 of docs/explanation/proofs/sensitivity.md.
-    slack = 1 + Fraction(4 * (form.rows + len(form.domain.names) + 16), 2**53)
+    slack = 1 + Fraction(4 * (rows + attributes + 16), 2**53)
     l1, l2, top = l1 * slack, l2 * slack, top * slack
-    if form.integral:
+    if integral:
         l1, l2, top = (Fraction(math.ceil(value)) for value in (l1, l2, top))
     return Sensitivity(l1, l2, top, move.exact)
 
 
-def _one_function(block: Block, *, replace: bool, outside: bool) -> _Move:
-    low, high = block.limits()
+def _one_function(low: float, high: float, *, replace: bool, outside: bool) -> _Move:
     if outside:
         low, high = min(low, 0.0), max(high, 0.0)
     move = high - low if replace else max(abs(low), abs(high))

@@ -139,14 +139,14 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
     if form.domain is not domain and form.domain != domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     copying = _Copying(setting)
-    own = LinearForm(_domain(setting.names, setting.shape), map(copying.block, tuple(form.blocks)))
-    return known.keep(setting, Admitted(own, setting))
+    blocks = [copying.block(block) for block in tuple(form.blocks)]
+    return known.keep(setting, Admitted(LinearForm(_domain(setting), blocks), setting))
 
 
 @lru_cache(64)
-def _domain(names: tuple[str, ...], shape: tuple[int, ...]) -> Domain:
+def _domain(setting: Setting) -> Domain:
     """A domain of plain attributes, for the kernel's own forms."""
-    return Domain(*(Integer(name, 0, size - 1) for name, size in zip(names, shape, strict=True)))
+    return Domain(*(Integer(name, 0, size - 1) for name, size in setting.sizes.items()))
 
 
 class _Copying:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -31,14 +31,16 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, Setting, sensitivity
 from dpsdk.forms.linear import EXACT
+from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
-from dpsdk.release import NoiseAccuracy
+from dpsdk.release import Accuracy
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
     "GaussianNoise",
     "LaplaceNoise",
+    "LatticeAccuracy",
     "Noise",
     "Prepared",
     "Pricing",
@@ -119,6 +121,35 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
 
 
+@frozen
+class LatticeAccuracy(Accuracy):
+    """Independent noise of one law on every number, plus what rounding of weights may add.
+
+    `step` is the lattice step and `bias` the largest effect of rounding, both in rows. The tail of
+    the law is exact, so no smaller multiple of the step would do. Its numbers are plain; a law is
+    made of them for who asks.
+    """
+
+    gaussian: bool
+    _parameter: tuple[int, int]
+    entries: int
+    step: float
+    bias: float
+    kind: str = field(init=False, default="exact tail of the discrete noise")
+    proven: bool = field(init=False, default=True)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise, in steps."""
+        parameter = Fraction(*self._parameter)
+        return DiscreteGaussian(parameter) if self.gaussian else DiscreteLaplace(parameter)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
+        return np.full(self.entries, radius)
+
+
 @frozen(eq=False)
 class Pricing:
     """What `measure` would do for a form, all public: the lattice, the noise, what it guarantees.
@@ -130,7 +161,7 @@ class Pricing:
     bits: int
     law: NoiseLaw
     guarantee: Guarantee
-    accuracy: NoiseAccuracy
+    accuracy: LatticeAccuracy
 
 
 @frozen(eq=False)
@@ -147,19 +178,21 @@ class Prepared:
     """The answers, in lattice units, where no row changes them."""
 
     @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise; a copy."""
-        return _copied_law(self._law)
-
-    @property
     def guarantee(self) -> Guarantee:
         """What the release satisfies; a copy."""
         return _copied_guarantee(self._guarantee)
 
     @property
-    def accuracy(self) -> NoiseAccuracy:
-        """How far off it is; a copy."""
-        return NoiseAccuracy(self.law, self.form.rows, 2.0**-self.bits, self.bias)
+    def accuracy(self) -> LatticeAccuracy:
+        """How far off it is."""
+        gaussian, parameter = _parameter(self._law)
+        numbers = parameter.numerator, parameter.denominator
+        return LatticeAccuracy(gaussian, numbers, self.form.rows, 2.0**-self.bits, self.bias)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise; a copy."""
+        return self.accuracy.law
 
     def draw(self, source: NoiseSource) -> Ints:
         """The noise of one release."""
@@ -249,8 +282,15 @@ def prepare(form: LinearForm, noise: Noise, setting: Setting, domain: Domain) ->
 
 
 def _prepare(admitted: Admitted, noise: Noise) -> Prepared:
-    form = admitted.form
-    bits = (_widening_bits if form.integral else _wanted_bits)(admitted, noise)
+    form, setting = admitted.form, admitted.setting
+    if form.rows == 1 and form.integral:
+        # What one function costs depends on its ends alone; most questions are of this kind.
+        bits, law, guarantee = _for_one(noise, setting, *form.limits)
+        if not bits:
+            constant = _constant(form, setting) if guarantee.free else None
+            return Prepared(form, 0, 0.0, law, guarantee, constant)
+    else:
+        bits = (_widening_bits if form.integral else _wanted_bits)(admitted, noise)
     if not form.integral and form.uneven > 1:
         # Factors that share the bits need as many each, as long as the noise fits the lattice.
         with suppress(InvalidArgument):
@@ -306,20 +346,47 @@ def copied(noise: Noise) -> Noise:
     raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
-def _copied_law(law: NoiseLaw) -> NoiseLaw:
+class _Restored(Protocol):
+    def __setstate__(self, state: dict[str, object]) -> None: ...
+
+
+K = TypeVar("K")
+
+
+def _restored(kind: type[K], **state: object) -> K:
+    """A value of numbers that were checked before, which is sooner made than from arguments."""
+    value = object.__new__(kind)
+    cast("_Restored", value).__setstate__(state)
+    return value
+
+
+def _fresh(number: Fraction) -> Fraction:
+    # An operation gives a new fraction, and does not look for common divisors.
+    return +number
+
+
+def _parameter(law: NoiseLaw) -> tuple[bool, Fraction]:
+    """Whether a law is Gaussian, and its parameter."""
     if isinstance(law, DiscreteLaplace):
-        return DiscreteLaplace(law.scale)
+        return False, law.scale
     if isinstance(law, DiscreteGaussian):
-        return DiscreteGaussian(law.variance)
+        return True, law.variance
     raise TypeError(type(law).__name__)
 
 
 def _copied_guarantee(guarantee: Guarantee) -> Guarantee:
     if isinstance(guarantee, DiscreteLaplaceGuarantee):
-        return DiscreteLaplaceGuarantee(guarantee.scale, guarantee.shift)
+        return _restored(
+            DiscreteLaplaceGuarantee, scale=_fresh(guarantee.scale), shift=guarantee.shift
+        )
     if isinstance(guarantee, DiscreteGaussianGuarantee):
-        return DiscreteGaussianGuarantee(
-            guarantee.variance, guarantee.shift_squared, guarantee.shift_max, guarantee.claim
+        claim = guarantee.claim
+        return _restored(
+            DiscreteGaussianGuarantee,
+            variance=_fresh(guarantee.variance),
+            shift_squared=guarantee.shift_squared,
+            shift_max=guarantee.shift_max,
+            claim=None if claim is None else (_fresh(claim[0]), _fresh(claim[1])),
         )
     raise TypeError(type(guarantee).__name__)
 
@@ -346,11 +413,24 @@ def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
         bits = max(0, bits - max(1, step))
 
 
+@lru_cache(4096)
+def _for_one(
+    noise: Noise, setting: Setting, low: float, high: float
+) -> tuple[int, NoiseLaw, Guarantee]:
+    """The lattice of one function with integer weights between its ends, and its price there."""
+    move = of_one_function(low, high, replaced=setting.replaced, outside=setting.outside)
+    return _bits_to_widen(noise, move), *_calibrated(noise, move)
+
+
 def _widening_bits(admitted: Admitted, noise: Noise) -> int:
+    return 0 if isinstance(noise, LaplaceNoise) else _bits_to_widen(noise, admitted.sensitivity)
+
+
+def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
     """The fewest bits with which Gaussian noise on integer weights is wide."""
     if isinstance(noise, LaplaceNoise):
         return 0
-    variance = admitted.sensitivity.l2_squared / (2 * noise.rho)
+    variance = move.l2_squared / (2 * noise.rho)
     bits = 0
     while 0 < variance * 4**bits < _WIDE and bits < _FINEST:
         bits += 1

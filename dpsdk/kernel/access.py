@@ -64,8 +64,9 @@ def _make_room() -> None:
     """
     if _NEST != _OTHER:  # equal, unless comparing them went too deep
         raise RecursionError
+    depth = sys.getrecursionlimit() - _HEADROOM
     try:
-        sys._getframe(sys.getrecursionlimit() - _HEADROOM)  # documented
+        sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  # documented
     except ValueError:  # the stack is not that deep
         return
     message = "a release needs room for more calls than are left"

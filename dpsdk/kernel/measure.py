@@ -324,6 +324,8 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
         return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
+    if not isinstance(noise, GaussianNoise):
+        raise TypeError(type(noise).__name__)
     squared = math.ceil(move.l2_squared)
     variance = squared / (2 * noise.rho)
     largest = min(math.ceil(move.maximum), math.isqrt(squared))
@@ -423,12 +425,12 @@ def _for_one(
 
 
 def _widening_bits(admitted: Admitted, noise: Noise) -> int:
-    return 0 if isinstance(noise, LaplaceNoise) else _bits_to_widen(noise, admitted.sensitivity)
+    return _bits_to_widen(noise, admitted.sensitivity) if isinstance(noise, GaussianNoise) else 0
 
 
 def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
     """The fewest bits with which Gaussian noise on integer weights is wide."""
-    if isinstance(noise, LaplaceNoise):
+    if not isinstance(noise, GaussianNoise):
         return 0
     variance = move.l2_squared / (2 * noise.rho)
     bits = 0

@@ -285,7 +285,8 @@ def _prepare(admitted: Admitted, noise: Noise) -> Prepared:
     form, setting = admitted.form, admitted.setting
     if form.rows == 1 and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
-        bits, law, guarantee = _for_one(noise, setting, *form.limits)
+        move, law, guarantee = _for_one(noise, setting, *form.limits)
+        bits = _bits_to_widen(noise, move)
         if not bits:
             constant = _constant(form, setting) if guarantee.free else None
             return Prepared(form, 0, 0.0, law, guarantee, constant)
@@ -418,10 +419,10 @@ def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
 @lru_cache(4096)
 def _for_one(
     noise: Noise, setting: Setting, low: float, high: float
-) -> tuple[int, NoiseLaw, Guarantee]:
-    """The lattice of one function with integer weights between its ends, and its price there."""
+) -> tuple[Sensitivity, NoiseLaw, Guarantee]:
+    """The sensitivity and price of one function with integer weights, from its ends."""
     move = of_one_function(low, high, replaced=setting.replaced, outside=setting.outside)
-    return _bits_to_widen(noise, move), *_calibrated(noise, move)
+    return move, *_calibrated(noise, move)
 
 
 def _widening_bits(admitted: Admitted, noise: Noise) -> int:

@@ -16,7 +16,7 @@ from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
 from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
 
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
 
@@ -252,6 +252,21 @@ def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: flo
     )
 
 
+def _failures(
+    watching: Watching, noise: Noise, radius: float, updates: int, queries: int, facts: Facts
+) -> float:
+    """A bound of the probability that some noise of a stream exceeds a radius, in rows."""
+    step = 2.0 ** -watching.lattice_bits(facts)
+    steps = math.floor((radius - watching.rounding(facts)) / step)
+    if steps < 0:
+        return 1.0
+    row = Fraction(1) / Fraction(step)
+    threshold = Geometric(row / watching.threshold_epsilon).tail(steps)
+    gaps = Geometric(2 * row / watching.query_epsilon).tail(steps)
+    number = _of_one(noise).tail(math.floor(radius - 1 - _deviation(noise) / 1000))
+    return updates * threshold + queries * gaps + updates * number
+
+
 def textbook(
     epsilon: Fraction,
     delta: Fraction,
@@ -266,7 +281,9 @@ def textbook(
     c = 4 ln|X| / α² tops; NumericSparse splits ε as Dwork and Roth do and its noise has their
     scales, one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes (E16), noise for
     sensitivity 1 / n (E8), the scale of ε₂ (E24), and an error of 3 α only where the accuracy of
-    the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15).
+    the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15). That
+    accuracy is taken from the exact tails as well: the printed constants for δ > 0 leave out that
+    c numbers with the noise of ε₂ need more than a few thresholds do.
 
     Raises
     ------
@@ -287,10 +304,12 @@ def textbook(
         factor = 18.0 * updates
     logs = math.log(k) + math.log(4 * updates / beta)
     printed = factor * logs / (float(epsilon) * rows)
-    kept = printed / 2 <= alpha
+    watching, noise = Watching(run / 2, run / 2), LaplaceNoise(number)
+    kept = printed / 2 <= alpha and (
+        _failures(watching, noise, alpha * rows, updates, queries, facts) <= beta
+    )
     threshold = max(2 * alpha, printed) if kept else printed
     promise = Promise(3 * alpha, beta, queries) if kept else None
-    watching = Watching(run / 2, run / 2)
     if delta:
         # The advanced composition of the seed counts on a small ε; what is claimed must hold.
         rho = updates * (zcdp_rho(watching.guarantee) + zcdp_rho(PureGuarantee(number)))
@@ -300,10 +319,10 @@ def textbook(
     return Plan(
         updates,
         watching,
-        LaplaceNoise(number),
+        noise,
         threshold * rows,
         alpha,
-        printed / 2,
+        alpha if kept else printed / 2,
         "textbook",
         None,
         promise,

@@ -43,6 +43,7 @@ from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Threshold, Workload
 from dpsdk.testing.audit import enumerate_law
 from dpsdk.testing.noise import seeded
+from worlds import facts
 
 EIGHT = Domain(Integer("x", 0, 7))
 SHARES = np.array([0.42, 0.3, 0.1, 0.08, 0.05, 0.03, 0.02, 0.0])
@@ -704,6 +705,30 @@ def test_the_textbook_without_enough_rows_runs_and_promises_nothing():
     release = channel.release(part([0]))
     assert release.source == "hypothesis"
     assert release.bound().vacuous
+
+
+@pytest.mark.parametrize("delta", [0, DELTA], ids=str)
+@pytest.mark.parametrize("queries", [2, 100, 10**6])
+@pytest.mark.parametrize("alpha", [0.5, 0.1])
+def test_the_textbook_promises_only_what_the_tails_of_all_its_noise_keep(delta, queries, alpha):
+    beta, potential = 0.05, math.log(9)
+    updates = max(1, math.floor(4 * potential / alpha**2))
+    logs = math.log(2 * queries) + math.log(4 * updates / beta)
+    factor = 18 * updates
+    if delta:
+        factor = (2 + 32 * math.sqrt(2)) * math.sqrt(updates * math.log(2 / float(delta)))
+    # As many rows as the printed condition asks for.
+    rows = math.ceil(factor * logs / (0.5 * 2 * alpha)) + 1
+    of = facts(EIGHT, rows=rows)
+    plan = OnlinePMW.textbook("0.5", delta, alpha=alpha, beta=beta, queries=queries).plan(of)
+    reach = alpha * rows
+    watching = plan.watching
+    failures = plan.updates * math.exp(-reach * watching.threshold_epsilon)
+    failures += queries * math.exp(-reach * watching.query_epsilon / 2)
+    failures += plan.updates * math.exp(-reach * plan.noise.epsilon)
+    assert plan.updates == updates
+    assert (plan.promise is not None) == (failures <= beta)
+    assert plan.promise is not None or delta
 
 
 # The hypothesis

@@ -3,7 +3,7 @@
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
 from dpsdk.forms.factors import Factor, Identity, Matrix, Prefix, Range
-from dpsdk.forms.facts import Facts, Neighbors, Setting
+from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
@@ -25,6 +25,5 @@ __all__ = [
     "Prefix",
     "Range",
     "Sensitivity",
-    "Setting",
     "sensitivity",
 ]

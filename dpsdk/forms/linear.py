@@ -139,8 +139,8 @@ class LinearForm(Form):
         """
         pairs = [block.rounded(bits) for block in self._joined]
         form = LinearForm(self.domain, (block for block, _ in pairs))
-        slack = max((block.slack for block in self._multiplied_out), default=0.0)
-        return form, max(change for _, change in pairs) + slack
+        changes = [change + slack for (_, change), slack in zip(pairs, self._slacks, strict=True)]
+        return form, max(changes)
 
     @cached_property
     def uneven(self) -> int:
@@ -150,22 +150,24 @@ class LinearForm(Form):
     @cached_property
     def _joined(self) -> tuple[Kronecker | Dense, ...]:
         """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
-        chosen = set(map(id, self._multiplied_out))
-        return tuple(
-            block.written() if isinstance(block, Kronecker) and id(block) in chosen else block
-            for block in self.blocks
-        )
-
-    @cached_property
-    def _multiplied_out(self) -> tuple[Kronecker, ...]:
-        room, chosen = _WRITTEN_LIMIT, list[Kronecker]()
+        room, joined = _WRITTEN_LIMIT, list[Kronecker | Dense]()
         for block in self.blocks:
             if isinstance(block, Kronecker) and block.uneven > 1:
                 needed = block.rows * math.prod(block.shape)
                 if needed <= room:
                     room -= needed
-                    chosen.append(block)
-        return tuple(chosen)
+                    joined.append(block.written())
+                    continue
+            joined.append(block)
+        return tuple(joined)
+
+    @cached_property
+    def _slacks(self) -> tuple[float, ...]:
+        """What floats rounded off in those that were multiplied out."""
+        return tuple(
+            block.slack if isinstance(block, Kronecker) and joined is not block else 0.0
+            for block, joined in zip(self.blocks, self._joined, strict=True)
+        )
 
     def pieces(self, rows: int) -> Iterator[LinearForm]:
         """The form in consecutive parts of whole blocks, each of at least so many functions."""

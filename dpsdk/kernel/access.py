@@ -21,7 +21,8 @@ from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, Redacted, ReleaseFailed
-from dpsdk.forms import Facts, Setting
+from dpsdk.forms import Facts
+from dpsdk.forms.facts import Setting
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Observer, Refused
 

@@ -31,13 +31,18 @@ from dpsdk.forms import (
     Prefix,
     Range,
     Sensitivity,
-    Setting,
     sensitivity,
 )
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.typing import Real
 
 __all__ = ["Admitted", "Kept", "admit", "numbers"]
+
+_KEPT = 64
+_SMALL = 2**16
+_KEPT_LARGE = 4
+"""Of forms with more weights than `_SMALL` written out, fewer lattices are kept."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,7 +68,7 @@ class Kept(Generic[K, V]):
 
     __slots__ = ("_most", "_values")
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._values: dict[K, V] = {}
 
@@ -84,10 +89,8 @@ class Admitted:
 
     form: LinearForm
     setting: Setting
-    prices: Kept[object, object] = field(factory=Kept[object, object], repr=False)
-    _lattices: Kept[int, tuple[LinearForm, float]] = field(
-        factory=Kept[int, "tuple[LinearForm, float]"], repr=False
-    )
+    prices: Kept[object, object] = field(repr=False)
+    _lattices: Kept[int, tuple[LinearForm, float]] = field(repr=False)
     _moves: Sensitivity | None = field(default=None, repr=False)
 
     @property
@@ -140,7 +143,10 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     copying = _Copying(setting)
     blocks = [copying.block(block) for block in tuple(form.blocks)]
-    return known.keep(setting, Admitted(LinearForm(_domain(setting), blocks), setting))
+    own = LinearForm(_domain(setting), blocks)
+    most = _KEPT if copying.written <= _SMALL else _KEPT_LARGE
+    admitted = Admitted(own, setting, Kept[object, object](most), Kept(most))
+    return known.keep(setting, admitted)
 
 
 @lru_cache(64)
@@ -159,6 +165,8 @@ class _Copying:
         self._ranges: dict[tuple[int, int, int], Range] = {}
         self._factors: dict[int, tuple[Factor, Factor, float]] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.written = 0
+        """How many weights are in its arrays."""
 
     def block(self, block: Kronecker | Dense) -> Kronecker | Dense:
         if type(block) is Kronecker:
@@ -170,6 +178,7 @@ class _Copying:
             raise _foreign(type(shape), *map(type, shape))
         self._check(names, shape)
         own = Dense(names, shape, _plain_array(weights))
+        self.written += own.weights.size
         self._bounded(own.reach)
         return own
 
@@ -211,7 +220,8 @@ class _Copying:
         copy: Factor
         if type(factor) is Matrix:
             copy = Matrix(_plain_array(factor.weights))
-            largest = max(1.0, float(np.abs(copy.matrix()).max()))
+            self.written += copy.weights.size
+            largest = max(1.0, float(np.abs(copy.weights).max()))
         elif type(factor) is Identity or type(factor) is Prefix:
             size = factor.size
             if type(size) is not int:

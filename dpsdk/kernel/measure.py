@@ -29,7 +29,8 @@ from dpsdk.accounting import (
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Sensitivity, Setting, sensitivity
+from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers

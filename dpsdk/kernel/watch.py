@@ -26,7 +26,8 @@ from dpsdk._checks import shown, to_count, to_integer, to_positive
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, LinearForm, Setting
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.access import Access

@@ -24,9 +24,9 @@ from dpsdk.forms import (
     Matrix,
     Prefix,
     Range,
-    Setting,
     sensitivity,
 )
+from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
 from dpsdk.kernel.measure import prepare
 from dpsdk.mechanisms import Laplace

@@ -7,8 +7,8 @@ import pytest
 from dpsdk import Domain, Integer, Neighbors, PrivateData
 from dpsdk.data.vault import setting_of
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Setting, sensitivity
-from dpsdk.forms.facts import replaces
+from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, sensitivity
+from dpsdk.forms.facts import Setting, replaces
 from dpsdk.kernel import LaplaceNoise, price
 
 DOMAIN = Domain(Integer("a", 0, 2))

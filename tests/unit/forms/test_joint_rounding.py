@@ -9,7 +9,7 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import GapForm, Kronecker, LinearForm, Matrix, Range, sensitivity
+from dpsdk.forms import Dense, GapForm, Kronecker, LinearForm, Matrix, Range, sensitivity
 from dpsdk.forms.boxes import Boxes
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
@@ -155,3 +155,12 @@ def test_norms_of_many_heavy_boxes_are_not_rounded_off_by_each_other():
         for have, want in zip(found.tolist(), exact, strict=True):
             assert abs(int(have) - want) <= want * 2**-50
     assert math.isfinite(boxes.reach)
+
+
+def test_no_more_is_multiplied_out_than_the_limit_says(monkeypatch):
+    monkeypatch.setattr(LIMIT, 9 * 3)
+    block = Kronecker.of(CUBE, {"a": Matrix([[0.3, 0.7, 0.1]]), "b": Matrix([[0.2, 0.9, 0.5]])})
+    lattice, change = LinearForm(CUBE, [block] * 5).rounded(10)
+    assert [type(part) for part in lattice.blocks] == [Dense] * 3 + [Kronecker] * 2
+    moved = np.abs(weights(lattice) * 2.0**-10 - weights(LinearForm(CUBE, [block] * 5))).max()
+    assert moved <= change

@@ -10,7 +10,8 @@ import pytest
 from dpsdk import Binned, Domain, Integer, Neighbors
 from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, Setting, sensitivity
+from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, sensitivity
+from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
 from dpsdk.kernel.measure import prepare
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace

@@ -108,7 +108,7 @@ class Kronecker(Block):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return tuple(factor.size for factor in self.factors)
+        return tuple([factor.size for factor in self.factors])
 
     @property
     def rows(self) -> int:

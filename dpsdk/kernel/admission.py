@@ -40,9 +40,9 @@ from dpsdk.typing import Real
 __all__ = ["Admitted", "Kept", "admit", "numbers"]
 
 _KEPT = 64
-_SMALL = 2**16
 _KEPT_LARGE = 4
-"""Of forms with more weights than `_SMALL` written out, fewer lattices are kept."""
+_SMALL = 2**16
+"""Of forms with more weights than this in their arrays, fewer prices and lattices are kept."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -111,7 +111,7 @@ class Admitted:
         Infinite where floats do not hold it.
         """
         share = lattice.reach * max(self.setting.row_limit, 1) / EXACT
-        return min(math.inf, share)
+        return share if math.isfinite(share) else math.inf
 
 
 _admitted: WeakKeyDictionary[LinearForm, Kept[Setting, Admitted]] = WeakKeyDictionary()

@@ -47,14 +47,15 @@ def stream(tops):
     """A sparse vector, and the bound that would hold if the threshold in force were a fresh one."""
     mechanism = NumericSparse(1, DELTA, tops=tops, numbers="gap")
     watching = mechanism.plan.watching
-    fresh = watching.below(BETA / 2, facts(HALF, rows=ROWS)) + watching.mean_noise
+    of, mean = facts(HALF, rows=ROWS), watching.mean_noise
+    fresh = max(watching.below(BETA / 2, of) + mean, watching.above(BETA / 2, of, 1) - mean)
     return mechanism, watching, fresh
 
 
 @pytest.mark.parametrize("tops", [60, pytest.param(400, marks=pytest.mark.slow)])
 def test_a_fixed_question_of_a_long_stream_keeps_its_bound(tops):
     mechanism, watching, fresh = stream(tops)
-    questions, trials, source = tops + 1, 250, seeded(3)
+    questions, trials, source = tops + 1, 300, seeded(3)
     form = LinearForm(HALF, [Kronecker.of(HALF, {"x": Matrix([[1.0, 0.0]] * questions)})])
     beyond = np.full(questions, float(1 / watching.threshold_epsilon))
     beyond[-1] = fresh + 1

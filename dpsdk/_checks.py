@@ -6,6 +6,7 @@ import math
 import numbers
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from operator import index
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
@@ -39,8 +40,9 @@ def to_fraction(parameter: str, value: Real, expected: str = "a finite number") 
         if isinstance(value, int):
             # A class of another author may answer for its numbers as it likes; this one does not.
             return Fraction(int.__add__(value, 0))
-        if type(value) is Fraction:
-            return value
+        if isinstance(value, numbers.Rational):
+            # Made anew of plain integers: fractions can be changed, also by who handed one over.
+            return Fraction(index(value.numerator), index(value.denominator))
         if isinstance(value, float):
             # float.__repr__, since the repr of a numpy scalar names its type.
             return Fraction(float.__repr__(value))
@@ -48,11 +50,9 @@ def to_fraction(parameter: str, value: Real, expected: str = "a finite number") 
             decimal = Decimal(str.strip(value)) if isinstance(value, str) else value
             if abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
                 return Fraction(decimal)
-        if isinstance(value, numbers.Integral):
-            return Fraction(int(value))
         if isinstance(value, numbers.Real):
             return Fraction(repr(float(value)))
-    except (ValueError, OverflowError, InvalidOperation):
+    except (ValueError, OverflowError, InvalidOperation, TypeError, ZeroDivisionError):
         pass
     raise InvalidArgument(parameter, expected, shown(value))
 

@@ -12,14 +12,13 @@ from typing import NamedTuple, NoReturn, SupportsIndex
 from dpsdk._checks import shown, to_integer, to_probability
 from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.charges import figures, leak
 from dpsdk.accounting.composition import Composition, State
 from dpsdk.accounting.conversion import zcdp_epsilon
-from dpsdk.accounting.grid import ceil_steps, from_steps
+from dpsdk.accounting.grid import from_steps
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
-from dpsdk.accounting.remembered import remembered
 from dpsdk.accounting.spent import Charge, Remaining, Spent
 from dpsdk.accounting.states import lessened, worst
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, NotCopyable
@@ -28,11 +27,10 @@ from dpsdk.typing import Real
 __all__ = ["Charge", "Odometer", "Remaining", "Spent"]
 
 
-@remembered
 def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
     """The pure ε, where the run has one without a leak, and the ρ; in steps, rounded up."""
-    pure = None if leak(guarantee) else pure_epsilon(guarantee)
-    return None if pure is None else ceil_steps(pure), ceil_steps(zcdp_rho(guarantee))
+    priced = figures(guarantee)
+    return None if priced.leak_steps else priced.epsilon_steps, priced.rho_steps
 
 
 class Line(NamedTuple):

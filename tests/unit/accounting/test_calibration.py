@@ -15,6 +15,7 @@ from dpsdk.accounting import (
     Odometer,
     PureGuarantee,
     RenyiComposition,
+    State,
     ZCDPComposition,
     calibrate,
     default_composition,
@@ -80,7 +81,8 @@ def test_noise_is_calibrated_as_well_as_epsilon():
 
 def test_nothing_fits_an_empty_budget():
     composition = ZCDPComposition()
-    assert max_epsilon_for(composition, composition.begin(Budget(1)), 3) == 0
+    state = composition.begin(Budget(1, 1e-6))
+    assert max_epsilon_for(composition, State(state.limit, state.limit), 3) == 0
     assert largest(lambda _: False, Fraction(1)) == 0
 
 

@@ -24,8 +24,8 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     Guarantee,
     zcdp_epsilon,
-    zcdp_start,
 )
+from dpsdk.accounting.claims import claim_holds, claim_rho
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
@@ -97,7 +97,7 @@ class GaussianNoise:
 def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     if not 0 < delta < 1 or epsilon < 0:
         return False
-    return rho <= zcdp_start(epsilon, delta) or zcdp_epsilon(rho, delta) <= epsilon
+    return rho <= claim_rho(epsilon, delta) or zcdp_epsilon(rho, delta) <= epsilon
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
@@ -175,6 +175,9 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     variance = squared / (2 * noise.rho)
     largest = min(math.ceil(move.maximum), math.isqrt(squared))
     guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
+    if noise.claim is not None and not claim_holds(guarantee):
+        expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"
+        raise InvalidArgument("epsilon and delta", expected, str(guarantee))
     return DiscreteGaussian(variance), guarantee
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_positive, to_probability
-from dpsdk.accounting.conversion import zcdp_start
+from dpsdk.accounting.claims import claim_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, price
@@ -36,9 +36,10 @@ class Gaussian(OneShot[LinearForm]):
     """Discrete Gaussian noise, independent for every number, by the L2 sensitivity of the batch.
 
     Either `Gaussian(rho=...)`: each answer, a whole workload included, is ρ-zCDP. Or
-    `Gaussian(epsilon=..., delta=...)`: each answer is (ε, δ)-DP, by the largest ρ that the
-    conversion of Canonne, Kamath and Steinke (2020) certifies for it. The composition of a
-    session charges its ρ where it can, its (ε, δ) where it cannot.
+    `Gaussian(epsilon=..., delta=...)`: each answer is (ε, δ)-DP, by the largest ρ that is certified
+    for it, within 2 or 3% of the analytic Gaussian's (Balle and Wang 2018). The composition of a
+    session charges its ρ where it can, its (ε, δ) where it cannot. A session by default admits one
+    run of all its budget; `ZCDPComposition` converts less sharply, and admits less.
 
     >>> from dpsdk.mechanisms import Gaussian
     >>> Gaussian(rho=0.005)
@@ -56,7 +57,7 @@ class Gaussian(OneShot[LinearForm]):
         if rho is not None and epsilon is None and delta is None:
             noise = GaussianNoise(rho)
         elif rho is None and epsilon is not None and delta is not None:
-            certified = zcdp_start(epsilon, delta)
+            certified = claim_rho(epsilon, delta)
             if not certified:
                 expected = "large enough that some rho implies this guarantee"
                 got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"

@@ -105,7 +105,7 @@ def _bounded_range_cost(above: int, below: int, v: int) -> int | None:
     square = -(-above * above * STEPS // (below * below))
     root = v * (v - square)
     general: int | None = None
-    if root >= 0:
+    if v >= square:
         w = (v + math.isqrt(root)) // 2
         if 4 * w * (v - w) >= v * square:
             general = v - w

@@ -106,7 +106,7 @@ def admitted(guarantee: G) -> G:
         raise UnsupportedGuarantee(kind.__name__, "accounting", "no theorem speaks of this class")
     try:
         return cast("G", _copy(_key(guarantee)))
-    except (AttributeError, TypeError, ZeroDivisionError):
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):
         expected = "made by its constructor, of exact numbers"
         raise InvalidArgument("guarantee", expected, shown(type(guarantee).__name__)) from None
 

@@ -47,6 +47,7 @@ from dpsdk.accounting import (
     zcdp_start,
 )
 from dpsdk.accounting.claims import claim_rho
+from dpsdk.accounting.grid import from_steps
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 EPSILONS = [
@@ -119,6 +120,36 @@ def test_every_budget_is_shown_and_filled_or_refused_by_name(
             except UnsupportedGuarantee:
                 continue
             assert fits == (composition.capacity(state, run) != 0)
+
+
+def full(state: State) -> State:
+    """The same state with nothing left on any axis."""
+    return State(
+        state.limit, state.limit, tuple(full(part) if part else None for part in state.parts)
+    )
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda c: type(c).__name__)
+def test_nothing_fits_where_exactly_nothing_is_left(composition: Composition):
+    state = full(composition.begin(Budget(10**6, 1e-6)))
+    for run in RUNS:
+        try:
+            assert composition.charge(state, run) is None
+            assert composition.capacity(state, run) == 0
+        except UnsupportedGuarantee:
+            continue
+    assert composition.largest_epsilon(state) == composition.largest_rho(state) == 0
+    assert composition.fraction(state) == 1.0
+
+
+def test_a_run_that_takes_the_very_last_step_leaves_nothing_to_bounded_range():
+    composition = EnvelopeComposition()
+    state = composition.begin(Budget("1e4", 1e-6))
+    last = composition.charge(state, PureGuarantee(from_steps(state.limit[0]) / 8))
+    assert last is not None
+    assert last.spent == last.limit
+    assert composition.charge(last, BoundedRangeGuarantee(10**6)) is None
+    assert composition.capacity(last, BoundedRangeGuarantee("1e-9")) == 0
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

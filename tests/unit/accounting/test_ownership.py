@@ -308,6 +308,10 @@ def test_what_holds_no_exact_number_any_more_is_refused():
     hollow = object.__new__(PureGuarantee)
     with pytest.raises(InvalidArgument):
         admitted(hollow)
+    claimed = DiscreteGaussianGuarantee(100, 1, 1, claim=(1, "1e-6"))
+    object.__setattr__(claimed, "claim", (Fraction(1),))
+    with pytest.raises(InvalidArgument):
+        admitted(claimed)
     zero = PureGuarantee("0.1")
     zero.epsilon._denominator = 0  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgument):

@@ -37,7 +37,7 @@ class Gaussian(OneShot[LinearForm]):
 
     Either `Gaussian(rho=...)`: each answer, a whole workload included, is ρ-zCDP. Or
     `Gaussian(epsilon=..., delta=...)`: each answer is (ε, δ)-DP, by the largest ρ that is certified
-    for it, within 2 or 3% of the analytic Gaussian's (Balle and Wang 2018). The composition of a
+    for it, within 2 to 5% of the analytic Gaussian's (Balle and Wang 2018). The composition of a
     session charges its ρ where it can, its (ε, δ) where it cannot. A session by default admits one
     run of all its budget; `ZCDPComposition` converts less sharply, and admits less.
 

@@ -2,87 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Event
 from typing import Generic, NoReturn, TypeVar, final
 
-from attrs import frozen
+from attrs import fields, has
 
 from dpsdk._checks import shown
-from dpsdk._closing import Closing
-from dpsdk.errors import Closed, InvalidArgument, Redacted
+from dpsdk._closing import Closing, Ending
+from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, Form
+from dpsdk.history import History
 from dpsdk.hypothesis import Hypothesis
-from dpsdk.kernel.access import Receipt, receipt
+from dpsdk.kernel import Kernel
+from dpsdk.kernel.access import Access
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
-from dpsdk.observe import Answered, Observer
+from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Cost, Release
+from dpsdk.release import Release
 
-__all__ = ["Channel", "Ending", "Entry", "HypothesisChannel", "Lowered"]
+__all__ = ["Channel", "HypothesisChannel", "Lowered"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
-
-
-@frozen
-class Entry:
-    """One line of a session's history.
-
-    `query` is what was asked, empty where a channel was opened; `cost` what was charged for it;
-    `answered` is False where a charge came to nothing.
-    """
-
-    query: str
-    mechanism: str
-    cost: Cost
-    answered: bool = True
-
-    def __str__(self) -> str:
-        asked = self.query or "opened"
-        return f"{asked} by {self.mechanism}: {self.cost}{'' if self.answered else ', no answer'}"
-
-
-class Ending:
-    """Whether a session, or a scope or partition of it, was closed."""
-
-    __slots__ = ("_ended", "_outer", "_what")
-
-    def __init__(self, what: str, outer: Ending | None = None) -> None:
-        self._what = what
-        self._outer = outer
-        self._ended = Event()
-
-    @property
-    def over(self) -> bool:
-        """Whether it was closed, or what it belongs to."""
-        return self._ended.is_set() or (self._outer is not None and self._outer.over)
-
-    @property
-    def ended(self) -> bool:
-        """Whether it was closed itself."""
-        return self._ended.is_set()
-
-    def end(self) -> None:
-        """Close it."""
-        self._ended.set()
-
-    def check(self) -> None:
-        """Refuse if it was closed.
-
-        Raises
-        ------
-        Closed
-            Names what was closed.
-        """
-        if self._outer is not None:
-            self._outer.check()
-        if self._ended.is_set():
-            raise Closed(self._what)
 
 
 class Lowered:
@@ -95,7 +38,7 @@ class Lowered:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         # A query is kept with its form, so its identity stays its own.
-        self._known: dict[int, tuple[object, object]] = {}
+        self._known: dict[int, tuple[object, tuple[object, ...], object]] = {}
 
     @property
     def facts(self) -> Facts:
@@ -111,16 +54,37 @@ class Lowered:
             If the query cannot be put to this table.
         """
         known = self._known.get(id(query))
-        if known is not None and known[0] is query:
-            return known[1]  # type: ignore[return-value]  # stored below with this very query
+        if known is not None and known[0] is query and _same(known[1], _anatomy(query)):
+            return known[2]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
         form = query.lower(self._facts.domain)
         if len(self._known) >= self._KEPT:
             self._known.clear()
-        self._known[id(query)] = (query, form)
+        self._known[id(query)] = (query, _anatomy(query), form)
         return form
+
+
+def _anatomy(value: object) -> tuple[object, ...]:
+    """The very objects that a query is made of: others, once it was initialised again."""
+    found: list[object] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, tuple):
+            waiting.extend(one)
+        elif has(type(one)):
+            waiting.extend(getattr(one, field.name, None) for field in fields(type(one)))
+        elif isinstance(one, Query):
+            found.extend(getattr(one, "__dict__", {}).values())
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 class Channel(Closing, Generic[F_contra]):
@@ -130,36 +94,26 @@ class Channel(Closing, Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = (
-        "_closed",
-        "_log",
-        "_lowered",
-        "_name",
-        "_observer",
-        "_over",
-        "_private",
-        "_strategy",
-    )
+    __slots__ = ("_access", "_ending", "_history", "_lowered", "_name", "_private", "_strategy")
 
     def __init__(
         self,
         strategy: Strategy[F_contra],
         name: str,
+        access: Access,
         lowered: Lowered,
-        log: Callable[[Entry], None],
-        observer: Observer | None,
-        over: Ending,
+        history: History,
+        ending: Ending,
         *,
         private: bool,
     ) -> None:
         self._strategy = strategy
         self._name = name
+        self._access = access
         self._lowered = lowered
-        self._log = log
-        self._observer = observer
-        self._over = over
+        self._history = history
+        self._ending = ending
         self._private = private
-        self._closed = False
 
     def answer(self, query: Query[A, F_contra]) -> A:
         """The answer to a query, of the type that the query promises.
@@ -179,27 +133,24 @@ class Channel(Closing, Generic[F_contra]):
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        self._over.check()
-        if self._closed:
-            raise Closed(f"the channel to {self._name}")
+        self._ending.check()
         form = self._lowered.form(query)
-        label = str(query)
-        paid = Receipt(label)
-        token = receipt.set(paid)
-        answered = False
+        facts = self._lowered.facts
+        label = str.__add__("", str(query))
+        question = self._history.ask(label, self._name, self._ending)
+        done: Event | None = None
         try:
-            measurement = self._strategy.answer(form)
-            facts = self._lowered.facts
+            kernel = Kernel.over(self._access.on(question))
+            measurement = self._strategy.answer(form, kernel)
             value = query.lift(measurement.values, facts)
-            answered = True
+            cost = self._history.cost(question)
+            question.answered = True
+            done = Answered(label, self._name)
+        except BaseException as error:
+            self._history.note(question, error)
+            raise
         finally:
-            receipt.reset(token)
-            cost = Cost(tuple(paid.guarantees))
-            if answered or paid.guarantees:
-                self._log(Entry(label, self._name, cost, answered))
-        if self._observer is not None:
-            with suppress(Exception):  # what was paid for must not be lost
-                self._observer(Answered(label, self._name))
+            self._history.over(question, done)
         return Release(
             value,
             label,
@@ -218,15 +169,15 @@ class Channel(Closing, Generic[F_contra]):
 
     def close(self) -> None:
         """Answer nothing more. What was not charged stays with the session."""
-        self._closed = True
+        self._ending.end()
 
     @property
     def closed(self) -> bool:
         """Whether the channel was closed."""
-        return self._closed
+        return self._ending.ended
 
     def __repr__(self) -> str:
-        return f"Channel({self._name}{', closed' if self._closed else ''})"
+        return f"Channel({self._name}{', closed' if self.closed else ''})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a channel")
@@ -242,14 +193,14 @@ class HypothesisChannel(Channel[F_contra]):
         self,
         strategy: HypothesisStrategy[F_contra],
         name: str,
+        access: Access,
         lowered: Lowered,
-        log: Callable[[Entry], None],
-        observer: Observer | None,
-        over: Ending,
+        history: History,
+        ending: Ending,
         *,
         private: bool,
     ) -> None:
-        super().__init__(strategy, name, lowered, log, observer, over, private=private)
+        super().__init__(strategy, name, access, lowered, history, ending, private=private)
         self._source = strategy
 
     @property

@@ -42,6 +42,11 @@ class Cost:
     guarantees: tuple[Guarantee, ...] = ()
 
     @property
+    def nothing(self) -> bool:
+        """Whether there is no run at all."""
+        return not self.guarantees
+
+    @property
     def free(self) -> bool:
         """Whether nothing is paid."""
         return all(guarantee.free for guarantee in self.guarantees)

@@ -24,7 +24,7 @@ def part_of(data: PrivateData, attribute: str, label: Label) -> PrivateData:
         If the domain does not have them.
     """
     cell = data.domain[attribute].index(label)
-    public = data.neighbors is Neighbors.REPLACE_ONE
+    public = data.neighbors is not Neighbors.ADD_REMOVE
     part = PrivateData.__new__(PrivateData)
     name = f"{data.name}, {attribute} {data.domain[attribute].text(cell)}"
     facts = evolve(data.facts, outside=True) if public else data.facts

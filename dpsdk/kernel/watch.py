@@ -15,7 +15,6 @@ import math
 import numbers
 from collections.abc import Callable
 from fractions import Fraction
-from threading import Lock
 from typing import NoReturn, TypeVar, final
 from weakref import WeakKeyDictionary
 
@@ -23,14 +22,16 @@ import numpy as np
 from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_count, to_integer, to_positive
+from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.access import Access
+from dpsdk.kernel.access import Access, HasAccess, access_of
 from dpsdk.kernel.admission import admit
+from dpsdk.kernel.allowance import Allowance
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.typing import Bools, Ints, Real
 
@@ -169,23 +170,29 @@ class Watch:
     __slots__ = (
         "__weakref__",
         "_access",
+        "_allowance",
         "_charge",
         "_lattices",
-        "_lock",
         "_opened",
         "_plan",
         "_tops",
+        "_turns",
     )
 
-    def __init__(self, access: Access, plan: Watching) -> None:
+    def __init__(
+        self, access: Access, plan: Watching, allowance: Allowance | None = None
+    ) -> None:
         if type(plan) is not Watching:
             raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
+        if allowance is not None:
+            access.check_same("allowance", allowance.root)
         self._access = access
+        self._allowance = allowance
         # A copy, whose numbers are plain whatever those of the plan were.
         plan = self._plan = Watching(plan.threshold_epsilon, plan.query_epsilon, plan.tops)
         # Laws whose noise would not fit the lattice are refused here, before anything is paid.
         _laws(plan, access.facts)
-        self._lock = Lock()
+        self._turns = Turns("a watch")
         self._charge = 0
         self._opened = False
         self._tops = 0
@@ -212,15 +219,14 @@ class Watch:
         Closed
             If all tops of a watch that was paid at once are used up.
         """
-        with self._lock:
-            self._open()
+        self._turns.take(lambda: self._open(self._access))
 
-    def _open(self) -> None:
+    def _open(self, access: Access) -> None:
         if _secrets[self].level is not None:
             return
         if self._plan.tops is not None and self._opened:
             raise Closed("the watch")
-        self._charge = self._access.charge(self._plan.guarantee)
+        self._charge = access.charge(self._plan.guarantee, self._allowance)
         self._opened = True
         self._read(self._redraw)
 
@@ -228,12 +234,26 @@ class Watch:
         law = _laws(self._plan, self._access.facts)[0]
         _secrets[self].level = _unbounded(noise, law)
 
-    def first_above(self, gap: GapForm, threshold: float, start: int = 0) -> Top | None:
+    def first_above(
+        self, gap: GapForm, threshold: float, start: int = 0, *, kernel: HasAccess | None = None
+    ) -> Top | None:
         """The first gap, from number `start` on, that is above a threshold in rows; or None.
 
         Opens a run, and pays for it, if none is open. Gaps after the first one above are not
         compared: ask again, with new public answers. The same linear form asked again is not read
         again.
+
+        Parameters
+        ----------
+        gap
+            The gaps, in order.
+        threshold
+            In rows.
+        start
+            The number of the first gap to compare.
+        kernel
+            The kernel of the question that is being answered: a run that opens is charged to it.
+            Left out, it is charged to the kernel that made the watch.
 
         Raises
         ------
@@ -245,11 +265,16 @@ class Watch:
         ReleaseFailed
             If something fails after the charge; the run is over then.
         """
+        access = self._access if kernel is None else access_of(kernel)
+        access.check_same("kernel", self._access.root)
         asked = self._asked(gap, threshold, start)
-        with self._lock:
+
+        def work() -> Top | None:
             lattice = self._lattice(asked.gap.form)
-            self._open()
+            self._open(access)
             return self._read(lambda noise, opened: self._look(noise, opened, asked, lattice))
+
+        return self._turns.take(work)
 
     def _read(self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
         try:

@@ -74,7 +74,8 @@ class Gaussian(OneShot[LinearForm]):
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
     def open(self, kernel: Kernel, /) -> Measuring:
-        return Measuring(kernel, self.noise)
+        del kernel  # nothing is paid to open
+        return Measuring(self.noise)
 
     def __repr__(self) -> str:
         given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}

@@ -40,7 +40,8 @@ class Laplace(OneShot[LinearForm]):
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
     def open(self, kernel: Kernel, /) -> Measuring:
-        return Measuring(kernel, LaplaceNoise(self.epsilon))
+        del kernel  # nothing is paid to open
+        return Measuring(LaplaceNoise(self.epsilon))
 
     def __repr__(self) -> str:
         return f"Laplace(epsilon={float(self.epsilon):g})"

@@ -15,9 +15,8 @@ __all__ = ["Measuring"]
 class Measuring:
     """Measure each form as it comes, with noise of one kind."""
 
-    kernel: Kernel
     noise: Noise
 
-    def answer(self, form: LinearForm, /) -> Measurement:
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Noisy answers to the form, in counts of rows."""
-        return self.kernel.measure(form, self.noise)
+        return kernel.measure(form, self.noise)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from threading import Lock
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_positive, to_probability
+from dpsdk._turns import Turns
 from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
@@ -145,7 +145,7 @@ class NumericSparse(Mechanism[GapForm]):
 
     def open(self, kernel: Kernel, /) -> _Sparse:
         plan = self.plan
-        return _Sparse(kernel, plan, kernel.watch(plan.watching), self.tops)
+        return _Sparse(plan, kernel.watch(plan.watching), self.tops)
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers == "measured" else ', numbers="gap"'
@@ -176,34 +176,33 @@ class SparseAccuracy(Accuracy):
 
 @frozen
 class _Sparse:
-    kernel: Kernel
     plan: SparsePlan
     watch: Watch
     tops: int
-    lock: Lock = field(factory=Lock, eq=False, repr=False)
+    turns: Turns = field(factory=lambda: Turns("a sparse vector"), eq=False, repr=False)
 
-    def answer(self, form: GapForm, /) -> Measurement:
+    def answer(self, form: GapForm, kernel: Kernel, /) -> Measurement:
         # In turns: two questions at once could both come before the last top.
-        with self.lock:
-            return self._answer(form)
+        return self.turns.take(lambda: self._answer(form, kernel))
 
-    def _answer(self, form: GapForm) -> Measurement:
+    def _answer(self, form: GapForm, kernel: Kernel) -> Measurement:
         values = np.full(form.rows, np.nan)
-        accuracy: Accuracy = SparseAccuracy(self.plan.watching, self.kernel.facts, form.rows)
+        accuracy: Accuracy = SparseAccuracy(self.plan.watching, kernel.facts, form.rows)
         place = 0
         while place < form.rows:
             if self.watch.tops >= self.tops:
                 answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
                 raise Closed(f"the sparse vector, after {answers} above")
-            top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
+            mean = self.plan.watching.mean_noise
+            top = self.watch.first_above(form, mean, place, kernel=kernel)
             if top is None:
                 break
             place = top.place + 1
             # The threshold was raised by the mean of the noise, so the excess is about the gap.
             values[top.place] = 0.0 if top.excess is None else top.excess
             if form.numeric and self.plan.noise is not None:
-                measured = self.kernel.measure(form.form.row(top.place), self.plan.noise)
-                rows = self.kernel.facts.rows or 0
+                measured = kernel.measure(form.form.row(top.place), self.plan.noise)
+                rows = kernel.facts.rows or 0
                 known = form.rates[top.place] * rows + form.offsets[top.place]
                 values[top.place] = measured.values[0] - known
                 accuracy = measured.accuracy if form.rows == 1 else accuracy

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import BasicComposition, PureGuarantee, default_composition, pure_epsilon
+from dpsdk.accounting import (
+    BasicComposition,
+    Odometer,
+    PureGuarantee,
+    default_composition,
+    pure_epsilon,
+)
 from dpsdk.errors import Closed, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Range, sensitivity
-from dpsdk.kernel import Watching
+from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import Laplace, Mechanism, NumericSparse
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
@@ -83,9 +89,9 @@ class Gift(PureGuarantee):
         return hash(PureGuarantee(1000))
 
 
-def test_a_guarantee_of_another_class_cannot_be_prepaid():
+def test_a_guarantee_of_another_class_buys_no_allowance():
     with pytest.raises(UnsupportedGuarantee):
-        kernel_of(session()).prepay([Gift(0)])
+        kernel_of(session()).allowance([Gift(0)])
 
 
 @pytest.mark.parametrize("composition", [default_composition(), BasicComposition()])
@@ -133,8 +139,10 @@ def test_equal_mechanisms_of_two_classes_are_two_mechanisms():
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_cannot_use_what_was_paid():
     asked = session()
-    kernel = kernel_of(asked)
-    kernel.prepay([PureGuarantee("0.5")])
+    data = PrivateData.from_counts([617, 383], DOMAIN)
+    kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
+    paid = kernel.allowance([PureGuarantee("0.5")])
+    form = COUNT.lower(DOMAIN)
     channel = asked.open(NumericSparse("0.3", tops=1))
     channel.answer(Above(COUNT, 990))
     child = os.fork()
@@ -142,7 +150,7 @@ def test_a_forked_process_cannot_use_what_was_paid():
         refusals = 0
         for attempt in (
             lambda: channel.answer(Above(COUNT, 990)),
-            lambda: kernel.measure(COUNT.lower(DOMAIN), Laplace("0.5").open(kernel).noise),
+            lambda: kernel.measure(form, LaplaceNoise("0.5"), allowance=paid),
         ):
             try:
                 attempt()

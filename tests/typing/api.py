@@ -10,7 +10,7 @@ from acme_repeated import Repeated
 
 from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
 from dpsdk.accounting import Readings, Remaining, Spent
-from dpsdk.channel import Entry
+from dpsdk.history import Entry
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis

@@ -16,7 +16,7 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
-from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
@@ -212,16 +212,19 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         plan = self.plan(facts)
         # All that can be refused comes first, so that a refusal costs nothing.
         hypothesis = self._first(plan, facts)
+        allowance: Allowance | None = None
         if self.prepaid:
-            # Any pure run of the same ε uses this up, whatever the lattice of its query.
+            # It pays for any run of at most this ε, whatever the lattice of its query.
             pure = (
                 PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
             )
-            kernel.prepay((*_opening(plan, facts), *_rounds(plan, pure)))
+            allowance = kernel.allowance((*_opening(plan, facts), *_rounds(plan, pure)))
         if hypothesis is None:
-            hypothesis = noisy_product(kernel, plan)
+            hypothesis = noisy_product(kernel, plan, allowance)
         raises = self.when_spent == "raise"
-        return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
+        return OnlineStrategy(
+            kernel, plan, hypothesis, replay=self.replay, raises=raises, allowance=allowance
+        )
 
     def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
         """The hypothesis to start from, unless it has to be measured."""

@@ -123,7 +123,7 @@ def test_a_total_of_rho_allows_no_leaks():
     assert calibrate_within(ZCDPComposition(), Fraction(1, 10), leaky) == 0
 
 
-def test_the_kernel_calibrates_and_prepays_within_its_composition():
+def test_the_kernel_calibrates_and_allows_within_its_composition():
     domain = Domain(Boolean("member"))
     data = PrivateData.from_columns({"member": [True, False]}, domain)
     odometer = Odometer(Budget(1, 1e-6), default_composition())
@@ -135,7 +135,7 @@ def test_the_kernel_calibrates_and_prepays_within_its_composition():
     scale = kernel.calibrate(planned, Budget("0.4"))
     assert scale == Fraction(2, 5)
     assert odometer.spent.charges == 0
-    kernel.prepay(planned(scale))
+    assert kernel.allowance(planned(scale)).left == 5
     assert odometer.spent.epsilon == Fraction(2, 5)
     rho = kernel.calibrate(planned, rho="0.01")
     assert sum(map(zcdp_rho, planned(rho))) <= Fraction(1, 100)

@@ -471,7 +471,22 @@ def strategy_over(shares, plan):
     data, odometer = table(1000, shares), Odometer(Budget(10**9), BasicComposition())
     kernel = Kernel(data, odometer, seeded(1), "test")
     hypothesis = DenseHypothesis.uniform(EIGHT, outside=True)
-    return OnlineStrategy(kernel, plan, hypothesis, replay=True, raises=False), odometer
+    strategy = OnlineStrategy(kernel, plan, hypothesis, replay=True, raises=False)
+    return Asking(strategy, kernel), odometer
+
+
+class Asking:
+    """A strategy over one kernel."""
+
+    def __init__(self, strategy, kernel):
+        self.strategy, self.kernel = strategy, kernel
+
+    def answer(self, form):
+        return self.strategy.answer(form, self.kernel)
+
+    @property
+    def updates(self):
+        return self.strategy.updates
 
 
 def test_the_potential_meter_stops_as_soon_as_nothing_is_left_to_learn():
@@ -830,7 +845,7 @@ def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, 
             kernel = Kernel(data, Odometer(Budget(10**9), BasicComposition()), noise, "test")
             hypothesis = DenseHypothesis.uniform(BIT, outside=True)
             strategy = OnlineStrategy(kernel, plan, hypothesis, replay=True, raises=True)
-            found = [strategy.answer(form.lower(BIT)) for form in forms]
+            found = [strategy.answer(form.lower(BIT), kernel) for form in forms]
             values = np.concatenate([measurement.values for measurement in found])
             return tuple(np.round(values, 9).tolist()), strategy.updates
 

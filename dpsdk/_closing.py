@@ -27,7 +27,8 @@ class Ending:
     @property
     def over(self) -> bool:
         """Whether it was closed, or what it belongs to."""
-        return self._ended or (self._outer is not None and self._outer.over)
+        outer = self._outer
+        return self._ended or (outer is not None and outer.over)
 
     @property
     def ended(self) -> bool:
@@ -35,8 +36,9 @@ class Ending:
         return self._ended
 
     def end(self) -> None:
-        """Close it."""
+        """Close it. It then keeps nothing alive that it belonged to."""
         self._ended = True
+        self._outer = None
 
     def check(self) -> None:
         """Refuse if it was closed.
@@ -46,8 +48,9 @@ class Ending:
         Closed
             Names what was closed, the outermost first.
         """
-        if self._outer is not None:
-            self._outer.check()
+        outer = self._outer
+        if outer is not None:
+            outer.check()
         if self._ended:
             raise Closed(self._what)
 

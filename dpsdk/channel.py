@@ -72,10 +72,11 @@ def _anatomy(value: object) -> tuple[object, ...]:
     waiting = [value]
     while waiting:
         one = waiting.pop()
+        kind = type(one)
         if isinstance(one, tuple):
             waiting.extend(one)
-        elif has(type(one)):
-            waiting.extend(getattr(one, field.name, None) for field in fields(type(one)))
+        elif has(kind):
+            waiting.extend(getattr(one, field.name, None) for field in fields(kind))
         elif isinstance(one, Query):
             found.extend(getattr(one, "__dict__", {}).values())
         else:

@@ -63,9 +63,10 @@ class DpsdkError(Exception):
     """
 
     def _values(self) -> tuple[object, ...]:
-        if not has(type(self)):
+        kind = type(self)
+        if not has(kind):
             return self.args
-        return tuple(getattr(self, field.name) for field in fields(type(self)))
+        return tuple(getattr(self, field.name) for field in fields(kind))
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, DpsdkError):

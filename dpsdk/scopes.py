@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import final
-from weakref import finalize
 
 from dpsdk._closing import Closing, Ending
 from dpsdk.accounting import Odometer
@@ -101,13 +100,12 @@ class Partition(Closing):
         self._ending = ending
         self._parts: dict[int, Part] = {}
         self._generation = payer.generation()
-        # Parts and their channels keep the ending. Once all are gone, so is the division, also if
-        # an interrupt comes between here and the caller.
-        finalize(ending, payer.merge, self._generation).atexit = False
         # Relations that are not known to do otherwise are taken to move rows, which costs more.
         moves = data.neighbors is not Neighbors.ADD_REMOVE
         try:
-            payer.divide(self._generation, self._attribute.size, moves=moves)
+            # Parts and their channels keep the ending. Once all are gone, so is the division, also
+            # if an interrupt comes between here and the caller.
+            payer.divide(self._generation, self._attribute.size, moves=moves, owner=ending)
         except BaseException:
             self.close()
             raise

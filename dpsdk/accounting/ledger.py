@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from weakref import ref
 
 from dpsdk._turns import Turns
 from dpsdk.accounting.books import Books, Payer
 from dpsdk.accounting.spent import Charge
 
 __all__ = ["Ledger"]
+
+
+class _Gone(ref[object]):
+    """A change of the books for when an object is gone."""
+
+    __slots__ = ("change",)
+
+    change: Callable[[Books], Books]
 
 
 class Ledger:
@@ -21,7 +30,8 @@ class Ledger:
     def __init__(self, books: Books) -> None:
         self._books = books
         self._charges: list[tuple[Charge, Payer]] = []
-        self._pending: list[Callable[[Books], Books]] = []
+        self._pending: list[Callable[[Books], Books] | _Gone] = []
+        self._watched: dict[int, _Gone] = {}
         self._turns = Turns("an odometer")
         self._numbers = count(1)
 
@@ -66,6 +76,8 @@ class Ledger:
             pending = tuple(self._pending)
             before = self._books = _settled(self._books, pending)
             del self._pending[: len(pending)]
+            for one in pending:
+                self._watched.pop(id(one), None)
             after = decide(before)
             if charges is not None:
                 # What an interrupt left behind the last charge never happened.
@@ -86,12 +98,27 @@ class Ledger:
         """
         self._pending.append(change)
 
+    def when_gone(self, owner: object, change: Callable[[Books], Books]) -> None:
+        """Have a change in the books once nobody holds an object any more.
+
+        Parameters
+        ----------
+        owner
+            The object.
+        change
+            A pure function that makes no difference when it comes a second time.
+        """
+        # The callback is a built-in method: no interrupt can come in between and lose the change.
+        gone = _Gone(owner, self._pending.append)
+        gone.change = change
+        self._watched[id(gone)] = gone
+
     def charges(self, since: int = 0) -> Sequence[tuple[Charge, Payer]]:
         """The charges from a number on, each with its payer."""
         return self._charges[since : self._books.charges]
 
 
-def _settled(books: Books, pending: Sequence[Callable[[Books], Books]]) -> Books:
-    for change in pending:
-        books = change(books)
+def _settled(books: Books, pending: Sequence[Callable[[Books], Books] | _Gone]) -> Books:
+    for one in pending:
+        books = one.change(books) if isinstance(one, _Gone) else one(books)
     return books

@@ -220,7 +220,9 @@ class Odometer:
         """A number for a division to come."""
         return self._ledger.number()
 
-    def divide(self, generation: int, parts: int, *, moves: bool) -> None:
+    def divide(
+        self, generation: int, parts: int, *, moves: bool, owner: object | None = None
+    ) -> None:
         """Keep apart what each kind of neighbours sees of so many parts, until `merge`.
 
         Everybody starts from what is spent so far. A charge then counts for all, but for charges
@@ -234,6 +236,8 @@ class Odometer:
             How many parts there are, at least 1.
         moves
             Whether a row may move from one part to another, so that neighbours may differ in two.
+        owner
+            Once nobody holds this object any more, the division is over as well.
 
         Raises
         ------
@@ -251,6 +255,8 @@ class Odometer:
                 raise InvalidArgument("odometer", expected, "one with a partition open")
             return after
 
+        if owner is not None:
+            self._ledger.when_gone(owner, partial(undivided, generation=generation))
         self._ledger.transact(decide)
 
     def merge(self, generation: int) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from weakref import finalize
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting import own
@@ -80,7 +79,7 @@ class ScopeOdometer(Odometer):
         number = self._ledger.number()
         self._payer = Payer((number, *outer._payer.accounts))
         # A scope that was dropped gives back what it had set aside.
-        finalize(self, self._ledger.later, partial(dropped, number=number)).atexit = False
+        self._ledger.when_gone(self, partial(dropped, number=number))
         if isinstance(cap, Budget):
             self._budget = own.own_budget(cap)
             self._cap = str(self._budget)

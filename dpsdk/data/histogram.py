@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from threading import RLock
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class Histogram:
         self._outside = outside
         self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
         self._cached = 0
-        self._lock = Lock()
+        # A finaliser that runs meanwhile may read a table, too.
+        self._lock = RLock()
 
     def __repr__(self) -> str:
         return "Histogram(private)"

@@ -43,30 +43,42 @@ class Pools:
         In seconds of the clock that `draw` is told; older pools are dropped, not used up.
     """
 
-    __slots__ = ("_bits", "_lifetime", "_lock", "_pools")
+    __slots__ = ("_bits", "_holder", "_lifetime", "_lock", "_pools")
 
     def __init__(self, bits: Bits, lifetime: float) -> None:
         self._bits = bits
         self._lifetime = lifetime
         self._lock = threading.Lock()
+        self._holder = 0
         self._pools: OrderedDict[KnownLaw, _Pool] = OrderedDict()
 
     def draw(self, law: KnownLaw, size: int, now: float) -> Ints:
         """`size` independent draws of a law, at the time `now`."""
         if size >= _POOLED:
             return sample(self._bits, law, size)
+        # A finaliser or signal handler of the thread that is at a pool must neither wait for itself
+        # nor take what that is about to hand out.
+        if self._holder == threading.get_ident():
+            return sample(self._bits, law, size)
         with self._lock:
-            pool = self._pools.get(law)
-            if pool is None or now - pool.born > self._lifetime:
-                pool = self._fill(law, max(size, _FIRST), now)
-            elif pool.position + size > len(pool.drawn):
-                pool = self._fill(law, min(_GROWTH * len(pool.drawn), _LARGEST), now)
-            else:
-                self._pools.move_to_end(law)
-            start = pool.position
-            pool.position = start + size
-            # A view would keep the draws still to come within the caller's reach.
-            return pool.drawn[start : pool.position].copy()
+            try:
+                self._holder = threading.get_ident()
+                return self._pooled(law, size, now)
+            finally:
+                self._holder = 0
+
+    def _pooled(self, law: KnownLaw, size: int, now: float) -> Ints:
+        pool = self._pools.get(law)
+        if pool is None or now - pool.born > self._lifetime:
+            pool = self._fill(law, max(size, _FIRST), now)
+        elif pool.position + size > len(pool.drawn):
+            pool = self._fill(law, min(_GROWTH * len(pool.drawn), _LARGEST), now)
+        else:
+            self._pools.move_to_end(law)
+        start = pool.position
+        pool.position = start + size
+        # A view would keep the draws still to come within the caller's reach.
+        return pool.drawn[start : pool.position].copy()
 
     def _fill(self, law: KnownLaw, size: int, now: float) -> _Pool:
         pool = _Pool(sample(self._bits, law, size), now)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
+import os
+import weakref
+from itertools import count
 
 from typing_extensions import override
 
@@ -25,13 +27,13 @@ class SeededNoise(NoiseSource):
     which of them gets which draws then depends on their order.
     """
 
-    __slots__ = ("_counter", "_key", "_lock", "_pools")
+    __slots__ = ("_blocks", "_key", "_pools")
 
     def __init__(self, seed: int) -> None:
         self._key = b"dpsdk noise for tests\0%d\0" % to_integer("seed", seed)
-        self._counter = 0
-        self._lock = threading.Lock()
+        self._blocks = count()
         self._pools = Pools(self._bits, math.inf)
+        _sources.add(self)
 
     @property
     @override
@@ -41,15 +43,26 @@ class SeededNoise(NoiseSource):
 
     @override
     def _bits(self, count: int) -> bytes:
-        with self._lock:
-            block = self._counter
-            self._counter += 1
+        block = next(self._blocks)  # one step, also among threads
         return hashlib.shake_256(self._key + b"%d" % block).digest(count)
 
     @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
         return self._pools.draw(known(law), to_size(size), 0.0)
+
+
+_sources: weakref.WeakSet[SeededNoise] = weakref.WeakSet()
+
+
+def _start_over() -> None:
+    # A thread that the child does not have may hold the lock of a pool.
+    for source in list(_sources):
+        source._pools = Pools(source._bits, math.inf)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over)
 
 
 def seeded(seed: int) -> SeededNoise:

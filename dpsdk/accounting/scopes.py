@@ -40,6 +40,8 @@ from dpsdk.typing import Real
 
 __all__ = ["PartOdometer", "ScopeOdometer"]
 
+_NONE = Fraction(0)
+
 
 class ScopeOdometer(Odometer):
     """A cap within the budget of another odometer: a charge must fit both.
@@ -166,8 +168,8 @@ class ScopeOdometer(Odometer):
             1.0 - composition.fraction(self._shown(books)),
             min(composition.largest_epsilon(own_state), outer.epsilon),
             min(composition.largest_rho(own_state), outer.rho),
-            None if kept is None else min(map(composition.largest_epsilon, kept)),
-            None if kept is None else min(map(composition.largest_rho, kept)),
+            None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
+            None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
         )
 
     def _refusal(
@@ -247,14 +249,12 @@ def _common(state: State, others: Sequence[State]) -> State:
 
 def _alone(state: State) -> list[State]:
     """The state once for each open member, with all others closed."""
-    places = [i for i, part in enumerate(state.parts) if part is not None and part != NEVER_OPEN]
-    if not places:
+    if not state.parts:
         return [state]
+    closed_all = (None,) * len(state.parts)
     return [
-        State(
-            state.spent,
-            state.limit,
-            tuple(part if i == place else None for i, part in enumerate(state.parts)),
-        )
-        for place in places
+        State(state.spent, state.limit, (*closed_all[:place], one, *closed_all[place + 1 :]))
+        for place, part in enumerate(state.parts)
+        if part is not None and part != NEVER_OPEN
+        for one in _alone(part)
     ]

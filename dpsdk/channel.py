@@ -66,6 +66,10 @@ class Lowered:
         return form
 
 
+_FIELDS: dict[int, tuple[str, ...]] = {}
+"""The fields of the classes that queries of this package are made of, by the class's identity."""
+
+
 def _anatomy(value: object) -> tuple[object, ...]:
     """The very objects that a query is made of: others, once it was initialised again."""
     found: list[object] = []
@@ -73,10 +77,17 @@ def _anatomy(value: object) -> tuple[object, ...]:
     while waiting:
         one = waiting.pop()
         kind = type(one)
-        if isinstance(one, tuple):
+        names = _FIELDS.get(id(kind))
+        if names is not None:
+            waiting += [getattr(one, name, None) for name in names]
+        elif kind is str or kind is int or one is None:
+            found.append(one)
+        elif isinstance(one, tuple):
             waiting.extend(one)
         elif has(kind):
             waiting.extend(getattr(one, field.name, None) for field in fields(kind))
+            if kind.__module__.startswith("dpsdk."):  # which stay for good, as their numbers do
+                _FIELDS[id(kind)] = tuple(field.name for field in fields(kind))
         elif isinstance(one, Query):
             found.extend(getattr(one, "__dict__", {}).values())
         else:

@@ -62,7 +62,8 @@ class History:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers))
         inner = Ending(_title(asked), ending)
-        question = Question(asked, inner, self._odometer.charges)
+        observed = self._observer is not None
+        question = Question(asked, inner, self._odometer.charges, observed=observed)
         # Before anything is charged, so that what is charged is found here.
         self._asked[asked.number] = question
         return question
@@ -99,6 +100,9 @@ class History:
                 with suppress(Exception):  # what was paid for must not be lost
                     self._observer(one)
 
+    def __len__(self) -> int:
+        return len(self.entries)
+
     @property
     def entries(self) -> tuple[Entry, ...]:
         """One entry a question that was answered or charged, in the order of asking."""
@@ -124,8 +128,7 @@ class History:
         )
 
     def _paid(self, question: Question) -> tuple[Guarantee, ...]:
-        charges = self._odometer.charged_for(question.asked.number, question.since)
-        return tuple(charge.guarantee for charge in charges)
+        return self._odometer.cost_of(question.asked.number, question.since)
 
 
 def _title(asked: Asked) -> str:

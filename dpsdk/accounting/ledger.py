@@ -45,9 +45,10 @@ class Ledger:
         pending = tuple(self._pending)
         return _settled(self._books, pending)
 
-    def check(self) -> None:
-        """Refuse a forked process. Raises `Closed`, or `Reentered` from within a decision."""
-        self._turns.check()
+    @property
+    def count(self) -> int:
+        """The number of charges."""
+        return self._books.charges
 
     def transact(
         self,

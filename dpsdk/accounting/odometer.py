@@ -148,7 +148,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
         """
-        return self._rounds(self._ledger.read(), tuple(map(own.admitted, guarantees)))
+        return self._rounds(self._ledger.read(), tuple(map(own.kept, guarantees)))
 
     def charge(self, guarantee: Guarantee, label: str | Asked) -> int:
         """Charge one run before it happens; there is no refund.
@@ -174,7 +174,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((own.admitted(guarantee),), label)
+        return self._take((own.kept(guarantee),), label)
 
     def charge_all(self, guarantees: Iterable[Guarantee], label: str | Asked) -> tuple[int, ...]:
         """Charge several runs at once, all of them or none.
@@ -200,7 +200,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        runs = tuple(map(own.admitted, guarantees))
+        runs = tuple(map(own.kept, guarantees))
         if not runs:
             return ()
         last = self._take(runs, label)
@@ -211,10 +211,17 @@ class Odometer:
         charges = self._ledger.charges(since)
         return tuple(_rebuilt(charge) for charge, _ in charges if charge.question == question)
 
+    def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
+        """What was charged for one question, of the charges after the first `since`."""
+        charges = self._ledger.charges(since)
+        return tuple(
+            own.admitted(charge.guarantee) for charge, _ in charges if charge.question == question
+        )
+
     @property
     def charges(self) -> int:
         """The number of all charges of the session."""
-        return self._ledger.read().charges
+        return self._ledger.count
 
     def generation(self) -> int:
         """A number for a division to come."""
@@ -268,7 +275,6 @@ class Odometer:
 
     def _take(self, runs: tuple[Guarantee, ...], label: str | Asked) -> int:
         asked = label if isinstance(label, Asked) else Asked(str.__add__("", label))
-        self._ledger.check()
         misfit: list[tuple[Misfit, Books]] = []
 
         def decide(books: Books) -> Books:

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar, final
 
 from dpsdk._closing import Ending
 from dpsdk.accounting import Composition, Guarantee, Odometer
-from dpsdk.accounting.own import admitted
+from dpsdk.accounting.own import admitted, kept
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
@@ -36,14 +36,17 @@ class Question:
         Ends when it is answered: from then on nothing is charged for it.
     since
         How many charges the session had before.
+    observed
+        Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "ending", "events", "since")
+    __slots__ = ("answered", "asked", "ending", "events", "observed", "since")
 
-    def __init__(self, asked: Asked, ending: Ending, since: int) -> None:
+    def __init__(self, asked: Asked, ending: Ending, since: int, *, observed: bool) -> None:
         self.asked = asked
         self.ending = ending
         self.since = since
+        self.observed = observed
         self.answered = False
         self.events: list[Event] = []
         """What an observer is told when it is over."""
@@ -140,7 +143,7 @@ class Access:
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
-        runs = tuple(map(admitted, guarantees))
+        runs = tuple(map(kept, guarantees))
         return Allowance(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
@@ -174,11 +177,18 @@ class Access:
             else:
                 numbers = self._odometer.charge_all(guarantees, asked)
         except BudgetExceeded:
-            self._tell(Refused(asked.query, self._mechanism, admitted(guarantees[0])))
+            if self._observed:
+                self._tell(Refused(asked.query, self._mechanism, admitted(guarantees[0])))
             raise
-        for number, guarantee in zip(numbers, guarantees, strict=True):
-            self._tell(Charged(number, asked.query, self._mechanism, admitted(guarantee)))
+        if self._observed:
+            for number, guarantee in zip(numbers, guarantees, strict=True):
+                self._tell(Charged(number, asked.query, self._mechanism, admitted(guarantee)))
         return numbers
+
+    @property
+    def _observed(self) -> bool:
+        question = self._question
+        return self._observer is not None if question is None else question.observed
 
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.

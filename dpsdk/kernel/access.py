@@ -156,7 +156,7 @@ class Access:
         Closed
             If the question is over, or the channel, scope, part or session closed.
         """
-        if allowance is not None:
+        if allowance is not None and not guarantee.free:
             self.check_same("allowance", allowance.root)
             self._ready()
             paid = allowance.use(guarantee)

@@ -1,4 +1,4 @@
-"""One at a time, without waiting for oneself or for a thread that a forked process does not have."""
+"""One at a time, without waiting for oneself, or for a thread that a forked process lacks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Turns:
     def take(self, work: Callable[[], R]) -> R:
         """Wait for a turn and do the work. Raises as `check` does."""
         self.check()
-        # A built-in lock in a `with`: an interrupt cannot come between taking it and giving it back.
+        # A built-in lock in a `with`: no interrupt comes between taking it and giving it back.
         with self._lock:
             try:
                 self._holder = get_ident()

@@ -28,7 +28,6 @@ value or a count taken from private data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from fractions import Fraction
 
 from attrs import define, fields, frozen, has

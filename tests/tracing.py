@@ -40,4 +40,3 @@ def interrupted(work: Callable[[], object], place: int) -> bool:
     finally:
         sys.settrace(before)
     return seen >= place
-

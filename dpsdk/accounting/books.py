@@ -29,6 +29,7 @@ __all__ = [
     "dropped",
     "held",
     "held_by_others",
+    "lasting",
     "opened",
     "undivided",
     "usable",
@@ -90,8 +91,15 @@ class Books(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """Why a request was refused: by the cap of an account, or by the session, perhaps because of
-    what others have set aside."""
+    """Why a request was refused.
+
+    Parameters
+    ----------
+    account
+        Whose cap it does not fit; None if it does not fit the session.
+    reserved
+        Whether it would have fitted but for what others have set aside.
+    """
 
     account: int | None
     reserved: bool = False
@@ -124,6 +132,12 @@ def usable(books: Books, state: State) -> State:
     """A cap that is set aside, in those members alone that can still serve all that is."""
     states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
     return serving(state, states, held(books))
+
+
+def lasting(books: Books, state: State) -> State:
+    """A cap that is set aside, in those members alone that could serve it if nobody else's were."""
+    states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
+    return serving(state, states, [state])
 
 
 def charged(
@@ -223,7 +237,5 @@ def undivided(books: Books, generation: int) -> Books:
     if division is None or division.generation != generation:
         return books
     aside = held(books)
-    lines = essential(
-        chain.from_iterable(division.bundles), lambda state: _alike(state, aside)
-    )
+    lines = essential(chain.from_iterable(division.bundles), lambda state: _alike(state, aside))
     return books._replace(lines=lines, division=None)

@@ -44,7 +44,7 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
     if paid == run or run.free:
         return True
     match paid, run:
-        case (PureGuarantee() | ApproximateGuarantee()), _:
+        case ((PureGuarantee() | ApproximateGuarantee()), _):
             epsilon, most = pure_epsilon(run), pure_epsilon(paid)
             return epsilon is not None and epsilon <= (most or 0) and leak(run) <= leak(paid)
         case DiscreteLaplaceGuarantee(), DiscreteLaplaceGuarantee():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import TypeAlias
 from weakref import ref
 
 from dpsdk._turns import Turns
@@ -21,6 +22,9 @@ class _Gone(ref[object]):
     change: Callable[[Books], Books]
 
 
+_Pending: TypeAlias = tuple[Callable[[Books], Books] | _Gone, ...]
+
+
 class Ledger:
     """Holds the books of one session and remembers its charges, in memory.
 
@@ -32,6 +36,7 @@ class Ledger:
         self._charges: list[tuple[Charge, Payer]] = []
         self._pending: list[Callable[[Books], Books] | _Gone] = []
         self._watched: dict[int, _Gone] = {}
+        self._seen: tuple[Books, _Pending, Books] | None = None
         self._turns = Turns("an odometer")
         self._numbers = count(1)
 
@@ -43,7 +48,19 @@ class Ledger:
         """The books at this moment. Never waits."""
         # What is pending is read first: then it is in one of the two, and twice does no harm.
         pending = tuple(self._pending)
-        return _settled(self._books, pending)
+        return self._after(self._books, pending)
+
+    def _after(self, books: Books, pending: _Pending) -> Books:
+        if not pending:
+            return books
+        # Until the next decision this is asked again and again.
+        seen = self._seen
+        if seen is None or seen[0] is not books or seen[1] != pending:
+            after = books
+            for one in pending:
+                after = one.change(after) if isinstance(one, _Gone) else one(after)
+            seen = self._seen = books, pending, after
+        return seen[2]
 
     @property
     def count(self) -> int:
@@ -75,7 +92,7 @@ class Ledger:
 
         def work() -> Books:
             pending = tuple(self._pending)
-            before = self._books = _settled(self._books, pending)
+            before = self._books = self._after(self._books, pending)
             del self._pending[: len(pending)]
             for one in pending:
                 self._watched.pop(id(one), None)
@@ -117,9 +134,3 @@ class Ledger:
     def charges(self, since: int = 0) -> Sequence[tuple[Charge, Payer]]:
         """The charges from a number on, each with its payer."""
         return self._charges[since : self._books.charges]
-
-
-def _settled(books: Books, pending: Sequence[Callable[[Books], Books] | _Gone]) -> Books:
-    for one in pending:
-        books = one.change(books) if isinstance(one, _Gone) else one(books)
-    return books

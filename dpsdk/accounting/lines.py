@@ -60,9 +60,7 @@ def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) ->
     return Line(state, epsilon, rho)
 
 
-def all_advanced(
-    composition: Composition, lines: Lines, runs: Sequence[Guarantee]
-) -> Lines | None:
+def all_advanced(composition: Composition, lines: Lines, runs: Sequence[Guarantee]) -> Lines | None:
     """All lines after some runs, or None where these do not fit one of them."""
     after: list[Line] = []
     for line in lines:

@@ -27,6 +27,7 @@ from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak
 from dpsdk.accounting.composition import Composition, State
 from dpsdk.accounting.conversion import zcdp_epsilon
+from dpsdk.accounting.directed import float_up, fraction_up
 from dpsdk.accounting.grid import from_steps
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger import Ledger
@@ -117,15 +118,16 @@ class Odometer:
         runs = [charge.guarantee for charge in self._charges(books)]
         leaks = sum((leak(run) for run in runs), Fraction(0))
         always = self.budget
-        anytime = None if leaks or self._anytime is None else self._anytime.epsilon(rho)
         summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
         planned = plan(runs).epsilon(level)
         # What the session keeps in any case bounds what a figure at no smaller δ may say.
-        cap = float(always.epsilon)
+        cap = float_up(fraction_up(always.epsilon))
         if level >= always.delta:
             summed, planned = min(summed, cap), min(planned, cap)
-        if anytime is not None and self._anytime is not None and self._anytime.delta >= always.delta:
-            anytime = min(anytime, cap)
+        bound, anytime = self._anytime, None
+        if bound is not None and not leaks:
+            anytime = bound.epsilon(rho)
+            anytime = min(anytime, cap) if bound.delta >= always.delta else anytime
         return Readings(level, always, anytime, summed, planned)
 
     def affords(self, guarantee: Guarantee) -> int | None:
@@ -346,9 +348,7 @@ class Odometer:
             rho=min(map(self._composition.largest_rho, states)),
         )
 
-    def _refusal(
-        self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]
-    ) -> BudgetExceeded:
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
         spent, remaining = self._spent(books), self._remaining(books)
         return refusal(
             self._composition,

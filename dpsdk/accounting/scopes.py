@@ -23,6 +23,7 @@ from dpsdk.accounting.books import (
     closed,
     concerned,
     dropped,
+    lasting,
     opened,
     usable,
 )
@@ -163,7 +164,8 @@ class ScopeOdometer(Odometer):
             outer = self._outer._remaining(books)
         else:
             outer = super()._remaining(books)
-        kept = _alone(own_state) if self._account(books).reserve else None
+        account = self._account(books)
+        kept = _alone(lasting(books, account.line.state)) if account.reserve else None
         return Remaining(
             1.0 - composition.fraction(self._shown(books)),
             min(composition.largest_epsilon(own_state), outer.epsilon),
@@ -172,9 +174,7 @@ class ScopeOdometer(Odometer):
             None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
         )
 
-    def _refusal(
-        self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]
-    ) -> BudgetExceeded:
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
         if misfit.account is None:
             outer = self._outer
             while isinstance(outer, ScopeOdometer):

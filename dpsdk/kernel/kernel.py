@@ -108,9 +108,7 @@ class Kernel(HasAccess):
         pricings = [price(form, noise, self.facts) for form, noise in requests]
         charges = self._access.charge_all(tuple(pricing.guarantee for pricing in pricings))
         return tuple(
-            Measurement(
-                self._access.read(charge, partial(measured, pricing)), pricing.accuracy
-            )
+            Measurement(self._access.read(charge, partial(measured, pricing)), pricing.accuracy)
             for charge, pricing in zip(charges, pricings, strict=True)
         )
 

@@ -179,9 +179,7 @@ class Watch:
         "_turns",
     )
 
-    def __init__(
-        self, access: Access, plan: Watching, allowance: Allowance | None = None
-    ) -> None:
+    def __init__(self, access: Access, plan: Watching, allowance: Allowance | None = None) -> None:
         if type(plan) is not Watching:
             raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
         if allowance is not None:

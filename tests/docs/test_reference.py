@@ -20,6 +20,7 @@ PAGES = {
     "dpsdk.domain": "dpsdk.md",
     "dpsdk.errors": "errors.md",
     "dpsdk.forms": "forms.md",
+    "dpsdk.history": "dpsdk.md",
     "dpsdk.hypothesis": "hypothesis.md",
     "dpsdk.kernel": "kernel.md",
     "dpsdk.learning": "learning.md",

@@ -10,9 +10,9 @@ from acme_repeated import Repeated
 
 from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
 from dpsdk.accounting import Readings, Remaining, Spent
-from dpsdk.history import Entry
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
+from dpsdk.history import Entry
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (

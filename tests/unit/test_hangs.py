@@ -233,14 +233,16 @@ def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
     def fork():
         ended.append(
             in_a_child(
-                lambda: refused(
-                    lambda: odometer.charge(PureGuarantee("0.1"), "child"),
-                    lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
-                    lambda: odometer.divide(odometer.generation(), 2, moves=False),
-                    lambda: ScopeOdometer(odometer, "t", "0.1"),
-                    lambda: (scope.close(), scope.charge(PureGuarantee("0.1"), "child")),
+                lambda: (
+                    refused(
+                        lambda: odometer.charge(PureGuarantee("0.1"), "child"),
+                        lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
+                        lambda: odometer.divide(odometer.generation(), 2, moves=False),
+                        lambda: ScopeOdometer(odometer, "t", "0.1"),
+                        lambda: (scope.close(), scope.charge(PureGuarantee("0.1"), "child")),
+                    )
+                    + 10 * (odometer.spent.charges == 0)
                 )
-                + 10 * (odometer.spent.charges == 0)
             )
         )
 

@@ -38,10 +38,12 @@ def test_a_late_closer_of_a_partition_does_not_end_the_next_one(monkeypatch):
     both, next_is_open = threading.Barrier(2), threading.Event()
     calls, real = [], Odometer.merge
 
-    def end(ending, real=type(first._ending).end):
+    ended = type(first._ending).end
+
+    def end(ending):
         if ending is first._ending and not calls:
             both.wait(timeout=30)  # both closers have passed whatever they test before
-        real(ending)
+        ended(ending)
 
     def merge(odometer, *given):
         calls.append(threading.get_ident())

@@ -169,9 +169,7 @@ def one_way_marginals(facts: Facts) -> LinearForm:
     return LinearForm(domain, blocks)
 
 
-def noisy_product(
-    kernel: Kernel, plan: Plan, allowance: Allowance | None = None
-) -> Hypothesis:
+def noisy_product(kernel: Kernel, plan: Plan, allowance: Allowance | None = None) -> Hypothesis:
     """The product of noisy one-way marginals, a little blended with the uniform distribution.
 
     Raises

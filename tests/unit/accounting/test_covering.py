@@ -155,7 +155,7 @@ def test_more_laplace_noise_is_noise_on_top():
         p, q = math.exp(-1 / s), math.exp(-1 / t)
         reach = 400
 
-        def law(base):
+        def law(base, reach=reach):
             return [(1 - base) / (1 + base) * base ** abs(z) for z in range(-reach, reach + 1)]
 
         stay = (p / q) * ((1 - q) / (1 - p)) ** 2

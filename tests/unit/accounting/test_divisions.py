@@ -1,4 +1,4 @@
-"""Partitions one after the other, held against one independent filter for each pair of neighbours."""
+"""Partitions in turn, held against one independent filter for each pair of neighbours."""
 
 import random
 from collections.abc import Hashable

@@ -259,7 +259,9 @@ def test_a_refusal_names_the_limit_that_did_not_fit_in_the_callers_words():
     run = DiscreteGaussianGuarantee(100, 1, 1, claim=(0.5, 1e-5))
     error = refused(odometer, run)
     assert error.asked == "(0.5, 1e-5)-DP by discrete Gaussian noise"
-    assert error.why == "its delta 1e-5 is more than the 1e-6 that basic composition has left of 1e-6"
+    assert (
+        error.why == "its delta 1e-5 is more than the 1e-6 that basic composition has left of 1e-6"
+    )
     assert "zCDP" not in str(error)
     assert error.shortages == (
         Shortage(

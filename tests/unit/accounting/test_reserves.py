@@ -132,6 +132,8 @@ def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition: Comp
                     continue
                 promises.append(Promise(scope))
                 made += 1
+            elif move < 0.12 and promises:
+                promises.pop(rng.randrange(len(promises))).scope.close()
             elif move < 0.7 or not promises:
                 tried(rng.choice(others), any_run(rng))
             else:
@@ -162,8 +164,14 @@ def test_what_a_reserve_shows_is_true(composition: Composition):
             continue
         kept = scope.remaining.kept_epsilon
         assert kept is not None
+        others = []
         for _ in range(rng.randint(0, 30)):
             tried(outer, any_run(rng))
+            if rng.random() < 0.1:
+                try:
+                    others.append(ScopeOdometer(outer, "other", "0.2", reserve=True))
+                except BudgetExceeded:
+                    others.clear()  # and all others give back what they held
         remaining = scope.remaining
         assert remaining.kept_epsilon is not None
         # Nothing that others do takes from it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeVar, final
+from typing import Generic, NoReturn, TypeVar, cast, final
 
 from attrs import fields, has
 
@@ -66,8 +66,8 @@ class Lowered:
         return form
 
 
-_FIELDS: dict[int, tuple[str, ...]] = {}
-"""The fields of the classes that queries of this package are made of, by the class's identity."""
+_FIELDS: dict[int, tuple[type[object], tuple[str, ...]]] = {}
+"""The fields of classes of this package, by the identity of the class, which is kept with them."""
 
 
 def _anatomy(value: object) -> tuple[object, ...]:
@@ -76,20 +76,22 @@ def _anatomy(value: object) -> tuple[object, ...]:
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        kind = type(one)
-        names = _FIELDS.get(id(kind))
-        if names is not None:
-            waiting += [getattr(one, name, None) for name in names]
+        kind: type[object] = type(one)
+        known = _FIELDS.get(id(kind))
+        if known is not None:
+            waiting += [getattr(one, name, None) for name in known[1]]
         elif kind is str or kind is int or one is None:
             found.append(one)
         elif isinstance(one, tuple):
-            waiting.extend(one)
+            waiting.extend(cast("tuple[object, ...]", one))
         elif has(kind):
-            waiting.extend(getattr(one, field.name, None) for field in fields(kind))
-            if kind.__module__.startswith("dpsdk."):  # which stay for good, as their numbers do
-                _FIELDS[id(kind)] = tuple(field.name for field in fields(kind))
+            names = tuple(field.name for field in fields(kind))
+            waiting += [getattr(one, name, None) for name in names]
+            if kind.__module__.startswith("dpsdk."):
+                _FIELDS[id(kind)] = kind, names
         elif isinstance(one, Query):
-            found.extend(getattr(one, "__dict__", {}).values())
+            own: dict[str, object] = getattr(cast("object", one), "__dict__", {})
+            found.extend(own.values())
         else:
             found.append(one)
     return tuple(found)
@@ -135,7 +137,8 @@ class Channel(Closing, Generic[F_contra]):
         DomainError, QueryError
             If the query cannot be put to this table. Nothing was charged.
         BudgetExceeded
-            If its cost does not fit what is left. Nothing was charged.
+            If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
+            several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
         Closed

@@ -96,7 +96,8 @@ class Desk:
         DomainError, QueryError
             If the query cannot be put to this table. Nothing was charged.
         BudgetExceeded
-            If its cost does not fit what is left. Nothing was charged.
+            If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
+            several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
         NoMechanism

@@ -64,7 +64,7 @@ class Odometer:
     ) -> None:
         self._budget = own.own_budget(budget)
         self._composition = own.own_composition(composition)
-        self._anytime = None if anytime is None else Anytime(anytime.delta, anytime.around)
+        self._anytime = None if anytime is None else own.own_anytime(anytime)
         self._begun = self._composition.begin(self._budget)
         self._ledger = Ledger(Books((Line(self._begun),), None, {}, charges=0))
         self._payer = SESSION

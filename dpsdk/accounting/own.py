@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.composition import Composition
 from dpsdk.accounting.guarantee import (
@@ -17,7 +18,7 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.accounting.remembered import admitted as of_a_known_class
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = ["admitted", "kept", "own_budget", "own_composition"]
+__all__ = ["admitted", "kept", "own_anytime", "own_budget", "own_composition"]
 
 
 def _plain(number: Fraction) -> Fraction:
@@ -102,6 +103,11 @@ def _ratio(number: Fraction) -> tuple[int, int]:
 def own_budget(budget: Budget) -> Budget:
     """A fresh copy of a budget."""
     return Budget(_plain(budget.epsilon), _plain(budget.delta))
+
+
+def own_anytime(anytime: Anytime) -> Anytime:
+    """A fresh copy of a bound."""
+    return Anytime(_plain(anytime.delta), _plain(anytime.around))
 
 
 def own_composition(composition: Composition) -> Composition:

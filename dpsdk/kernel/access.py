@@ -115,6 +115,12 @@ class Access:
         if root is not self._root:
             raise InvalidArgument(parameter, "of the same channel", "one of another channel")
 
+    def check_allowance(self, allowance: Allowance) -> None:
+        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
+        if type(allowance) is not Allowance:
+            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
+        self.check_same("allowance", allowance.root)
+
     @property
     def root(self) -> object:
         """What all accesses of one channel have in common."""
@@ -156,8 +162,9 @@ class Access:
         Closed
             If the question is over, or the channel, scope, part or session closed.
         """
+        if allowance is not None:
+            self.check_allowance(allowance)
         if allowance is not None and not guarantee.free:
-            self.check_same("allowance", allowance.root)
             self._ready()
             paid = allowance.use(guarantee)
             if paid is not None:
@@ -264,6 +271,7 @@ def access_of(kernel: HasAccess) -> Access:
     InvalidArgument
         If it is no kernel.
     """
-    if not isinstance(kernel, HasAccess) or type(kernel._access) is not Access:
+    access: object = getattr(kernel, "_access", None)
+    if not isinstance(access, Access):
         raise InvalidArgument("kernel", "a kernel", type(kernel).__name__)
-    return kernel._access
+    return access

@@ -183,7 +183,7 @@ class Watch:
         if type(plan) is not Watching:
             raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
         if allowance is not None:
-            access.check_same("allowance", allowance.root)
+            access.check_allowance(allowance)
         self._access = access
         self._allowance = allowance
         # A copy, whose numbers are plain whatever those of the plan were.

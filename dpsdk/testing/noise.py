@@ -51,18 +51,17 @@ class SeededNoise(NoiseSource):
         """Independent draws of a law; see NoiseSource."""
         return self._pools.draw(known(law), to_size(size), 0.0)
 
+    @staticmethod
+    def _start_all_over() -> None:
+        # A thread that the child does not have may hold the lock of a pool.
+        for source in list(_sources):
+            source._pools = Pools(source._bits, math.inf)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_start_all_over)
+
 
 _sources: weakref.WeakSet[SeededNoise] = weakref.WeakSet()
-
-
-def _start_over() -> None:
-    # A thread that the child does not have may hold the lock of a pool.
-    for source in list(_sources):
-        source._pools = Pools(source._bits, math.inf)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over)
 
 
 def seeded(seed: int) -> SeededNoise:

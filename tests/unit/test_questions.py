@@ -1,5 +1,6 @@
 """Each charge belongs to its question, whoever makes it and whatever interrupts it."""
 
+import copy
 import signal
 import subprocess
 import sys
@@ -12,12 +13,13 @@ from attrs import frozen
 
 from dpsdk import Budget, Session
 from dpsdk.accounting import (
+    Anytime,
     BasicComposition,
     DiscreteGaussianGuarantee,
     PureGuarantee,
     ZCDPComposition,
 )
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, ReleaseFailed
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
@@ -518,3 +520,92 @@ def test_nothing_that_a_client_holds_changes_the_books():
         return seen
 
     assert run(vandalise) == run(lambda value: None)
+
+
+def test_nothing_that_was_taken_in_is_kept():
+    budget, bound = Budget(1), Anytime("1e-6", "0.01")
+    session = Session(DATA, budget, composition=BasicComposition(), noise=seeded(1), anytime=bound)
+    before = repr(session), repr(session.readings("0.1"))
+    budget.epsilon._numerator = 10**6
+    budget.__init__(10**6, "0.5")
+    bound.around._numerator = 10**9
+    bound.__init__("0.5", 10**6)
+    assert (repr(session), repr(session.readings("0.1"))) == before
+    odometer = session._odometer
+    guarantee = PureGuarantee("0.5")
+    odometer.charge(guarantee, "x")
+    guarantee.epsilon._numerator = 0
+    assert odometer.entries[0].guarantee == PureGuarantee("0.5")
+    # A run that was once paid for under these numbers costs the same to everybody after.
+    with pytest.raises(BudgetExceeded):
+        odometer.charge(PureGuarantee("0.6"), "x")
+    assert odometer.affords(PureGuarantee("0.5")) == 1
+
+
+def test_a_name_of_another_class_is_kept_as_plain_text():
+    class Loud(str):
+        __slots__ = ()
+
+        def __str__(self):
+            raise ZeroDivisionError
+
+        __repr__ = __eq__ = __hash__ = __str__
+
+    session = opened()
+    session._odometer.charge(PureGuarantee("0.5"), Loud("x"))
+    assert type(session._odometer.entries[0].label) is str
+    assert session._odometer.entries[0].label == "x"
+
+
+def test_only_an_allowance_is_an_allowance_and_a_free_run_uses_none():
+    session = opened()
+    allowances = []
+
+    def answer(form, kernel):
+        for fake in (object(), [PureGuarantee(5)], 7):
+            with pytest.raises(InvalidArgument, match="allowance"):
+                kernel.measure(form, LaplaceNoise(1), allowance=fake)
+            with pytest.raises(InvalidArgument, match="allowance"):
+                kernel.watch(Watching(1, 1), allowance=fake)
+        allowances.append(kernel.allowance([PureGuarantee(1)]))
+        measured = kernel.measure(form, LaplaceNoise(1), allowance=allowances[0])
+        assert (
+            "0 runs left" in repr(allowances[0])
+            or price(form, LaplaceNoise(1), kernel.facts).guarantee.free
+        )
+        with pytest.raises(Redacted):
+            copy.copy(allowances[0])
+        return measured
+
+    session.open(Custom(answer)).answer(Count({"sex": "Male"}))
+    assert allowances[0].left == 0
+    inside = Session(
+        table(people(60, 4, stray=False), outside="raise"), Budget(10), noise=seeded(1)
+    )
+    allowances.clear()
+    inside.open(Custom(answer)).answer(Count())  # which no record moves
+    assert allowances[0].left == 1
+
+
+def test_a_question_from_a_thread_that_comes_too_late_charges_nothing():
+    session = opened()
+    go, done = threading.Event(), []
+
+    def late(kernel, form):
+        go.wait(timeout=30)
+        try:
+            kernel.measure(form, LaplaceNoise(1))
+        except Closed as error:
+            done.append(error)
+
+    def answer(form, kernel):
+        thread = threading.Thread(target=late, args=(kernel, form), daemon=True)
+        thread.start()
+        done.append(thread)
+        return kernel.measure(form, LaplaceNoise(1))
+
+    release = session.open(Custom(answer)).release(Count())
+    go.set()
+    done[0].join(timeout=30)
+    assert isinstance(done[1], Closed)
+    assert release.cost.epsilon == session.spent.epsilon == total(session) == 1

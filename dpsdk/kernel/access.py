@@ -197,6 +197,11 @@ class Access:
         question = self._question
         return self._observer is not None if question is None else question.observed
 
+    def check(self) -> None:
+        """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
+        if self._question is not None:
+            self._question.ending.check()
+
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.
 
@@ -205,8 +210,7 @@ class Access:
         """
         if os.getpid() != self._process:
             raise Closed("a kernel in a forked process")
-        if self._question is not None:
-            self._question.ending.check()
+        self.check()
         _descend(_HEADROOM)
 
     def _tell(self, event: Event) -> None:

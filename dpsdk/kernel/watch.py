@@ -262,9 +262,12 @@ class Watch:
             If a run had to be opened and does not fit. Nothing has changed.
         ReleaseFailed
             If something fails after the charge; the run is over then.
+        Closed
+            If the question is over, or all tops of a watch that was paid at once are used up.
         """
         access = self._access if kernel is None else access_of(kernel)
         access.check_same("kernel", self._access.root)
+        access.check()
         asked = self._asked(gap, threshold, start)
 
         def work() -> Top | None:

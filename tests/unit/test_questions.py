@@ -166,9 +166,29 @@ def test_a_watch_is_charged_to_the_question_that_opens_its_run():
         return kernel.measure(form, LaplaceNoise(1))
 
     channel = session.open(Custom(answer, lambda k: watches.append(k.watch(Watching(1, 1)))))
+    gap = GapForm.around(Count().lower(DATA.domain), np.zeros(1))
+    with pytest.raises(Closed, match="the opening"):
+        watches[0].first_above(gap, 1.0)
     assert channel.release(Count()).cost.epsilon == 3
     assert channel.release(Marginal("sex")).cost.epsilon == 3
     assert [entry.cost.epsilon for entry in session.history] == [3, 3]
+
+
+def test_a_run_that_is_open_ends_with_its_session():
+    session, kept = opened(100), []
+
+    def answer(form, kernel):
+        kept.append(kernel)
+        gap = GapForm.around(form, np.zeros(form.rows))
+        watch.first_above(gap, 1e6, kernel=kernel)  # which leaves the run open
+        session.close()
+        watch.first_above(gap, 1e6, kernel=kernel)
+
+    channel = session.open(Custom(answer, lambda kernel: kept.append(kernel.watch(Watching(1, 1)))))
+    watch = kept.pop()
+    with pytest.raises(Closed, match="the session"):
+        channel.answer(Count())
+    assert session.spent.epsilon == 2
 
 
 def test_neither_a_watch_nor_an_allowance_serves_another_channel():

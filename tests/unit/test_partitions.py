@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from fractions import Fraction
 
 import pytest
@@ -21,6 +22,16 @@ COUNT = Count(normalized=False)
 
 def opened(epsilon=1):
     return Session(DATA, Budget(epsilon), composition=BasicComposition(), noise=seeded(5))
+
+
+def opened_at_last(session, name):
+    """The partition that can be opened once the one before is closed."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return session.partition(name)
+        except InvalidArgument:
+            assert time.monotonic() < deadline, "the partition before never ends"
 
 
 def alone(session, name="age"):
@@ -56,14 +67,7 @@ def test_a_late_closer_of_a_partition_does_not_end_the_next_one(monkeypatch):
     closers = [threading.Thread(target=first.close, daemon=True) for _ in range(2)]
     for closer in closers:
         closer.start()
-    while not calls:
-        pass
-    while True:
-        try:
-            second = session.partition("sex")
-            break
-        except InvalidArgument:
-            continue
+    second = opened_at_last(session, "sex")
     second["Male"].answer(COUNT, using=Laplace("0.9"))
     next_is_open.set()
     for closer in closers:
@@ -91,11 +95,7 @@ def test_closers_and_an_opener_never_leave_two_partitions():
 
         def opening(start=start, found=found):
             start.wait(timeout=30)
-            while not found:
-                try:
-                    found.append(session.partition("age"))
-                except InvalidArgument:
-                    continue
+            found.append(opened_at_last(session, "age"))
 
         threads = [threading.Thread(target=close, daemon=True) for _ in range(8)]
         threads.append(threading.Thread(target=opening, daemon=True))
@@ -168,7 +168,7 @@ def test_an_interrupted_opening_blocks_no_other():
         place += 1
         session = opened()
         more = interrupted(lambda session=session: session.partition("sex"), place)
-        gc.collect()
+        gc.collect(0)
         with session.partition("sex") as parts:
             parts["Male"].answer(COUNT, using=Laplace("0.5"))
         assert session.spent.epsilon == Fraction(1, 2)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -367,8 +368,14 @@ print(met)
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of signals")
 def test_every_charge_is_in_the_history_under_real_interrupts():
+    root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", REAL], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", REAL],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=root,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeVar, cast, final
+from operator import is_
+from typing import Generic, NoReturn, TypeAlias, TypeVar, cast, final
 
 from attrs import fields, has
 
@@ -38,7 +39,7 @@ class Lowered:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         # A query is kept with its form, so its identity stays its own.
-        self._known: dict[int, tuple[object, tuple[object, ...], object]] = {}
+        self._known: dict[int, tuple[object, _Anatomy, object]] = {}
 
     @property
     def facts(self) -> Facts:
@@ -54,7 +55,7 @@ class Lowered:
             If the query cannot be put to this table.
         """
         known = self._known.get(id(query))
-        if known is not None and known[0] is query and _same(known[1], _anatomy(query)):
+        if known is not None and known[0] is query and _unchanged(known[1]):
             return known[2]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
@@ -66,39 +67,42 @@ class Lowered:
         return form
 
 
-_FIELDS: dict[int, tuple[type[object], tuple[str, ...]]] = {}
-"""The fields of classes of this package, by the identity of the class, which is kept with them."""
+_Anatomy: TypeAlias = list[tuple[object, tuple[str, ...] | None, tuple[object, ...]]]
 
 
-def _anatomy(value: object) -> tuple[object, ...]:
-    """The very objects that a query is made of: others, once it was initialised again."""
-    found: list[object] = []
-    waiting = [value]
+def _anatomy(query: object) -> _Anatomy:
+    """All values that a query is made of which could be initialised again, and what they hold."""
+    found: _Anatomy = []
+    waiting = [query]
     while waiting:
         one = waiting.pop()
         kind: type[object] = type(one)
-        known = _FIELDS.get(id(kind))
-        if known is not None:
-            waiting += [getattr(one, name, None) for name in known[1]]
-        elif kind is str or kind is int or one is None:
-            found.append(one)
-        elif isinstance(one, tuple):
+        if isinstance(one, tuple):
             waiting.extend(cast("tuple[object, ...]", one))
         elif has(kind):
             names = tuple(field.name for field in fields(kind))
-            waiting += [getattr(one, name, None) for name in names]
-            if kind.__module__.startswith("dpsdk."):
-                _FIELDS[id(kind)] = kind, names
+            held = _held(one, names)
+            found.append((one, names, held))
+            waiting.extend(held)
         elif isinstance(one, Query):
-            own: dict[str, object] = getattr(cast("object", one), "__dict__", {})
-            found.extend(own.values())
-        else:
-            found.append(one)
-    return tuple(found)
+            found.append((cast("object", one), None, _held(cast("object", one), None)))
+    return found
 
 
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+def _held(value: object, names: tuple[str, ...] | None) -> tuple[object, ...]:
+    if names is None:
+        own: dict[str, object] = getattr(value, "__dict__", {})
+        return tuple(own.values())
+    return tuple([getattr(value, name, None) for name in names])
+
+
+def _unchanged(anatomy: _Anatomy) -> bool:
+    """Whether all these values hold the very objects that they held."""
+    for value, names, held in anatomy:
+        now = _held(value, names)
+        if len(now) != len(held) or not all(map(is_, now, held)):
+            return False
+    return True
 
 
 class Channel(Closing, Generic[F_contra]):

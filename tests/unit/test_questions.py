@@ -20,11 +20,12 @@ from dpsdk.accounting import (
     PureGuarantee,
     ZCDPComposition,
 )
+from dpsdk.channel import Lowered
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
-from dpsdk.queries import Above, Count, Marginal, Threshold
+from dpsdk.queries import Above, Count, Marginal, Threshold, Workload
 from dpsdk.release import Cost, Quote
 from dpsdk.testing import seeded
 from tracing import interrupted
@@ -488,14 +489,31 @@ def test_a_gaussian_that_is_initialised_again_is_another_one():
     assert session.release(Count(), using=mechanism).cost.rho == Fraction(1, 10)
 
 
-def test_a_query_that_is_initialised_again_is_another_one():
+AGAIN = {
+    "itself": lambda query: query.__init__({"sex": "Female"}),
+    "its condition": lambda query: query.where.__init__({"sex": "Female"}),
+}
+
+
+@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+def test_a_query_that_is_initialised_again_is_another_one(again):
     session = opened(10**6)
     query = Count({"sex": "Male"})
     session.answer(query, using=TENTH)
-    query.__init__({"sex": "Female"})
+    again(query)
     fresh = opened(10**6)
     fresh.answer(Count({"sex": "Male"}), using=TENTH)
     assert session.answer(query, using=TENTH) == fresh.answer(Count({"sex": "Female"}), using=TENTH)
+
+
+def test_a_workload_whose_part_is_initialised_again_is_another_one():
+    part = Count({"sex": "Male"})
+    workload = Workload([part, Count()])
+    lowered = Lowered(DATA.facts)
+    form = lowered.form(workload)
+    assert lowered.form(workload) is form
+    part.__init__({"sex": "Female"})
+    assert lowered.form(workload) is not form
 
 
 def vandalise(value, seen=None):

@@ -25,6 +25,11 @@ class Ending:
         self._ended = False
 
     @property
+    def what(self) -> str:
+        """What it is, for refusals."""
+        return self._what
+
+    @property
     def over(self) -> bool:
         """Whether it was closed, or what it belongs to."""
         outer = self._outer
@@ -52,7 +57,7 @@ class Ending:
         if outer is not None:
             outer.check()
         if self._ended:
-            raise Closed(self._what)
+            raise Closed(self.what)
 
 
 class Closing(ABC):

@@ -25,31 +25,40 @@ __all__ = ["Access", "HasAccess", "Question", "access_of"]
 R = TypeVar("R")
 
 
-class Question:
-    """One question to a mechanism, or the opening of a channel, while it is worked on.
+class Question(Ending):
+    """One question to a mechanism, or the opening of a channel. It ends when it is answered.
+
+    From then on nothing is charged for it.
 
     Parameters
     ----------
     asked
         What its charges are labelled with.
-    ending
-        Ends when it is answered: from then on nothing is charged for it.
+    channel
+        It ends with its channel or before.
     since
         How many charges the session had before.
     observed
         Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "ending", "events", "observed", "since")
+    __slots__ = ("answered", "asked", "events", "observed", "since")
 
-    def __init__(self, asked: Asked, ending: Ending, since: int, *, observed: bool) -> None:
+    def __init__(self, asked: Asked, channel: Ending, since: int, *, observed: bool) -> None:
+        super().__init__("", channel)
         self.asked = asked
-        self.ending = ending
         self.since = since
         self.observed = observed
         self.answered = False
         self.events: list[Event] = []
         """What an observer is told when it is over."""
+
+    @property
+    def what(self) -> str:
+        """The question and the mechanism, for refusals."""
+        if self.asked.query:
+            return f"the question {self.asked.query} to {self.asked.mechanism}"
+        return f"the opening of {self.asked.mechanism}"
 
 
 _HEADROOM = 64
@@ -200,7 +209,7 @@ class Access:
     def check(self) -> None:
         """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
         if self._question is not None:
-            self._question.ending.check()
+            self._question.check()
 
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.

@@ -14,7 +14,14 @@ from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
+from dpsdk.errors import (
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    Redacted,
+    ReleaseFailed,
+    UnsupportedGuarantee,
+)
 from dpsdk.forms import Facts
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.noise import NoiseSource
@@ -157,8 +164,14 @@ class Access:
         ------
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
+        UnsupportedGuarantee
+            If no theorem prices one of them, or the composition lets no runs interleave.
         """
         runs = tuple(map(kept, guarantees))
+        if runs and not self.composition.concurrent:
+            reason = "it has no theorem for runs that others come in between"
+            name = type(self.composition).__name__
+            raise UnsupportedGuarantee("an allowance", name, reason)
         return Allowance(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:

@@ -182,6 +182,8 @@ class Kernel(HasAccess):
         ------
         BudgetExceeded
             If they do not fit together. Nothing has changed.
+        UnsupportedGuarantee
+            If no theorem prices one of them, or the composition lets no runs interleave.
         """
         return self._access.allow(guarantees)
 

@@ -21,7 +21,14 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.channel import Lowered
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
+from dpsdk.errors import (
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    Redacted,
+    ReleaseFailed,
+    UnsupportedGuarantee,
+)
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
@@ -282,6 +289,17 @@ def test_an_allowance_of_gaussians_serves_every_lattice():
         assert channel.release(query).cost.free
     assert taken[0].left == 0
     assert session.spent.charges == 3
+
+
+def test_a_composition_that_lets_no_runs_interleave_has_no_allowances():
+    class InTurn(BasicComposition):
+        concurrent = False
+
+    session = opened(composition=InTurn())
+    with pytest.raises(UnsupportedGuarantee, match="InTurn"):
+        session.open(Custom(None, lambda kernel: kernel.allowance([PureGuarantee(1)])))
+    assert session.spent.charges == 0
+    session.open(Custom(None, lambda kernel: kernel.allowance([])))
 
 
 def test_an_allowance_is_used_once_among_threads():

@@ -55,7 +55,7 @@ class Lowered:
             If the query cannot be put to this table.
         """
         known = self._known.get(id(query))
-        if known is not None and known[0] is query and _unchanged(known[1]):
+        if known is not None and known[0] is query and _unchanged(query, known[1]):
             return known[2]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
@@ -71,7 +71,10 @@ _Anatomy: TypeAlias = list[tuple[object, tuple[str, ...] | None, tuple[object, .
 
 
 def _anatomy(query: object) -> _Anatomy:
-    """All values that a query is made of which could be initialised again, and what they hold."""
+    """All values in a query that could be initialised again, and what they hold.
+
+    The query itself is in there as None.
+    """
     found: _Anatomy = []
     waiting = [query]
     while waiting:
@@ -82,10 +85,11 @@ def _anatomy(query: object) -> _Anatomy:
         elif has(kind):
             names = tuple(field.name for field in fields(kind))
             held = _held(one, names)
-            found.append((one, names, held))
+            found.append((None if one is query else one, names, held))
             waiting.extend(held)
         elif isinstance(one, Query):
-            found.append((cast("object", one), None, _held(cast("object", one), None)))
+            part: object = cast("object", one)
+            found.append((None if one is query else part, None, _held(part, None)))
     return found
 
 
@@ -96,10 +100,10 @@ def _held(value: object, names: tuple[str, ...] | None) -> tuple[object, ...]:
     return tuple([getattr(value, name, None) for name in names])
 
 
-def _unchanged(anatomy: _Anatomy) -> bool:
-    """Whether all these values hold the very objects that they held."""
+def _unchanged(query: object, anatomy: _Anatomy) -> bool:
+    """Whether a query and the values in it hold the very objects that they held."""
     for value, names, held in anatomy:
-        now = _held(value, names)
+        now = _held(query if value is None else value, names)
         if len(now) != len(held) or not all(map(is_, now, held)):
             return False
     return True

@@ -267,8 +267,8 @@ class Watch:
         """
         access = self._access if kernel is None else access_of(kernel)
         access.check_same("kernel", self._access.root)
-        access.check()
         asked = self._asked(gap, threshold, start)
+        access.check()
 
         def work() -> Top | None:
             lattice = self._lattice(asked.gap.form)

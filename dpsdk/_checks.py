@@ -1,60 +1,237 @@
-"""Readers of arguments: each turns what callers write into one exact type, or names the culprit."""
+"""Readers of arguments: each makes one exact built-in of what callers write, or names the culprit.
+
+What a reader returns is made anew: a plain `int`, `float`, `str` or `Fraction` that no caller
+holds. Values of other authors' classes are read once, as the built-in class that they extend, so
+they cannot answer differently later. Readers are quick for anything that is handed to them.
+"""
 
 from __future__ import annotations
 
 import math
-import numbers
-from decimal import Decimal, InvalidOperation
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
+from typing import cast
+
+import numpy as np
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
+    "described",
     "shown",
+    "to_amount",
+    "to_beta",
     "to_count",
+    "to_delta",
+    "to_finite",
     "to_fraction",
     "to_integer",
     "to_name",
     "to_positive",
     "to_probability",
+    "read_decimal",
+    "read_whole",
 ]
 
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
-_LARGEST_EXPONENT = 2000
-"""Decimals of a larger exponent are refused: their fractions would take for ever to make."""
+_LONGEST_TEXT = 4_096
+_LARGEST_EXPONENT = 2_000
+_LEAST_PLACE = 4_096
+"""Decimals of a larger exponent, or of more places, would take long to turn into fractions."""
+
+_LARGEST_BITS = 1 << 16
+"""Larger integers, above or below the line, would take long to reduce."""
+
+_INTEGER_BITS = 1_023
+"""Integers stay below 2^1023, so that a float can hold their size, and a message their digits."""
+
+_AMOUNT = Fraction(10) ** 100
+_AMOUNT_BITS = 512
+_AMOUNTS = "a positive finite number, from 1e-100 to 1e100 and of at most 150 digits"
+_LEAST_DELTA = Fraction(1, 10**300)
+
+_NUMPY_INTEGERS: set[type] = {np.dtype(code).type for code in "bhilqBHILQ"}
+
+_LONGEST_NAME = 1_000
+_LONGEST_SHOWN = 80
+_MOST_SHOWN = 6
+_DEEPEST_SHOWN = 3
 
 
 def shown(value: object) -> str:
-    """A short description of a public argument, for an error."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    """A short description of a public argument, for an error: one line, safe and quick."""
+    text = ""
+    # Whatever a stranger's class does when asked how it looks, the error that names it is raised.
+    with suppress(Exception):
+        text = _look(value, _DEEPEST_SHOWN)
+    if not text:
+        text = "a value that cannot be shown"
+        with suppress(Exception):
+            text = f"a value of class {str.__str__(type(value).__name__)}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def described(value: object) -> str:
+    """What a public object calls itself, as a plain text of at most 1,000 characters.
+
+    Every answer is on record with its query, so that no description may be long.
+    """
+    text = str.__str__(str(value))
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+
+
+def _look(value: object, depth: int) -> str:
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    kind = type(value)
+    if issubclass(kind, int):
+        return _digits(int.__add__(cast("int", value), 0))
+    if issubclass(kind, float):
+        # float.__repr__, since the repr of a numpy scalar names its type.
+        return float.__repr__(cast("float", value))
+    if issubclass(kind, str):
+        return repr(str.__getitem__(cast("str", value), slice(_LONGEST_SHOWN)))
+    if issubclass(kind, bytes):
+        return repr(bytes.__getitem__(cast("bytes", value), slice(_LONGEST_SHOWN)))
+    if kind is Fraction:
+        fraction = cast("Fraction", value)
+        return f"Fraction({_digits(fraction.numerator)}, {_digits(fraction.denominator)})"
+    if kind in _BRACKETS:
+        return _listed(value, depth)
+    # One line, and no half of a surrogate pair, whatever the class writes.
+    text = str.__str__(repr(value)).encode("utf-8", "backslashreplace").decode("utf-8")
+    return re.sub(r"\s*\n\s*", " ", text)
+
+
+def _digits(number: int) -> str:
+    if number.bit_length() <= _INTEGER_BITS:
+        return str(number)
+    return f"<an integer of {number.bit_length():,} bits>"
+
+
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    dict: ("{", "}"),
+}
+
+
+def _listed(value: object, depth: int) -> str:
+    left, right = _BRACKETS[type(value)]
+    items: list[str] = []
+    if isinstance(value, set | frozenset) and not value:
+        return repr(cast("object", value))
+    for number, item in enumerate(cast("Iterable[object]", value)):
+        if number == _MOST_SHOWN or not depth:
+            items.append("...")
+            break
+        text = _look(item, depth - 1)
+        if isinstance(value, dict):
+            text = f"{text}: {_look(cast('dict[object, object]', value)[item], depth - 1)}"
+        items.append(text)
+    comma = "," if isinstance(value, tuple) and len(items) == 1 else ""
+    return f"{left}{', '.join(items)}{comma}{right}"
+
+
+def read_decimal(text: str) -> Decimal | None:
+    """The number that a text spells in plain decimals; None where it spells none.
+
+    A sign, digits from 0 to 9 with at most one point among them, and an exponent: nothing else is
+    read, neither spaces, nor separators of thousands, nor digits of other scripts, nor "inf".
+    Exponents go up to 2,000, and texts to 4,096 characters.
+    """
+    if len(text) > _LONGEST_TEXT or _DECIMAL.fullmatch(text) is None:
+        return None
+    return _bounded(Decimal(text))
+
+
+def read_whole(text: str) -> int | None:
+    """The whole number that a text spells in plain decimals, as 12, 12.0 and 1.2e1 do, or None."""
+    number = read_decimal(text)
+    if number is None:
+        return None
+    exact = Fraction(number)
+    return exact.numerator if exact.denominator == 1 else None
+
+
+def _bounded(number: Decimal) -> Decimal | None:
+    if not number:
+        return Decimal(0)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < -_LEAST_PLACE:
+        return None
+    return number if abs(number.adjusted()) <= _LARGEST_EXPONENT else None
+
+
+def _plain(value: object) -> int | None:
+    """An integer of any size as a plain one."""
+    return int.__add__(cast("int", value), 0) if issubclass(type(value), int) else None
+
+
+def _whole(value: object) -> int | None:
+    """An integer of Python or numpy, other than a truth value, as a plain one."""
+    kind = type(value)
+    if issubclass(kind, bool | np.timedelta64):
+        return None
+    if issubclass(kind, np.integer):
+        # By the class of numpy itself: its own methods would ask a subclass what it is.
+        bases = [base for base in kind.__mro__ if base in _NUMPY_INTEGERS]
+        return _plain(cast("type[int]", bases[0]).__index__(cast("int", value)))
+    return _plain(value)
+
+
+def _parts(value: Fraction) -> tuple[int | None, int | None]:
+    if type(value) is Fraction:
+        return _plain(value.numerator), _plain(value.denominator)
+    # A class of another author may raise what it likes while it is read.
+    with suppress(Exception):
+        return _plain(value.numerator), _plain(value.denominator)
+    return None, None
+
+
+def _exact(value: object) -> Fraction | None:
+    """The exact value of a number; None where it is none, or takes too long to read."""
+    kind = type(value)
+    whole = _whole(value)
+    if whole is not None:
+        return Fraction(whole) if whole.bit_length() <= _LARGEST_BITS else None
+    decimal: Decimal | None = None
+    if issubclass(kind, Fraction):
+        above, below = _parts(cast("Fraction", value))
+        if above is None or not below:
+            return None
+        bits = max(above.bit_length(), below.bit_length())
+        return Fraction(above, below) if bits <= _LARGEST_BITS else None
+    if issubclass(kind, str):
+        decimal = read_decimal(str.__str__(cast("str", value)))
+    elif issubclass(kind, float):
+        decimal = read_decimal(float.__repr__(cast("float", value)))
+    elif issubclass(kind, np.floating):
+        # The shortest decimal that its own width tells from its neighbours.
+        decimal = read_decimal(np.format_float_scientific(cast("np.float64", value)))
+    elif issubclass(kind, Decimal):
+        decimal = Decimal(cast("Decimal", value))
+        decimal = _bounded(decimal) if decimal.is_finite() else None
+    return None if decimal is None else Fraction(decimal)
 
 
 def to_fraction(parameter: str, value: Real, expected: str = "a finite number") -> Fraction:
-    """The exact value of a number; a float or a text stands for the decimal that it prints as."""
-    if isinstance(value, bool):
+    """The exact value of a number; a float or a text stands for the decimal that it prints as.
+
+    Texts are read as `read_decimal` has it. A numpy float is the decimal that it prints as in its
+    own width: np.float32(0.1) is 0.1.
+    """
+    number = _exact(value)
+    if number is None:
         raise InvalidArgument(parameter, expected, shown(value))
-    try:
-        if isinstance(value, int):
-            # A class of another author may answer for its numbers as it likes; this one does not.
-            return Fraction(int.__add__(value, 0))
-        if type(value) is Fraction:
-            return value
-        if isinstance(value, float):
-            # float.__repr__, since the repr of a numpy scalar names its type.
-            return Fraction(float.__repr__(value))
-        if isinstance(value, str) or type(value) is Decimal:
-            decimal = Decimal(str.strip(value)) if isinstance(value, str) else value
-            if abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
-                return Fraction(decimal)
-        if isinstance(value, numbers.Integral):
-            return Fraction(int(value))
-        if isinstance(value, numbers.Real):
-            return Fraction(repr(float(value)))
-    except (ValueError, OverflowError, InvalidOperation):
-        pass
-    raise InvalidArgument(parameter, expected, shown(value))
+    return number
 
 
 def to_positive(parameter: str, value: Real) -> Fraction:
@@ -63,6 +240,15 @@ def to_positive(parameter: str, value: Real) -> Fraction:
     number = to_fraction(parameter, value, expected)
     if number <= 0:
         raise InvalidArgument(parameter, expected, shown(value))
+    return number
+
+
+def to_amount(parameter: str, value: Real) -> Fraction:
+    """An ε or ρ that a client asks for: in a range in which all that follows from it is quick."""
+    number = to_fraction(parameter, value, _AMOUNTS)
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    if bits > _AMOUNT_BITS or not 1 / _AMOUNT <= number <= _AMOUNT:
+        raise InvalidArgument(parameter, _AMOUNTS, shown(value))
     return number
 
 
@@ -75,34 +261,76 @@ def to_probability(parameter: str, value: Real, *, zero: bool = False) -> Fracti
     return number
 
 
-def to_integer(parameter: str, value: int, expected: str = "an integer") -> int:
-    """An integer; floats and texts are refused even where they are whole."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InvalidArgument(parameter, expected, shown(value))
-    return int(value)
-
-
-def to_count(parameter: str, value: int) -> int:
-    """An integer of at least 1."""
-    expected = "an integer of at least 1"
-    number = to_integer(parameter, value, expected)
-    if number < 1:
-        raise InvalidArgument(parameter, expected, shown(value))
+def to_delta(value: Real, *, zero: bool = False) -> Fraction:
+    """A δ that a client asks for: a probability that floats can hold."""
+    number = to_probability("delta", value, zero=zero)
+    if 0 < number < _LEAST_DELTA or number.denominator.bit_length() > 2 * _INTEGER_BITS:
+        expected = f"{'0, or ' if zero else ''}at least 1e-300, and of at most 600 digits"
+        raise InvalidArgument("delta", expected, shown(value))
     return number
 
 
+def to_integer(
+    parameter: str, value: int, expected: str = "an integer", *, bits: int | None = _INTEGER_BITS
+) -> int:
+    """An integer, of at most so many bits; floats and texts are refused even where they are whole.
+
+    The bound is 2^1023 where `bits` is left out, and there is none where it is None.
+    """
+    number = _whole(value)
+    if number is None:
+        raise InvalidArgument(parameter, expected, shown(value))
+    if bits is not None and number.bit_length() > bits:
+        raise InvalidArgument(parameter, f"{expected}, and below 2^{bits}", shown(number))
+    return number
+
+
+def to_count(parameter: str, value: int, *, bits: int | None = 63) -> int:
+    """An integer of at least 1, and below 2^63 where `bits` is left out."""
+    expected = "an integer of at least 1"
+    number = to_integer(parameter, value, expected, bits=bits)
+    if number < 1:
+        raise InvalidArgument(parameter, expected, shown(number))
+    return number
+
+
+def to_finite(parameter: str, value: float) -> int | float:
+    """A number to compare with: an integer as it is, anything else as a float."""
+    expected = "a finite number"
+    whole = _whole(value)
+    if whole is not None and whole.bit_length() <= _INTEGER_BITS:
+        # A float could not tell 2**60 from its neighbours.
+        return whole
+    number = None if whole is not None or issubclass(type(value), str) else _exact(value)
+    if number is None or abs(number) > _LARGEST_FLOAT:
+        raise InvalidArgument(parameter, expected, shown(value))
+    return float(number)
+
+
+_LARGEST_FLOAT = Fraction(1.7976931348623157e308)
+
+
 def to_name(parameter: str, value: str) -> str:
-    """A non-empty text."""
-    if not isinstance(value, str) or not value.strip():
+    """A text of up to 1,000 characters, not all of them spaces, that can be written as UTF-8."""
+    if not issubclass(type(value), str):
         raise InvalidArgument(parameter, "a non-empty text", shown(value))
-    return value
+    text = str.__str__(value)
+    if not text or text.isspace():
+        raise InvalidArgument(parameter, "a non-empty text", shown(text))
+    if len(text) > _LONGEST_NAME:
+        raise InvalidArgument(parameter, "a text of at most 1,000 characters", shown(text))
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        expected = "a text that UTF-8 can hold, without halves of surrogate pairs"
+        raise InvalidArgument(parameter, expected, shown(text)) from None
+    return text
 
 
 def to_beta(value: float) -> float:
     """A failure probability, strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    number = None if issubclass(type(value), str) else _exact(value)
+    beta = math.nan if number is None or not 0 < number < 1 else float(number)
+    if not 0.0 < beta < 1.0:
         raise InvalidArgument("beta", "a number strictly between 0 and 1", shown(value))
-    number = float(value)
-    if not (0.0 < number < 1.0) or math.isnan(number):
-        raise InvalidArgument("beta", "a number strictly between 0 and 1", shown(value))
-    return number
+    return beta

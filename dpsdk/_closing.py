@@ -1,4 +1,4 @@
-"""What has an end: closed by hand, or by leaving its `with`."""
+"""What has an end: closed by hand, by leaving its `with`, or with what it belongs to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,53 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Closing"]
+from dpsdk.errors import Closed
+
+__all__ = ["Closing", "Ending"]
+
+
+class Ending:
+    """Whether something was closed: a session, scope, partition or channel, or a question.
+
+    It takes no lock, so that finalisers and forked processes may look and close.
+    """
+
+    __slots__ = ("__weakref__", "_ended", "_outer", "_what")
+
+    def __init__(self, what: str, outer: Ending | None = None) -> None:
+        self._what = what
+        self._outer = outer
+        self._ended = False
+
+    @property
+    def over(self) -> bool:
+        """Whether it was closed, or what it belongs to."""
+        outer = self._outer
+        return self._ended or (outer is not None and outer.over)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed itself."""
+        return self._ended
+
+    def end(self) -> None:
+        """Close it. It then keeps nothing alive that it belonged to."""
+        self._ended = True
+        self._outer = None
+
+    def check(self) -> None:
+        """Refuse if it was closed.
+
+        Raises
+        ------
+        Closed
+            Names what was closed, the outermost first.
+        """
+        outer = self._outer
+        if outer is not None:
+            outer.check()
+        if self._ended:
+            raise Closed(self._what)
 
 
 class Closing(ABC):

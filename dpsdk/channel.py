@@ -2,125 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Event
 from typing import Generic, NoReturn, TypeVar, final
 
-from attrs import frozen
-
-from dpsdk._checks import shown
-from dpsdk._closing import Closing
-from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, Form
+from dpsdk._checks import described
+from dpsdk._closing import Closing, Ending
+from dpsdk.errors import QueryError, Redacted
+from dpsdk.forms import Form
+from dpsdk.history import History
 from dpsdk.hypothesis import Hypothesis
-from dpsdk.kernel.access import Receipt, receipt
+from dpsdk.kernel import Kernel
+from dpsdk.kernel.access import Access
+from dpsdk.lowered import Lowered
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
-from dpsdk.observe import Answered, Observer
-from dpsdk.queries.base import Query
+from dpsdk.observe import Answered, Event
+from dpsdk.queries.base import Query, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Cost, Release
+from dpsdk.release import Release
 
-__all__ = ["Channel", "Ending", "Entry", "HypothesisChannel", "Lowered"]
+__all__ = ["Channel", "HypothesisChannel"]
 
 A = TypeVar("A")
-F = TypeVar("F", bound=Form)
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
-
-
-@frozen
-class Entry:
-    """One line of a session's history.
-
-    `query` is what was asked, empty where a channel was opened; `cost` what was charged for it;
-    `answered` is False where a charge came to nothing.
-    """
-
-    query: str
-    mechanism: str
-    cost: Cost
-    answered: bool = True
-
-    def __str__(self) -> str:
-        asked = self.query or "opened"
-        return f"{asked} by {self.mechanism}: {self.cost}{'' if self.answered else ', no answer'}"
-
-
-class Ending:
-    """Whether a session, or a scope or partition of it, was closed."""
-
-    __slots__ = ("_ended", "_outer", "_what")
-
-    def __init__(self, what: str, outer: Ending | None = None) -> None:
-        self._what = what
-        self._outer = outer
-        self._ended = Event()
-
-    @property
-    def over(self) -> bool:
-        """Whether it was closed, or what it belongs to."""
-        return self._ended.is_set() or (self._outer is not None and self._outer.over)
-
-    @property
-    def ended(self) -> bool:
-        """Whether it was closed itself."""
-        return self._ended.is_set()
-
-    def end(self) -> None:
-        """Close it."""
-        self._ended.set()
-
-    def check(self) -> None:
-        """Refuse if it was closed.
-
-        Raises
-        ------
-        Closed
-            Names what was closed.
-        """
-        if self._outer is not None:
-            self._outer.check()
-        if self._ended.is_set():
-            raise Closed(self._what)
-
-
-class Lowered:
-    """The forms of the queries asked last, so that asking again does not build them again."""
-
-    __slots__ = ("_facts", "_known")
-
-    _KEPT = 256
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        # A query is kept with its form, so its identity stays its own.
-        self._known: dict[int, tuple[object, object]] = {}
-
-    @property
-    def facts(self) -> Facts:
-        """The public facts that the forms are made for."""
-        return self._facts
-
-    def form(self, query: Query[A, F]) -> F:
-        """The form of a query, checked against the facts.
-
-        Raises
-        ------
-        DomainError, QueryError
-            If the query cannot be put to this table.
-        """
-        known = self._known.get(id(query))
-        if known is not None and known[0] is query:
-            return known[1]  # type: ignore[return-value]  # stored below with this very query
-        if not isinstance(query, Query):
-            raise InvalidArgument("query", "a query", shown(query))
-        query.check(self._facts)
-        form = query.lower(self._facts.domain)
-        if len(self._known) >= self._KEPT:
-            self._known.clear()
-        self._known[id(query)] = (query, form)
-        return form
 
 
 class Channel(Closing, Generic[F_contra]):
@@ -130,36 +33,26 @@ class Channel(Closing, Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = (
-        "_closed",
-        "_log",
-        "_lowered",
-        "_name",
-        "_observer",
-        "_over",
-        "_private",
-        "_strategy",
-    )
+    __slots__ = ("_access", "_ending", "_history", "_lowered", "_name", "_private", "_strategy")
 
     def __init__(
         self,
         strategy: Strategy[F_contra],
         name: str,
+        access: Access,
         lowered: Lowered,
-        log: Callable[[Entry], None],
-        observer: Observer | None,
-        over: Ending,
+        history: History,
+        ending: Ending,
         *,
         private: bool,
     ) -> None:
         self._strategy = strategy
         self._name = name
+        self._access = access
         self._lowered = lowered
-        self._log = log
-        self._observer = observer
-        self._over = over
+        self._history = history
+        self._ending = ending
         self._private = private
-        self._closed = False
 
     def answer(self, query: Query[A, F_contra]) -> A:
         """The answer to a query, of the type that the query promises.
@@ -169,7 +62,8 @@ class Channel(Closing, Generic[F_contra]):
         DomainError, QueryError
             If the query cannot be put to this table. Nothing was charged.
         BudgetExceeded
-            If its cost does not fit what is left. Nothing was charged.
+            If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
+            several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
         Closed
@@ -179,27 +73,29 @@ class Channel(Closing, Generic[F_contra]):
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        self._over.check()
-        if self._closed:
-            raise Closed(f"the channel to {self._name}")
+        self._ending.check()
         form = self._lowered.form(query)
-        label = str(query)
-        paid = Receipt(label)
-        token = receipt.set(paid)
-        answered = False
+        facts = self._lowered.facts
+        label = described(query)
+        question = self._history.ask(label, self._name, self._ending)
+        done: Event | None = None
         try:
-            measurement = self._strategy.answer(form)
-            facts = self._lowered.facts
+            kernel = Kernel.over(self._access.on(question))
+            measurement = settled(query, self._strategy.answer(form, kernel), facts)
             value = query.lift(measurement.values, facts)
-            answered = True
+            cost = self._history.cost(question)
+            question.answered = True
+            done = Answered(label, self._name)
+        except QueryError as error:
+            # A mechanism knows forms alone, so it leaves the query to be named here.
+            told = error if error.query else error.about(label)
+            self._history.note(question, told)
+            raise told from None
+        except BaseException as error:
+            self._history.note(question, error)
+            raise
         finally:
-            receipt.reset(token)
-            cost = Cost(tuple(paid.guarantees))
-            if answered or paid.guarantees:
-                self._log(Entry(label, self._name, cost, answered))
-        if self._observer is not None:
-            with suppress(Exception):  # what was paid for must not be lost
-                self._observer(Answered(label, self._name))
+            self._history.over(question, done)
         return Release(
             value,
             label,
@@ -218,15 +114,15 @@ class Channel(Closing, Generic[F_contra]):
 
     def close(self) -> None:
         """Answer nothing more. What was not charged stays with the session."""
-        self._closed = True
+        self._ending.end()
 
     @property
     def closed(self) -> bool:
         """Whether the channel was closed."""
-        return self._closed
+        return self._ending.ended
 
     def __repr__(self) -> str:
-        return f"Channel({self._name}{', closed' if self._closed else ''})"
+        return f"Channel({self._name}{', closed' if self.closed else ''})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a channel")
@@ -242,19 +138,19 @@ class HypothesisChannel(Channel[F_contra]):
         self,
         strategy: HypothesisStrategy[F_contra],
         name: str,
+        access: Access,
         lowered: Lowered,
-        log: Callable[[Entry], None],
-        observer: Observer | None,
-        over: Ending,
+        history: History,
+        ending: Ending,
         *,
         private: bool,
     ) -> None:
-        super().__init__(strategy, name, lowered, log, observer, over, private=private)
+        super().__init__(strategy, name, access, lowered, history, ending, private=private)
         self._source = strategy
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The distribution as it stands: sample it, tabulate it, save it, start another from it.
+        """The distribution as it stands, to sample, tabulate, save or start another from.
 
         It was learnt from paid releases only, so it is public. Later answers do not change the
         object that this returned.

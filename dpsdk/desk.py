@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from fractions import Fraction
 from typing import NoReturn, TypeVar, overload
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
+from dpsdk._closing import Ending
 from dpsdk.accounting import Odometer, Remaining, Spent
-from dpsdk.channel import Channel, Ending, Entry, HypothesisChannel, Lowered
+from dpsdk.accounting.remembered import admitted
+from dpsdk.channel import Channel, HypothesisChannel
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, NoMechanism, Redacted
+from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
+from dpsdk.history import History
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Receipt, receipt
+from dpsdk.kernel.access import Access
+from dpsdk.lowered import Lowered
+from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import HypothesisMechanism, Mechanism, OneShot
 from dpsdk.noise import NoiseSource
-from dpsdk.observe import Observer, Opened
+from dpsdk.observe import Event, Opened
 from dpsdk.queries.base import Query
 from dpsdk.release import Cost, Quote, Release
 
@@ -36,11 +40,10 @@ class Desk:
         "_channels",
         "_data",
         "_ending",
+        "_history",
         "_lowered",
         "_noise",
-        "_observer",
         "_odometer",
-        "_record",
     )
 
     def __init__(
@@ -48,15 +51,13 @@ class Desk:
         data: PrivateData,
         odometer: Odometer,
         noise: NoiseSource,
-        observer: Observer | None,
-        record: Callable[[Entry], None],
+        history: History,
         ending: Ending,
     ) -> None:
         self._data = data
         self._odometer = odometer
         self._noise = noise
-        self._observer = observer
-        self._record = record
+        self._history = history
         self._ending = ending
         self._lowered = Lowered(data.facts)
         self._channels: dict[object, object] = {}
@@ -96,7 +97,8 @@ class Desk:
         DomainError, QueryError
             If the query cannot be put to this table. Nothing was charged.
         BudgetExceeded
-            If its cost does not fit what is left. Nothing was charged.
+            If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
+            several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
         NoMechanism
@@ -125,27 +127,28 @@ class Desk:
         self._ending.check()
         if not isinstance(mechanism, Mechanism):
             raise InvalidArgument("mechanism", "a mechanism", shown(mechanism))
-        name = mechanism.name
-        kernel = Kernel(self._data, self._odometer, self._noise, name, self._observer)
-        paid = Receipt("")
-        token = receipt.set(paid)
-        opened = False
+        name = described(mechanism.name)
+        ending = Ending(f"the channel to {name}", self._ending)
+        question = self._history.ask("", name, ending)
+        done: Event | None = None
         channel: Channel[F]
-        shared = (name, self._lowered, self._record, self._observer, self._ending)
+        access = Access(self._data, self._odometer, self._noise, name, None)
+        shared = (name, access, self._lowered, self._history, ending)
         private = self._noise.private
         try:
+            kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
                 channel = HypothesisChannel(mechanism.open(kernel), *shared, private=private)
             else:
                 channel = Channel(mechanism.open(kernel), *shared, private=private)
-            opened = True
+            # An opening that cost nothing is no entry of the history.
+            question.answered = not self._history.cost(question).nothing
+            done = Opened(name)
+        except BaseException as error:
+            self._history.note(question, error)
+            raise
         finally:
-            receipt.reset(token)
-            if paid.guarantees:
-                self._record(Entry("", name, Cost(tuple(paid.guarantees)), opened))
-        if self._observer is not None:
-            with suppress(Exception):  # what was paid for must not be lost
-                self._observer(Opened(name))
+            self._history.over(question, done)
         return channel
 
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
@@ -156,7 +159,12 @@ class Desk:
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
         form = self._lowered.form(query)
-        return using.quote(form, self.facts).for_query(query, self.facts)
+        try:
+            quote = using.quote(form, self.facts)
+        except QueryError as error:
+            raise error if error.query else error.about(described(query)) from None
+        at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
+        return Quote(at_open, at_most, quote.accuracy).for_query(query, self.facts)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.
@@ -164,7 +172,7 @@ class Desk:
         For a mechanism that charges when it opens: how many more such channels with one answer.
         """
         cost = self.quote(query, using=using).at_most
-        return self._odometer.affords_all(cost.guarantees)
+        return self._odometer.affords_all(cost.runs)
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
         self._ending.check()
@@ -175,20 +183,46 @@ class Desk:
                 )
             return using
         if using is None:
-            raise NoMechanism(str(query))
+            raise NoMechanism(described(query))
         if not isinstance(using, OneShot):
             expected = "a one-shot mechanism or an open channel; open a mechanism that keeps state"
             raise InvalidArgument("using", expected, shown(using))
-        try:
-            # By class as well: one of another author may call itself equal to any.
-            channel = self._channels.get((type(using), using))
-        except TypeError:  # a mechanism that cannot be looked up is opened anew each time
+        key = _key(using)
+        if key is None:
             return self.open(using)
+        channel = self._channels.get(key)
         if channel is None:
             if len(self._channels) >= _KEPT_CHANNELS:
                 self._channels.clear()
-            channel = self._channels[type(using), using] = self.open(using)
-        return channel  # type: ignore[return-value]  # opened for this very mechanism
+            channel = self._channels[key] = self.open(using)
+        return channel  # type: ignore[return-value]  # opened for the same parameters
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")
+
+
+def _key(using: object) -> tuple[object, ...] | None:
+    """The parameters of a built-in mechanism in plain integers; None for other mechanisms.
+
+    A mechanism of another author may call itself equal to any, and a frozen value may be
+    initialised again; what these answer is looked at anew each time, and of others nothing is kept.
+    """
+    if type(using) is Laplace:
+        given: tuple[object, ...] = (using.epsilon,)
+    elif type(using) is Gaussian:
+        given = (using.rho, using.epsilon, using.delta)
+    else:
+        return None
+    key: list[object] = [type(using)]
+    for number in given:
+        if type(number) is Fraction:
+            key += [int(number.numerator), int(number.denominator)]
+        elif number is None:
+            key.append(None)
+        else:
+            return None
+    return tuple(key)
+
+
+def _rebuilt(cost: Cost) -> Cost:
+    return Cost(tuple((admitted(run), count) for run, count in cost.runs))

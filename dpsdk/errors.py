@@ -17,6 +17,7 @@
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data
     ├── NotCopyable (TypeError)           an attempt to copy what must exist once
+    ├── Reentered (RuntimeError)          asked from within the work that it would wait for
     ├── MissingExtra (ImportError)        an optional dependency is not installed
     └── ReleaseFailed                     charged, but no release came of it
 
@@ -27,8 +28,9 @@ value or a count taken from private data.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
-from attrs import define
+from attrs import define, fields, frozen, has
 
 __all__ = [
     "BudgetExceeded",
@@ -43,7 +45,9 @@ __all__ = [
     "PublicSizeRequired",
     "QueryError",
     "Redacted",
+    "Reentered",
     "ReleaseFailed",
+    "Shortage",
     "TooLarge",
     "UnknownAttribute",
     "UnknownLabel",
@@ -52,7 +56,34 @@ __all__ = [
 
 
 class DpsdkError(Exception):
-    """The root of the tree: catch it to catch everything that dpsdk raises on purpose."""
+    """The root of the tree: catch it to catch everything that dpsdk raises on purpose.
+
+    Two errors are equal if they are of one class and have equal fields, also after pickling.
+    """
+
+    def _values(self) -> tuple[object, ...]:
+        kind = type(self)
+        if not has(kind):
+            return self.args
+        return tuple(getattr(self, field.name) for field in fields(kind))
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, DpsdkError):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (type(self), self._values(), dict(vars(self)))
+
+
+def _again(kind: type[DpsdkError], values: tuple[object, ...], notes: dict[str, object]) -> object:
+    """An error as it was pickled, with its notes."""
+    error = kind(*values)
+    vars(error).update(notes)
+    return error
 
 
 @define(str=False, eq=False)
@@ -101,13 +132,20 @@ class UnknownLabel(DomainError, KeyError):
 
 @define(str=False, eq=False)
 class QueryError(DpsdkError, ValueError):
-    """A query that cannot be put to this universe. `query` names it, `reason` says why."""
+    """A query that cannot be put to this universe, or not to this mechanism.
+
+    `query` names it, `reason` says why.
+    """
 
     query: str
     reason: str
 
+    def about(self, query: str) -> QueryError:
+        """The same error with the query named: mechanisms raise it where they know a form only."""
+        return type(self)(query, self.reason)
+
     def __str__(self) -> str:
-        return f"{self.query}: {self.reason}"
+        return f"{self.query}: {self.reason}" if self.query else self.reason
 
 
 @define(str=False, eq=False)
@@ -143,20 +181,63 @@ class TooLarge(DpsdkError, MemoryError):
         )
 
 
+@frozen
+class Shortage:
+    """One limit that a request would have passed, in numbers.
+
+    Parameters
+    ----------
+    limit
+        What is limited: "epsilon", "delta", "rho", "divergence" or "squared shift".
+    within
+        Whose limit it is: a composition, or a scope.
+    asked
+        What the request would have taken; None where the composition has no price for it at this
+        point, since the request is larger than all that is left.
+    left
+        What is left of the limit.
+    cap
+        The limit.
+    """
+
+    limit: str
+    within: str
+    asked: Fraction | None
+    left: Fraction
+    cap: Fraction
+
+
 @define(str=False, eq=False)
 class BudgetExceeded(DpsdkError):
-    """The request does not fit what is left. Nothing was charged or changed.
+    """The request does not fit what is left. Nothing was charged for it, and nothing changed.
 
-    `asked`, `spent` and `remaining` are descriptions fit for a person; the odometer's own values
-    are on the session, as `session.spent` and `session.remaining`.
+    Parameters
+    ----------
+    asked, spent, remaining
+        The request, what is spent and what is left, in words.
+    why
+        Which limit did not fit, in words.
+    shortages
+        The same in numbers: one for each count that might have let the request pass.
+    epsilon, rho
+        What would fit: the largest ε of one pure run, and a ρ of one discrete Gaussian run.
+    charges
+        The numbers of the charges that the same question had paid before, if its mechanism pays in
+        several steps. They stand.
     """
 
     asked: str
     spent: str
     remaining: str
+    why: str = ""
+    shortages: tuple[Shortage, ...] = ()
+    epsilon: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    charges: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"asked for {self.asked}; spent {self.spent}; remaining {self.remaining}"
+        why = f": {self.why}" if self.why else ""
+        return f"asked for {self.asked}{why}; spent {self.spent}; remaining {self.remaining}"
 
 
 @define(str=False, eq=False)
@@ -212,14 +293,28 @@ class NotCopyable(DpsdkError, TypeError):
 
 
 @define(str=False, eq=False)
-class MissingExtra(DpsdkError, ImportError):
-    """An optional dependency is not installed."""
+class Reentered(DpsdkError, RuntimeError):
+    """A finaliser, signal handler or callback asked for what its own thread is busy with.
 
-    package: str
-    extra: str
+    To wait would have been to wait for ever. Nothing was charged.
+    """
+
+    what: str
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed; install dpsdk[{self.extra}]"
+        return f"{self.what} was asked for from within its own work"
+
+
+@define(str=False, eq=False)
+class MissingExtra(DpsdkError, ImportError):
+    """An optional dependency is not installed. `extra` names what installs it, if dpsdk does."""
+
+    package: str
+    extra: str = ""
+
+    def __str__(self) -> str:
+        wanted = f"dpsdk[{self.extra}]" if self.extra else self.package
+        return f"{self.package} is not installed; install {wanted}"
 
 
 @define(str=False, eq=False)

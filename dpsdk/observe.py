@@ -20,7 +20,7 @@ class Opened:
 
 @frozen
 class Charged:
-    """A run was paid for; its data has not been read yet."""
+    """A run was paid for."""
 
     number: int
     query: str
@@ -49,10 +49,11 @@ Event: TypeAlias = Opened | Charged | Refused | Answered
 
 
 class Observer(Protocol):
-    """Anything to call with each event, in the thread that caused it.
+    """Anything to call with each event, when its question is over, in the thread that asked it.
 
-    What it raises at `Refused` reaches the caller of the session. At the other events the exception
-    is dropped, so that what was paid for is not lost.
+    No lock is held then, so that it may look at the session and its channels, and ask them. What it
+    raises at `Refused` reaches the caller of the session. At the other events the exception is
+    dropped, so that what was paid for is not lost.
     """
 
     def __call__(self, event: Event, /) -> None:

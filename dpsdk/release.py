@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from fractions import Fraction
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import to_beta
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
+from dpsdk.accounting.composition import Runs
+from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts
 from dpsdk.noise import NoiseLaw
 from dpsdk.typing import Floats
@@ -34,36 +37,81 @@ A_co = TypeVar("A_co", covariant=True)
 Source: TypeAlias = Literal["measured", "hypothesis"]
 """Whether an answer was measured on the data, or read off a public distribution."""
 
+_LISTED = 2**20
 
-@frozen
+
+def _to_runs(runs: Runs) -> tuple[tuple[Guarantee, int], ...]:
+    merged: list[tuple[Guarantee, int]] = []
+    for run in runs:
+        guarantee, count = run if isinstance(run, tuple) else (run, 1)
+        if merged and merged[-1][0] == guarantee:
+            merged[-1] = (guarantee, merged[-1][1] + count)
+        elif count:
+            merged.append((guarantee, count))
+    return tuple(merged)
+
+
+@frozen(repr=False)
 class Cost:
-    """What was or would be paid: the guarantee of each run, none where nothing is paid."""
+    """What was or would be paid: the guarantee of each run, none where nothing is paid.
 
-    guarantees: tuple[Guarantee, ...] = ()
+    Parameters
+    ----------
+    runs
+        Guarantees, in their order, or pairs of a guarantee and how many such runs follow each
+        other. Kept as such pairs.
+    """
+
+    runs: tuple[tuple[Guarantee, int], ...] = field(default=(), converter=_to_runs)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The guarantee of each run, in their order.
+
+        Raises
+        ------
+        TooLarge
+            If there are more than a million runs; `runs` counts equal ones.
+        """
+        count = sum(count for _, count in self.runs)
+        if count > _LISTED:
+            raise TooLarge("a list of all runs", count, _LISTED, "entries", "read runs")
+        return tuple(run for run, count in self.runs for _ in range(count))
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is no run at all."""
+        return not self.guarantees
 
     @property
     def free(self) -> bool:
         """Whether nothing is paid."""
-        return all(guarantee.free for guarantee in self.guarantees)
+        return all(run.free for run, _ in self.runs)
 
     @property
     def epsilon(self) -> Fraction | None:
         """The sum of the pure ε of the runs, None if one of them has none."""
         total = Fraction(0)
-        for guarantee in self.guarantees:
-            epsilon = pure_epsilon(guarantee)
+        for run, count in self.runs:
+            epsilon = pure_epsilon(run)
             if epsilon is None:
                 return None
-            total += epsilon
+            total += epsilon * count
         return total
 
     @property
     def rho(self) -> Fraction:
         """The sum of the ρ of zero-concentrated privacy of the runs, leaks aside."""
-        return sum((zcdp_rho(guarantee) for guarantee in self.guarantees), Fraction(0))
+        return sum((zcdp_rho(run) * count for run, count in self.runs), Fraction(0))
+
+    def __repr__(self) -> str:
+        return f"Cost({self})"
 
     def __str__(self) -> str:
-        paid = Counter(str(guarantee) for guarantee in self.guarantees if not guarantee.free)
+        paid: Counter[str] = Counter()
+        for run, count in self.runs:
+            if not run.free:
+                paid[str(run)] += count
         runs = (text if count == 1 else f"{count:,} x {text}" for text, count in paid.items())
         return " + ".join(runs) or "nothing"
 
@@ -102,11 +150,15 @@ class NoiseAccuracy(Accuracy):
         return np.full(self.entries, radius)
 
 
-@frozen(eq=False)
+def _same(one: Floats, other: Floats) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
+
+
+@frozen
 class Measurement:
     """Raw numbers that a strategy got for a form: counts of rows, with their accuracy."""
 
-    values: Floats
+    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
     accuracy: Accuracy
     source: Source = "measured"
 
@@ -156,23 +208,26 @@ def bound_of(
     return Bound(error, checked, accuracy.kind, accuracy.proven, error >= span)
 
 
-@frozen(eq=False, repr=False)
+@frozen(repr=False)
 class Release(Generic[A_co]):
     """One answer with its price and its accuracy.
 
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
     release with `private=False` was made with seeded noise and protects nobody.
+
+    Releases are equal if they say the same of the same numbers.
     """
 
-    value: A_co
+    # The answer follows from the numbers and the query, and might compare as an array does.
+    value: A_co = field(eq=False)
     query: str
     mechanism: str
     cost: Cost
     source: Source
     private: bool
     _measurement: Measurement
-    _lifting: Lifting[A_co]
+    _lifting: Lifting[A_co] = field(eq=False)
     _facts: Facts
 
     def error(self, beta: float = 0.05) -> float:
@@ -207,18 +262,15 @@ class Release(Generic[A_co]):
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
-        vacuous = " (vacuous)" if bound.vacuous else ""
-        return (
-            f"Release({self.value!r} ± {bound.error:.4g}{vacuous} at 95%, {self.query}, "
-            f"{self.source} by {self.mechanism}, cost {self.cost}{mark})"
-        )
+        error = f"± {bound.error:.4g}{' (vacuous)' if bound.vacuous else ''} at 95%"
+        source = f"{self.source} by {self.mechanism}, cost {self.cost}{mark}"
+        answer = repr(self.value)
+        if "\n" in answer:  # a table, whose lines are its own
+            return f"Release of {self.query}\n{answer}\n{error}, {source}"
+        return f"Release({answer} {error}, {self.query}, {source})"
 
 
-def _same(radii: Floats) -> Floats:
-    return radii
-
-
-@frozen(eq=False, repr=False)
+@frozen(repr=False)
 class Quote:
     """What a mechanism would charge for a form and how far off it would be. Spends nothing.
 
@@ -229,8 +281,8 @@ class Quote:
     at_open: Cost
     at_most: Cost
     accuracy: Accuracy
-    _spread: Callable[[Floats], Floats] = _same
-    _span: float = float("inf")
+    _lifting: Lifting[object] | None = None
+    _facts: Facts | None = None
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer will be off by more than this."""
@@ -238,18 +290,19 @@ class Quote:
 
     def bound(self, beta: float = 0.05) -> Bound:
         """The same, with what it rests on and whether it says anything."""
-        return bound_of(self._spread, self._span, self.accuracy, beta)
+        lifting, facts = self._lifting, self._facts
+        if lifting is None or facts is None:
+            return bound_of(lambda radii: radii, math.inf, self.accuracy, beta)
+        return bound_of(
+            lambda radii: lifting.spread(np.full(len(radii), np.nan), radii, facts),
+            lifting.span(facts),
+            self.accuracy,
+            beta,
+        )
 
     def for_query(self, lifting: Lifting[object], facts: Facts) -> Quote:
         """The quote in the unit of a query's answer."""
-        unknown = np.full(len(self.accuracy.radii(0.5, joint=False)), np.nan)
-        return Quote(
-            self.at_open,
-            self.at_most,
-            self.accuracy,
-            lambda radii: lifting.spread(unknown, radii, facts),
-            lifting.span(facts),
-        )
+        return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts)
 
     def __repr__(self) -> str:
         bound = self.bound(0.05)

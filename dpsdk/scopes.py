@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import final
 
-from dpsdk._closing import Closing
+from dpsdk._closing import Closing, Ending
 from dpsdk.accounting import Odometer
-from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer, kinds_of_neighbors
-from dpsdk.channel import Ending, Entry
+from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.data.part import part_of
 from dpsdk.desk import Desk
 from dpsdk.forms.facts import Neighbors
+from dpsdk.history import History
 from dpsdk.noise import NoiseSource
-from dpsdk.observe import Observer
 from dpsdk.typing import Label
 
 __all__ = ["Part", "Partition", "Scope"]
@@ -36,11 +34,10 @@ class Scope(Desk, Closing):
         data: PrivateData,
         payer: ScopeOdometer,
         noise: NoiseSource,
-        observer: Observer | None,
-        record: Callable[[Entry], None],
+        history: History,
         ending: Ending,
     ) -> None:
-        super().__init__(data, payer, noise, observer, record, ending)
+        super().__init__(data, payer, noise, history, ending)
         self._payer = payer
 
     def close(self) -> None:
@@ -79,13 +76,11 @@ class Partition(Closing):
         "_attribute",
         "_data",
         "_ending",
-        "_kinds",
+        "_generation",
+        "_history",
         "_noise",
-        "_observer",
         "_parts",
         "_payer",
-        "_payers",
-        "_record",
     )
 
     def __init__(
@@ -94,22 +89,26 @@ class Partition(Closing):
         attribute: str,
         payer: Odometer,
         noise: NoiseSource,
-        observer: Observer | None,
-        record: Callable[[Entry], None],
+        history: History,
         ending: Ending,
     ) -> None:
         self._data = data
         self._attribute = data.domain[attribute]
         self._payer = payer
         self._noise = noise
-        self._observer = observer
-        self._record = record
+        self._history = history
         self._ending = ending
-        moves = data.neighbors is Neighbors.REPLACE_ONE
-        count, self._kinds = kinds_of_neighbors(self._attribute.size, moves=moves)
         self._parts: dict[int, Part] = {}
-        self._payers: list[PartOdometer] = []
-        payer.divide(count)
+        self._generation = payer.generation()
+        # Relations that are not known to do otherwise are taken to move rows, which costs more.
+        moves = data.neighbors is not Neighbors.ADD_REMOVE
+        try:
+            # Parts and their channels keep the ending. Once all are gone, so is the division, also
+            # if an interrupt comes between here and the caller.
+            payer.divide(self._generation, self._attribute.size, moves=moves, owner=ending)
+        except BaseException:
+            self.close()
+            raise
 
     def __getitem__(self, label: Label) -> Part:
         """The rows of one label.
@@ -129,19 +128,15 @@ class Partition(Closing):
     def _opened(self, cell: int) -> Part:
         name = self._attribute.name
         data = part_of(self._data, name, self._attribute.label(cell))
-        payer = PartOdometer(self._payer, f"the part {data.name!r}", self._kinds[cell])
-        part = Part(data, payer, self._noise, self._observer, self._record, self._ending)
-        self._payers.append(payer)
+        payer = PartOdometer(self._payer, f"the part {data.name!r}", self._generation, cell)
+        part = Part(data, payer, self._noise, self._history, self._ending)
         # Another thread may have opened it meanwhile; then both are in use, and one is kept.
         return self._parts.setdefault(cell, part)
 
     def close(self) -> None:
-        """Answer nothing more through any part."""
-        if not self._ending.ended:
-            self._ending.end()
-            for payer in self._payers:
-                payer.close()
-            self._payer.merge()
+        """Answer nothing more through any part. A second time it does nothing."""
+        self._ending.end()
+        self._payer.merge(self._generation)
 
     def __repr__(self) -> str:
         return f"Partition({self._data!r}, by {self._attribute.name})"

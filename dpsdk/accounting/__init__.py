@@ -33,6 +33,7 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
+from dpsdk.accounting.mixed import MixedComposition
 from dpsdk.accounting.odometer import Charge, Odometer, Remaining, Spent
 from dpsdk.accounting.plan import (
     Plan,
@@ -66,6 +67,7 @@ __all__ = [
     "ZCDPComposition",
     "EnvelopeComposition",
     "RenyiComposition",
+    "MixedComposition",
     "AnyOf",
     "default_composition",
     # What was spent.

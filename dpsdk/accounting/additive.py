@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from attrs import field, frozen
 
 from dpsdk._checks import to_probability
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.charges import leak, pure_epsilon, pure_rho, zcdp_rho
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.charges import figures, pure_rho
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.conversion import bun_steinke_start, zcdp_start
 from dpsdk.accounting.directed import fraction_down, sqrt_down, truncated
 from dpsdk.accounting.figures import figure
@@ -24,17 +23,25 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
 )
 from dpsdk.accounting.remembered import remembered
-from dpsdk.errors import UnsupportedGuarantee
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = [
+    "LEAK_SHARE",
     "AdditiveComposition",
     "AdvancedComposition",
     "BasicComposition",
     "ZCDPComposition",
+    "begun",
+    "refuse_leaks",
+    "root_down",
     "spent_share",
     "to_leak_share",
 ]
+
+
+LEAK_SHARE = Fraction(1, 500)
+"""The share of δ that is kept for leaks unless told, so little that it hardly costs a run."""
 
 
 def to_leak_share(value: Real) -> Fraction:
@@ -42,52 +49,74 @@ def to_leak_share(value: Real) -> Fraction:
     return to_probability("leak_share", value, zero=True)
 
 
+def refuse_leaks(title: str, guarantee: Guarantee) -> NoReturn:
+    """Say that a composition has no price for leaks, since it was told to keep no δ for them."""
+    reason = "of delta nothing is kept for the leaks of (ε, δ) runs; leak_share= would keep a share"
+    raise UnsupportedGuarantee(str(guarantee), title, reason)
+
+
+def begun(title: str, budget: Budget, limit: Fraction, leaks: Fraction) -> State:
+    """The state in which nothing was charged, of a filter whose theorem spends δ.
+
+    Raises
+    ------
+    InvalidArgument
+        If the budget leaves nothing to charge, as at δ = 0.
+    """
+    state = State((0, 0), (floor_steps(limit), floor_steps(leaks, LEAK_STEPS)))
+    if not state.limit[0]:
+        expected = f"one under which {title} can answer something: of a larger delta or epsilon"
+        raise InvalidArgument("budget", expected, str(budget))
+    return state
+
+
 def spent_share(state: State) -> float:
-    """The larger share spent of the two axes, charges and leaks; 1 where nothing may be charged."""
-    (spent, leaks), (limit, leak_limit) = state.spent, state.limit
-    share = spent / limit if limit else 1.0
-    return max(share, leaks / leak_limit) if leak_limit else share
+    """The share of the charges that is spent, leaks aside; 1 where nothing may be charged."""
+    return state.spent[0] / state.limit[0] if state.limit[0] else 1.0
 
 
 @remembered
-def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
-    if guarantee.free:  # whatever its claim
-        return 0, 0
-    if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
-        epsilon, delta = guarantee.claim
-        return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
-    pure = pure_epsilon(guarantee)
-    if pure is None:
+def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
+    if guarantee.claim is None:
         reason = "it needs a proven (ε, δ), as of Gaussian(epsilon=..., delta=...)"
         raise UnsupportedGuarantee(str(guarantee), "basic composition", reason)
-    return ceil_steps(pure), ceil_steps(leak(guarantee), LEAK_STEPS)
+    epsilon, delta = guarantee.claim
+    return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
+
+
+def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
+    priced = figures(guarantee)
+    if priced.epsilon_steps is not None:  # also of a free run, whatever its claim
+        return priced.epsilon_steps, priced.leak_steps
+    if isinstance(guarantee, DiscreteGaussianGuarantee):
+        return _claim_cost(guarantee)
+    raise UnsupportedGuarantee(str(guarantee), "basic composition", "no theorem gives its epsilon")
 
 
 @remembered
 def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
-    pure = pure_epsilon(guarantee)
-    if pure is None:
-        rho = zcdp_rho(guarantee)
-    elif isinstance(guarantee, BoundedRangeGuarantee):
-        rho = pure * pure / 8
-    else:
-        rho = pure * pure / 2
-    return ceil_steps(rho), ceil_steps(leak(guarantee), LEAK_STEPS)
+    priced = figures(guarantee)
+    if priced.epsilon is None:
+        return priced.rho_steps, priced.leak_steps
+    square = Fraction(*priced.epsilon) ** 2
+    rho = square / 8 if isinstance(guarantee, BoundedRangeGuarantee) else square / 2
+    return ceil_steps(rho), priced.leak_steps
 
 
-@remembered
 def _zcdp_cost(guarantee: Guarantee) -> tuple[int, int]:
-    return ceil_steps(zcdp_rho(guarantee)), ceil_steps(leak(guarantee), LEAK_STEPS)
+    priced = figures(guarantee)
+    return priced.rho_steps, priced.leak_steps
 
 
-def _root_down(value: Fraction) -> Fraction:
+def root_down(value: Fraction) -> Fraction:
+    """A lower bound of a square root."""
     return Fraction(sqrt_down(fraction_down(value)))
 
 
 def _pure_epsilon_of(rho: Fraction) -> Fraction:
     """The largest ε, to 15 digits and rounded down, whose pure runs are charged at most `rho`."""
     # ε tanh(ε/2) is at most ε²/2 and at most ε.
-    low = max(truncated(_root_down(2 * rho)), truncated(rho))
+    low = max(truncated(root_down(2 * rho)), truncated(rho))
     target = float(rho)
     guess = float(low)
     for _ in range(60):
@@ -113,7 +142,7 @@ class AdditiveComposition(Composition):
 
     @property
     def concurrent(self) -> bool:
-        """True: the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
+        """True, since the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
         return True
 
     @abstractmethod
@@ -131,9 +160,14 @@ class AdditiveComposition(Composition):
         """
 
     def begin(self, budget: Budget) -> State:
-        """The state in which nothing was charged."""
-        limit, leaks = self.limits(budget)
-        return State((0, 0), (floor_steps(limit), floor_steps(leaks, LEAK_STEPS)))
+        """The state in which nothing was charged.
+
+        Raises
+        ------
+        InvalidArgument
+            If the budget leaves nothing to charge, as at δ = 0 where the theorem spends δ.
+        """
+        return begun(self.title, budget, *self.limits(budget))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where the run does not fit."""
@@ -152,9 +186,11 @@ class AdditiveComposition(Composition):
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
-        costs = [self.cost(guarantee) for guarantee in guarantees if not guarantee.free]
+        costs = [
+            [part * times for part in self.cost(guarantee)] for guarantee, times in counted(runs)
+        ]
         if not costs:
             return None
         fits = [
@@ -167,7 +203,7 @@ class AdditiveComposition(Composition):
         return min(fits) if fits else None
 
     def fraction(self, state: State) -> float:
-        """The share of the budget that is spent, from 0 to 1."""
+        """The share of the charges that is spent, from 0 to 1; leaks have a limit of their own."""
         return spent_share(state)
 
     def leaked(self, state: State) -> Fraction:
@@ -191,7 +227,8 @@ class AdditiveComposition(Composition):
 class BasicComposition(AdditiveComposition):
     """ε and δ add up. Pure runs hold their sum on every path, with no δ at all.
 
-    A discrete Gaussian run is priced only through its `claim`, a proven pair (ε, δ).
+    A discrete Gaussian run is priced only through its `claim`, a proven pair (ε, δ). Where
+    Gaussians come between large pure runs, `MixedComposition` prices them by their ρ.
 
     Source: Dwork, McSherry, Nissim and Smith (2006); fully adaptive and concurrent.
     """
@@ -228,7 +265,7 @@ class AdvancedComposition(AdditiveComposition):
     Parameters
     ----------
     leak_share
-        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
 
     Notes
     -----
@@ -239,7 +276,7 @@ class AdvancedComposition(AdditiveComposition):
     title: ClassVar[str] = "advanced composition"
     axis: ClassVar[str] = "rho"
 
-    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+    leak_share: Fraction = field(default=LEAK_SHARE, converter=to_leak_share)
 
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The ρ of the closed form, and the share of δ kept for leaks."""
@@ -248,11 +285,14 @@ class AdvancedComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """ε²/2 and the leak of one run, in steps of their grids, rounded up."""
-        return _advanced_cost(guarantee)
+        cost = _advanced_cost(guarantee)
+        if cost[1] and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return cost
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε with ε²/2 at most what is left."""
-        return truncated(_root_down(2 * self._left(state)))
+        return truncated(root_down(2 * self._left(state)))
 
     def largest_rho(self, state: State) -> Fraction:
         """What is left of ρ, exactly."""
@@ -269,12 +309,12 @@ class ZCDPComposition(AdditiveComposition):
     Parameters
     ----------
     leak_share
-        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
 
     Notes
     -----
     Bun and Steinke (2016) for the sum, Canonne, Kamath and Steinke (2020) for the conversion;
-    docs/explanation/proofs/composition-zcdp.md has the proof. At δ = 0 nothing fits.
+    docs/explanation/proofs/composition-zcdp.md has the proof. δ must be positive.
     """
 
     title: ClassVar[str] = "zCDP composition"
@@ -289,7 +329,10 @@ class ZCDPComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The ρ and the leak of one run, in steps of their grids, rounded up."""
-        return _zcdp_cost(guarantee)
+        cost = _zcdp_cost(guarantee)
+        if cost[1] and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return cost
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose ε tanh(ε/2) is at most what is left."""

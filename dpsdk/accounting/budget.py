@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_positive, to_probability
+from dpsdk._checks import to_amount, to_delta
 from dpsdk.accounting.figures import figure
 from dpsdk.typing import Real
 
@@ -14,11 +14,11 @@ __all__ = ["Budget"]
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
-    return to_probability("delta", value, zero=True)
+    return to_delta(value, zero=True)
 
 
 @frozen(repr=False, cache_hash=True)

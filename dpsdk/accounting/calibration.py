@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import shown, to_fraction, to_integer
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import leak, zcdp_rho
 from dpsdk.accounting.composition import Composition, State
@@ -18,7 +19,9 @@ __all__ = ["calibrate", "calibrate_within", "fits_all", "largest", "max_epsilon_
 _DIGITS = 12
 
 
-def largest(fits: Callable[[Fraction], bool], low: Fraction) -> Fraction:
+def largest(
+    fits: Callable[[Fraction], bool], low: Fraction, high: Fraction | None = None
+) -> Fraction:
     """The largest number that fits, to nine digits and rounded down; 0 where none is found.
 
     Parameters
@@ -27,6 +30,9 @@ def largest(fits: Callable[[Fraction], bool], low: Fraction) -> Fraction:
         Whether a positive number fits; every smaller one then does, too.
     low
         Where the search starts; best a number that fits.
+    high
+        Where it goes on, best a number that does not fit; twice the first number that does, if left
+        out.
 
     Returns
     -------
@@ -42,7 +48,7 @@ def largest(fits: Callable[[Fraction], bool], low: Fraction) -> Fraction:
         low = truncated(low / 2, _DIGITS)
     else:
         return Fraction(0)
-    high = 2 * low
+    high = 2 * low if high is None or high <= low else truncated(high, _DIGITS)
     for _ in range(1100):
         if not fits(high):
             break
@@ -130,11 +136,13 @@ def calibrate_within(
         start = composition.begin(total)
         return largest(lambda scale: fits_all(composition, start, plan(scale)), total.epsilon)
 
+    allowed = to_fraction("total", total)
+
     def fits(scale: Fraction) -> bool:
         runs = list(plan(scale))
-        return not any(map(leak, runs)) and sum(map(zcdp_rho, runs), Fraction(0)) <= total
+        return not any(map(leak, runs)) and sum(map(zcdp_rho, runs), Fraction(0)) <= allowed
 
-    return largest(fits, total)
+    return largest(fits, allowed)
 
 
 def max_epsilon_for(composition: Composition, state: State, count: int) -> Fraction:
@@ -158,14 +166,33 @@ def max_epsilon_for(composition: Composition, state: State, count: int) -> Fract
     if runs < 1:
         raise InvalidArgument("count", "a positive integer", shown(count))
 
-    def fits(epsilon: Fraction) -> bool:
-        capacity = composition.capacity(state, PureGuarantee(epsilon))
-        return capacity is None or capacity >= runs
-
     single = composition.largest_epsilon(state)
-    if not single:
+    if not single or runs == 1:
         return single
+
+    def capacity(epsilon: Fraction) -> int:
+        count = composition.capacity(state, PureGuarantee(epsilon))
+        return runs if count is None else count
+
+    def fits(epsilon: Fraction) -> bool:
+        return capacity(epsilon) >= runs
+
     exact = single / runs
     if fits(exact) and not fits(exact * (1 + Fraction(1, 10**9))):
         return exact
-    return largest(fits, exact)
+    # So many small runs of pure ε fit as are nearly in proportion to 1/ε², so that a few steps
+    # come close, and the search has little left to do.
+    near = truncated(exact, _DIGITS)
+    for _ in range(8):
+        count = capacity(near)
+        if abs(count - runs) <= 1 or not count:
+            break
+        near = truncated(near * Fraction(math.sqrt(Fraction(count, runs))), _DIGITS)
+    step = near * max(Fraction(1, 10**9), Fraction(1, runs))
+    low = near - step
+    for _ in range(4):
+        if low <= 0 or fits(low):
+            break
+        step *= 8
+        low = near - step
+    return largest(fits, low if low > 0 else exact, near + step)

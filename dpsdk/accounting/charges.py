@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from dpsdk.accounting.directed import DOWN, UP, exp_up, fraction_up, ln_down
+from dpsdk.accounting.grid import LEAK_STEPS, STEPS
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     BoundedRangeGuarantee,
@@ -20,51 +22,88 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = ["bounded_range_rho", "leak", "pure_epsilon", "pure_rho", "zcdp_rho"]
+__all__ = [
+    "Figures",
+    "bounded_range_rho",
+    "figures",
+    "leak",
+    "pure_epsilon",
+    "pure_rho",
+    "zcdp_rho",
+]
 
-_DEPTH = 12
-_NARROW = Fraction(1, 10**15)
+_DEPTH, _SHORT = 24, 12
+_BITS = 320
+_LARGE = 10**6
+"""From here on, and below 10^-42, the fraction would only cost time: ε and ε²/2 are as good."""
+
+_SERIES, _NARROW = Fraction(1, 10), Fraction(1, 10**15)
 _PROVEN = Fraction("4.7")
 
 
-@remembered
-def pure_epsilon(guarantee: Guarantee) -> Fraction | None:
-    """The pure ε of a run once its leak is set aside; None where it has none, as a Gaussian."""
-    match guarantee:
-        case PureGuarantee() | DiscreteLaplaceGuarantee() | ApproximateGuarantee():
-            return guarantee.epsilon
-        case BoundedRangeGuarantee():
-            return guarantee.eta
-        case _:
-            return Fraction(0) if guarantee.free else None
+class Figures(NamedTuple):
+    """What one run costs, its leak set aside: numerators over denominators, and steps of the grids.
+
+    Steps are rounded up.
+    """
+
+    epsilon: tuple[int, int] | None
+    rho: tuple[int, int]
+    leak: tuple[int, int]
+    epsilon_steps: int | None
+    rho_steps: int
+    leak_steps: int
+
+
+def _steps(ratio: tuple[int, int], steps: int = STEPS) -> int:
+    return -(-ratio[0] * steps // ratio[1])
 
 
 @remembered
-def leak(guarantee: Guarantee) -> Fraction:
-    """The probability with which a run may tell everything: 0 but for (ε, δ) guarantees."""
-    return guarantee.delta if isinstance(guarantee, ApproximateGuarantee) else Fraction(0)
-
-
-@remembered
-def zcdp_rho(guarantee: Guarantee) -> Fraction:
-    """An upper bound of the ρ of zCDP of a run, once its leak is set aside.
+def figures(guarantee: Guarantee) -> Figures:
+    """All that compositions ask of one run.
 
     Raises
     ------
     UnsupportedGuarantee
-        If no theorem gives one.
+        If the guarantee is not of a known class.
     """
+    leaked, epsilon = Fraction(0), Fraction(0)
     match guarantee:
         case DiscreteGaussianGuarantee():
-            return guarantee.rho
+            rho = guarantee.rho.as_integer_ratio()
+            if not guarantee.free:
+                return Figures(None, rho, (0, 1), None, _steps(rho), 0)
         case BoundedRangeGuarantee():
-            return bounded_range_rho(guarantee.eta)
+            epsilon = guarantee.eta
+            rho = bounded_range_rho(epsilon).as_integer_ratio()
+        case PureGuarantee() | DiscreteLaplaceGuarantee():
+            epsilon = guarantee.epsilon
+            rho = _pure_rho(*epsilon.as_integer_ratio())
+        case ApproximateGuarantee():
+            epsilon, leaked = guarantee.epsilon, guarantee.delta
+            rho = _pure_rho(*epsilon.as_integer_ratio())
         case _:
-            epsilon = pure_epsilon(guarantee)
-            if epsilon is None:
-                reason = "no theorem gives its rho"
-                raise UnsupportedGuarantee(str(guarantee), "zCDP composition", reason)
-            return pure_rho(epsilon)
+            name = type(guarantee).__name__
+            raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
+    pure, leaks = epsilon.as_integer_ratio(), leaked.as_integer_ratio()
+    return Figures(pure, rho, leaks, _steps(pure), _steps(rho), _steps(leaks, LEAK_STEPS))
+
+
+def pure_epsilon(guarantee: Guarantee) -> Fraction | None:
+    """The pure ε of a run once its leak is set aside; None where it has none, as a Gaussian."""
+    epsilon = figures(guarantee).epsilon
+    return None if epsilon is None else Fraction(*epsilon)
+
+
+def leak(guarantee: Guarantee) -> Fraction:
+    """The probability with which a run may tell everything: 0 but for (ε, δ) guarantees."""
+    return Fraction(*figures(guarantee).leak)
+
+
+def zcdp_rho(guarantee: Guarantee) -> Fraction:
+    """An upper bound of the ρ of zCDP of a run, once its leak is set aside."""
+    return Fraction(*figures(guarantee).rho)
 
 
 def pure_rho(epsilon: Fraction) -> Fraction:
@@ -78,12 +117,27 @@ def pure_rho(epsilon: Fraction) -> Fraction:
     q_n = 2n+1 + x² / q_(n+1), which is Lambert's continued fraction. Putting the lower bound 2n+1
     for q_n makes q_(n-1) an upper bound, q_(n-2) a lower one, and so on; from an even n, q_0 comes
     out too small and tanh x too large. Beyond its reach tanh < 1 is the better bound.
+
+    The q_n are kept as integers, rounded up for odd n and down for even n.
     """
-    square = epsilon * epsilon / 4
-    q = Fraction(4 * _DEPTH + 1)
-    for n in range(2 * _DEPTH - 1, -1, -1):
-        q = 2 * n + 1 + square / q
-    return min(2 * square / q, epsilon)
+    return Fraction(*_pure_rho(*epsilon.as_integer_ratio()))
+
+
+def _pure_rho(above: int, below: int) -> tuple[int, int]:
+    if above > _LARGE * below:
+        return above, below
+    square, divisor = above * above, below * below
+    if above * _LARGE**7 < below:
+        return square, 2 * divisor
+    # x² = (ε/2)², with as many binary places as twice those of the q_n.
+    scaled = (square << 2 * _BITS) // (4 * divisor)
+    start = _SHORT if 10 * above < below else _DEPTH
+    q = 2 * start + 1 << _BITS
+    for n in range(start - 1, -1, -1):
+        q = (2 * n + 1 << _BITS) + (scaled // q if n % 2 == 0 else -(-(scaled + 1) // q))
+    # ε tanh(ε/2) = ε²/2 over q_0; and ε is the better bound where that is less.
+    whole, part = square << _BITS, 2 * divisor * q
+    return (whole, part) if whole * below < above * part else (above, below)
 
 
 def bounded_range_rho(eta: Fraction) -> Fraction:
@@ -94,11 +148,21 @@ def bounded_range_rho(eta: Fraction) -> Fraction:
     x - 1 - ln x at x = η / (e^η - 1) is the divergence at the order 1 (Dong, Durfee and Rogers
     2020); that it is the worst of all orders is proven up to η = 4.7, in
     docs/explanation/proofs/composition-zcdp.md. It falls as x grows to 1, so a lower bound of x
-    gives an upper bound of it. Larger and very small η take η²/8 (Cesar and Rogers 2021) or the
-    pure bound.
+    gives an upper bound of it. Small η take a series; large η take η²/8 (Cesar and Rogers 2021) or
+    the pure bound.
     """
+    if eta <= _SERIES:
+        # It is ln(sinh w / w) + w coth w - 1 at w = η/2. Both series alternate, with falling terms
+        # for w < π, as those are ζ(2k) (w/π)^(2k) times 1/k and 2.
+        u = eta * eta / 4
+        if eta < _NARROW:
+            return u / 2
+        rest = Fraction(0)
+        for divisor in (42525, 4200, 405, 36, 2):
+            rest = u * (Fraction(1, divisor) - rest)
+        return rest
     cap = min(eta * eta / 8, pure_rho(eta))
-    if not _NARROW < eta <= _PROVEN:
+    if eta > _PROVEN:
         return cap
     x = DOWN.divide(fraction_up(eta), UP.subtract(exp_up(fraction_up(eta)), 1))
     return min(cap, Fraction(UP.subtract(UP.subtract(x, Decimal(1)), ln_down(x))))

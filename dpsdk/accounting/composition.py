@@ -8,16 +8,25 @@ methods are pure functions; an `Odometer` is what holds a state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, TypeAlias, TypeGuard
 
 from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.guarantee import Guarantee
 
-__all__ = ["NEVER_OPEN", "Composition", "State"]
+__all__ = ["NEVER_OPEN", "Composition", "Runs", "State", "counted", "is_open"]
+
+Runs: TypeAlias = Iterable[Guarantee | tuple[Guarantee, int]]
+"""Runs in their order, as what is proven of each, or of so many equal ones in succession."""
+
+
+def counted(runs: Runs) -> list[tuple[Guarantee, int]]:
+    """Those of the runs that are not free, each with how many equal ones follow each other."""
+    pairs = [run if isinstance(run, tuple) else (run, 1) for run in runs]
+    return [(run, count) for run, count in pairs if count and not run.free]
 
 
 @frozen
@@ -45,7 +54,12 @@ class State:
 
 
 NEVER_OPEN = State((), ())
-"""Stands for a member of a composition that has accepted nothing and never will."""
+"""Equal to what stands for a member of a composition that has accepted nothing and never will."""
+
+
+def is_open(part: State | None) -> TypeGuard[State]:
+    """Whether a member of a composition may still accept runs."""
+    return part is not None and bool(part.limit or part.parts)
 
 
 class Composition(ABC):
@@ -91,7 +105,7 @@ class Composition(ABC):
             If no theorem prices the guarantee here.
         """
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free.
 
         Takes one step a round unless a composition knows better.
@@ -99,20 +113,23 @@ class Composition(ABC):
         Raises
         ------
         UnsupportedGuarantee
-            If no theorem prices one of the guarantees here.
+            If no theorem prices one of the runs here.
         """
-        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        priced = counted(runs)
         if not priced:
             return None
         if len(priced) == 1:
-            return self.capacity(state, priced[0])
+            guarantee, times = priced[0]
+            fits = self.capacity(state, guarantee)
+            return None if fits is None else fits // times
         count = 0
         while True:
-            for guarantee in priced:
-                after = self.charge(state, guarantee)
-                if after is None:
-                    return count
-                state = after
+            for guarantee, times in priced:
+                for _ in range(times):
+                    after = self.charge(state, guarantee)
+                    if after is None:
+                        return count
+                    state = after
             count += 1
 
     @abstractmethod

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from dpsdk._checks import shown, to_fraction, to_probability
 from dpsdk.accounting.directed import (
@@ -28,6 +27,7 @@ from dpsdk.accounting.directed import (
     sqrt_up,
 )
 from dpsdk.accounting.grid import floor_steps, from_steps
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -36,6 +36,7 @@ __all__ = [
     "bun_steinke_start",
     "gaussian_claim",
     "renyi_start",
+    "to_order",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_start",
@@ -74,8 +75,15 @@ def _order_term_down(excess: Decimal) -> Decimal:
     return DOWN.add(DOWN.multiply(order, ln_down(DOWN.divide(order, excess))), ln_down(excess))
 
 
-@lru_cache(maxsize=1024)
-def zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
+def _target(value: Real) -> Fraction:
+    expected = "a finite number, at least 0"
+    epsilon = to_fraction("epsilon", value, expected)
+    if epsilon < 0:
+        raise InvalidArgument("epsilon", expected, shown(value))
+    return epsilon
+
+
+def zcdp_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest ρ such that ρ-zCDP is certified to give (ε, δ), rounded down.
 
     At every order a > 1, ρ-zCDP gives (ε, δ) as soon as
@@ -92,8 +100,18 @@ def zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     -------
     Fraction
         A valid ρ; 0 where nothing is certified, as at δ = 0.
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is out of range.
     """
-    if delta <= 0 or epsilon < 0:
+    return _zcdp_start(_target(epsilon), to_probability("delta", delta, zero=True))
+
+
+@remembered
+def _zcdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
+    if not delta:
         return Fraction(0)
     epsilon = min(epsilon, _LARGEST)
     log_delta_down = ln_down(fraction_down(delta))
@@ -167,10 +185,7 @@ def zcdp_delta(rho: Real, epsilon: Real) -> float:
     InvalidArgument
         Names the parameter that is out of range.
     """
-    spent = _rho(rho)
-    bound = to_fraction("epsilon", epsilon, "a finite number, at least 0")
-    if bound < 0:
-        raise InvalidArgument("epsilon", "a finite number, at least 0", shown(epsilon))
+    spent, bound = _rho(rho), _target(epsilon)
     if not spent:
         return 0.0
     rate, target = float(min(spent, _LARGEST)), float(min(bound, _LARGEST))
@@ -185,8 +200,16 @@ def zcdp_delta(rho: Real, epsilon: Real) -> float:
     return min(1.0, float_up(exp_up(exponent))) if exponent < 0 else 1.0
 
 
-@lru_cache(maxsize=1024)
-def renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
+def to_order(value: Real) -> Fraction:
+    """An order of Rényi divergence: above 1."""
+    expected = "a finite number above 1"
+    order = to_fraction("order", value, expected)
+    if order <= 1:
+        raise InvalidArgument("order", expected, shown(value))
+    return order
+
+
+def renyi_start(epsilon: Real, delta: Real, order: Real) -> Fraction:
     """The largest Rényi divergence of one order that is certified to give (ε, δ), rounded down.
 
     Parameters
@@ -202,8 +225,20 @@ def renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction
     -------
     Fraction
         ε + [ln δ + a ln(a/(a-1)) + ln(a-1)] / (a-1) at the order a; 0 where that is not positive.
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is out of range.
     """
-    if delta <= 0 or epsilon < 0:
+    return _renyi_start(
+        _target(epsilon), to_probability("delta", delta, zero=True), to_order(order)
+    )
+
+
+@remembered
+def _renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
+    if not delta:
         return Fraction(0)
     low, high = fraction_down(order - 1), fraction_up(order - 1)
     log_ratio = ln_down(DOWN.add(1, DOWN.divide(1, high)))
@@ -213,14 +248,30 @@ def renyi_start(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction
     return max(Fraction(0), Fraction(limit))
 
 
-@lru_cache(maxsize=1024)
-def bun_steinke_start(epsilon: Fraction, delta: Fraction) -> Fraction:
+def bun_steinke_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest ρ with ρ + 2 √(ρ ln(1/δ)) ≤ ε, rounded down; 0 at δ = 0.
 
     With ρ = e²/2 a run this is W/2 + √(2 W ln(1/δ)) ≤ ε for W the sum of e² (Dwork, Rothblum and
     Vadhan 2010; fully adaptive: Whitehouse, Ramdas, Rogers and Wu 2023).
+
+    Parameters
+    ----------
+    epsilon
+        At least 0.
+    delta
+        In [0, 1).
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is out of range.
     """
-    if delta <= 0 or epsilon <= 0:
+    return _bun_steinke_start(_target(epsilon), to_probability("delta", delta, zero=True))
+
+
+@remembered
+def _bun_steinke_start(epsilon: Fraction, delta: Fraction) -> Fraction:
+    if not delta or not epsilon:
         return Fraction(0)
     log = ln_up(UP.divide(1, fraction_down(delta)))
     target = fraction_down(epsilon)

@@ -12,20 +12,18 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from statistics import NormalDist
 from typing import ClassVar
 
 from attrs import field, frozen
 
-from dpsdk.accounting.additive import spent_share, to_leak_share
+from dpsdk.accounting.additive import begun, refuse_leaks, root_down, spent_share, to_leak_share
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.charges import leak, pure_epsilon
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.charges import figures
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.directed import DOWN, UP, exp_up, fraction_down, truncated
 from dpsdk.accounting.figures import figure
-from dpsdk.accounting.gdp import gdp_start, randomised_response_mu_squared
-from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.gdp import HALF_PI_UP, gdp_start, randomised_response_mu_squared
+from dpsdk.accounting.grid import LEAK_STEPS, STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -34,8 +32,15 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = ["EnvelopeComposition", "discrete_gaussian_excess", "gaussian_envelope"]
+__all__ = [
+    "EnvelopeComposition",
+    "discrete_gaussian_excess",
+    "gaussian_envelope",
+    "widest_share",
+]
 
+_REACH = 10**4
+_ROOT2 = math.sqrt(2.0)
 _LEAST = Decimal("1e-200")
 
 Price = tuple[int, int]
@@ -45,48 +50,69 @@ _BITS = 8
 """Charges are worked out for v cut to so many bits: a charge stays valid for every larger v."""
 
 _RESERVES = tuple(
-    Fraction(text) for text in ("0.95", "0.8", "0.5", "0.2", "0.05", "0.02", "0.01", "1e-3", "1e-5")
+    Fraction(text)
+    for text in (
+        *("0.95", "0.8", "0.5", "0.2", "0.05", "0.02", "0.01"),
+        *("0.005", "0.002", "1e-3", "1e-4", "1e-5"),
+    )
 )
+
 """The shares w/v for which the charge of a discrete Gaussian is worked out."""
+
+_WIDE, _MOST, _MOST_STEPS = 30, 10**50, 10**190
+"""For noise so wide, in so many entries, the excess is below 1e-195: less than a step of a cost."""
+
+
+_CORNER_REACH = 2
+"""Up to this ε the corner costs at least 4/3 ε²; beyond, at least what it costs here."""
 
 
 def _corner_cost(epsilon: Fraction, v: int) -> int | None:
     """The μ² of randomised response at ε, where that much is left."""
+    reach = min(epsilon, Fraction(_CORNER_REACH))
+    if 3 * v < 4 * floor_steps(reach * reach):
+        return None
     corner = ceil_steps(randomised_response_mu_squared(epsilon))
     return corner if corner <= v else None
 
 
-@lru_cache(maxsize=8192)
-def _pure_cost(epsilon: Fraction, v: int) -> int | None:
+@remembered
+def _pure_cost(above: int, below: int, v: int) -> int | None:
     """The steps that an ε-DP run takes from v: randomised response is the worst.
 
     With w = v - cost it suffices that w + ε² + ε⁴/(6w) ≤ v and ε² ≤ 5w.
     """
-    corner = _corner_cost(epsilon, v)
-    square = ceil_steps(epsilon * epsilon)
+    square = -(-above * above * STEPS // (below * below))
     left = v - square
     root = left * left - (2 * square * square + 2) // 3
+    general: int | None = None
     if left > 0 and root >= 0:
         w = (left + math.isqrt(root)) // 2
         if 5 * w >= square and 6 * w * (v - w - square) >= square * square:
-            return v - w if corner is None else min(v - w, corner)
-    return corner
+            general = v - w
+            if above <= _CORNER_REACH * below and 3 * general <= 4 * square:
+                return general  # which the corner is not below
+    corner = _corner_cost(Fraction(above, below), v)
+    return min((cost for cost in (general, corner) if cost is not None), default=None)
 
 
-@lru_cache(maxsize=8192)
-def _bounded_range_cost(eta: Fraction, v: int) -> int | None:
+@remembered
+def _bounded_range_cost(above: int, below: int, v: int) -> int | None:
     """The steps that a run of loss range η takes from v.
 
     With w = v - cost it suffices that w (v - w) / v ≥ η²/4, the largest variance of such a loss.
     """
-    corner = _corner_cost(eta / 2, v)
-    square = ceil_steps(eta * eta)
+    square = -(-above * above * STEPS // (below * below))
     root = v * (v - square)
-    if root >= 0:
+    general: int | None = None
+    if v >= square:
         w = (v + math.isqrt(root)) // 2
         if 4 * w * (v - w) >= v * square:
-            return v - w if corner is None else min(v - w, corner)
-    return corner
+            general = v - w
+            if above <= 2 * _CORNER_REACH * below and 3 * general <= square:
+                return general  # which the corner is not below
+    corner = _corner_cost(Fraction(above, 2 * below), v)
+    return min((cost for cost in (general, corner) if cost is not None), default=None)
 
 
 def _cut(v: int) -> int:
@@ -95,11 +121,13 @@ def _cut(v: int) -> int:
     return v >> shift << shift
 
 
-def _by_v(cost: Callable[[Fraction, int], int | None], size: Fraction, v: int) -> Price | None:
+def _by_v(
+    cost: Callable[[int, int, int], int | None], size: tuple[int, int], v: int
+) -> Price | None:
     floor = _cut(v)
-    steps = cost(size, floor)
+    steps = cost(*size, floor)
     if steps is None:
-        floor, steps = v, cost(size, v)
+        floor, steps = v, cost(*size, v)
     return None if steps is None else (steps, floor)
 
 
@@ -134,29 +162,68 @@ def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | Non
 
 
 @remembered
-def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
-    """The charges of a discrete Gaussian, from the largest v down.
+def _gaussian_price(guarantee: DiscreteGaussianGuarantee, place: int) -> Price | None:
+    """The charge of a discrete Gaussian where w stays at or above a share t of v.
 
-    Where w stays at or above a share t of v, its law given the smoothed loss has eigenvalues of at
-    least t · variance, and the charge μ² (1 + excess) / (1 - excess (1 - t) / t) is enough.
+    Its law given the smoothed loss then has eigenvalues of at least t · variance, and the charge
+    μ² (1 + excess) / (1 - excess (1 - t) / t) is enough. None where nothing is proven.
     """
-    square = 2 * guarantee.rho
-    prices: list[Price] = []
-    for share in _RESERVES:
+    share = _RESERVES[place]
+    square = ceil_steps(2 * guarantee.rho)
+    width = share * guarantee.variance
+    if width >= _WIDE and guarantee.shift_squared <= _MOST and square <= _MOST_STEPS:
+        cost = square + 1
+    else:
         # Each entry that differs does so by a whole step, so that many differ at the most.
-        excess = discrete_gaussian_excess(share * guarantee.variance, guarantee.shift_squared)
+        excess = discrete_gaussian_excess(width, guarantee.shift_squared)
         if excess is None or excess * (1 - share) >= share:
+            return None
+        exact = 2 * guarantee.rho * (1 + excess) / (1 - excess * (1 - share) / share)
+        cost = ceil_steps(exact)
+    # From the cost as charged, since that is what must leave a share t of v.
+    return cost, -(-cost * share.denominator // (share.denominator - share.numerator))
+
+
+def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
+    """The charges of a discrete Gaussian, from the largest v down."""
+    prices: list[Price] = []
+    for place in range(len(_RESERVES)):
+        price = _gaussian_price(guarantee, place)
+        if price is None:
             break
-        cost = ceil_steps(square * (1 + excess) / (1 - excess * (1 - share) / share))
-        # From the cost as charged, since that is what must leave a share t of v.
-        prices.append((cost, ceil_steps(from_steps(cost) / (1 - share))))
+        prices.append(price)
     if not prices:
-        reason = (
-            "its noise is too narrow in steps of its lattice to be bounded by a Gaussian; a finer "
-            "lattice would do, and ZCDPComposition() prices it as it is"
-        )
-        raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
+        raise _too_narrow(guarantee)
     return tuple(prices)
+
+
+def widest_share(square: Fraction) -> Fraction:
+    """The share of a squared shift that a discrete Gaussian of 8 lattice steps or more may take."""
+    # At a variance of 64 the share 0.02 serves up to a thousand entries or so, 0.05 always.
+    return Fraction("0.9798" if square < 4 else "0.9498")
+
+
+def _gaussian_price_at(guarantee: DiscreteGaussianGuarantee, v: int) -> Price | None:
+    """The first charge of the table that v allows; None where none does."""
+    for place in range(len(_RESERVES)):
+        price = _gaussian_price(guarantee, place)
+        if price is None:
+            if place == 0:
+                raise _too_narrow(guarantee)
+            return None
+        if price[1] <= v:
+            return price
+        if price[0] > v:
+            return None  # at no share does it cost less than its μ²
+    return None
+
+
+def _too_narrow(guarantee: DiscreteGaussianGuarantee) -> UnsupportedGuarantee:
+    reason = (
+        "its noise is too narrow in steps of its lattice to be bounded by a Gaussian; a finer "
+        "lattice would do, and ZCDPComposition() prices it as it is"
+    )
+    return UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
 
 
 def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> Fraction:
@@ -183,38 +250,36 @@ def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> 
 
 
 def _price(guarantee: Guarantee, v: int) -> Price | None:
-    match guarantee:
-        case DiscreteGaussianGuarantee():
-            prices = _gaussian_prices(guarantee)
-            return next((price for price in prices if price[1] <= v), None)
-        case BoundedRangeGuarantee():
-            return _by_v(_bounded_range_cost, guarantee.eta, v)
-        case _:
-            epsilon = pure_epsilon(guarantee)
-            if epsilon is None:
-                reason = "no theorem gives its charge"
-                raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
-            return _by_v(_pure_cost, epsilon, v)
+    if isinstance(guarantee, DiscreteGaussianGuarantee):
+        return _gaussian_price_at(guarantee, v)
+    size = figures(guarantee).epsilon
+    if size is None:
+        reason = "no theorem gives its charge"
+        raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
+    bounded = isinstance(guarantee, BoundedRangeGuarantee)
+    return _by_v(_bounded_range_cost if bounded else _pure_cost, size, v)
 
 
-def _round_price(guarantees: Sequence[Guarantee], v: int) -> Price | None:
+def _round_price(runs: Sequence[tuple[Guarantee, int]], v: int) -> Price | None:
     """The price of several runs, one after the other."""
     total, floor = 0, 0
     fits = True
-    for guarantee in guarantees:
-        price = _price(guarantee, v - total)  # asked of all, since one may be unsupported
-        if price is None:
-            fits = False
-        elif fits:
-            # This run's price holds from its own floor on, which lies behind the runs before it.
-            floor = max(floor, price[1] + total)
-            total += price[0]
+    for guarantee, times in runs:
+        left = times
+        while left:
+            price = _price(guarantee, v - total)  # asked of all, since one may be unsupported
+            if price is None:
+                fits = False
+            if price is None or not fits:
+                break
+            cost, least = price
+            # So many runs of this kind have this very price, the last of them just above its floor.
+            alike = min(left, (v - total - least) // cost + 1) if cost else left
+            # A price holds from its own floor on, which lies behind the runs before it.
+            floor = max(floor, least + total + (alike - 1) * cost)
+            total += alike * cost
+            left -= alike
     return (total, floor) if fits else None
-
-
-@remembered
-def _leak_steps(guarantee: Guarantee) -> int:
-    return ceil_steps(leak(guarantee), LEAK_STEPS)
 
 
 @frozen
@@ -229,7 +294,7 @@ class EnvelopeComposition(Composition):
     Parameters
     ----------
     leak_share
-        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
 
     Notes
     -----
@@ -243,21 +308,26 @@ class EnvelopeComposition(Composition):
 
     @property
     def concurrent(self) -> bool:
-        """True: what each run is charged for is its trade-off curve."""
+        """True, since what each run is charged for is its trade-off curve."""
         return True
 
     def begin(self, budget: Budget) -> State:
-        """The state in which nothing was charged."""
+        """The state in which nothing was charged.
+
+        Raises
+        ------
+        InvalidArgument
+            If the budget leaves nothing to charge, as at δ = 0.
+        """
         leaks = budget.delta * self.leak_share
-        start = gdp_start(budget.epsilon, budget.delta - leaks)
-        return State((0, 0), (floor_steps(start), floor_steps(leaks, LEAK_STEPS)))
+        return begun(self.title, budget, gdp_start(budget.epsilon, budget.delta - leaks), leaks)
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where the run does not fit."""
         if guarantee.free:
             return state
         spent, leaks = state.spent
-        leaks += _leak_steps(guarantee)
+        leaks += self._leak(guarantee)
         price = _price(guarantee, state.limit[0] - spent)
         if price is None or leaks > state.limit[1]:
             return None
@@ -267,22 +337,32 @@ class EnvelopeComposition(Composition):
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))
 
-    def rounds(self, state: State, guarantees: Sequence[Guarantee]) -> int | None:
+    def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
-        priced = [guarantee for guarantee in guarantees if not guarantee.free]
+        priced = counted(runs)
         if not priced:
             return None
-        leaks = sum(map(_leak_steps, priced))
+        leaks = sum(self._leak(guarantee) * times for guarantee, times in priced)
         most = (state.limit[1] - state.spent[1]) // leaks if leaks else None
         v, count = state.limit[0] - state.spent[0], 0
         while (most is None or count < most) and (price := _round_price(priced, v)) is not None:
             cost, floor = price
             if not cost:
                 return most
+            # Prices fall as v grows, so one that is the same further down is the same in between.
+            shift = 0
+            while (lower := _round_price(priced, (floor - 1) >> shift)) and lower[0] == cost:
+                floor, shift = lower[1], 2 * shift + 1
             rounds = (v - floor) // cost + 1
             count += rounds
             v -= rounds * cost
         return count if most is None else min(count, most)
+
+    def _leak(self, guarantee: Guarantee) -> int:
+        leak = figures(guarantee).leak_steps
+        if leak and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return leak
 
     def fraction(self, state: State) -> float:
         """The share of the budget that is spent, from 0 to 1."""
@@ -296,14 +376,14 @@ class EnvelopeComposition(Composition):
         """The largest ε of one pure run that takes all that is left."""
         v = state.limit[0] - state.spent[0]
         left = from_steps(v)
-        low = truncated(left / 8)
-        half = math.sqrt(left) / 2.0
-        if 0.0 < half < 25.0:
-            normal = NormalDist()
-            guess = Fraction(math.log(normal.cdf(half) / normal.cdf(-half)))
+        # Where the corner is at the most 8ε, and (π/2) ε².
+        low = max(truncated(left / 8), truncated(root_down(left / HALF_PI_UP)))
+        half = math.sqrt(left) / 2.0 if left < _REACH else math.inf
+        if 0.0 < half < 34.0:
+            guess = Fraction(math.log(math.erfc(-half / _ROOT2) / math.erfc(half / _ROOT2)))
             for cut in (Fraction(1, 10**9), Fraction(1, 10**4)):
                 epsilon = truncated(guess * (1 - cut))
-                if epsilon > low and _pure_cost(epsilon, v) is not None:
+                if epsilon > low and _pure_cost(*epsilon.as_integer_ratio(), v) is not None:
                     return epsilon
         return low
 
@@ -314,8 +394,7 @@ class EnvelopeComposition(Composition):
         wider run, or one of few entries, may take up to 0.99999. Up to a squared shift of 10^15.
         """
         left = from_steps(state.limit[0] - state.spent[0])
-        # At a variance of 64 the share 0.02 serves up to a thousand entries or so, 0.05 always.
-        return truncated(left * Fraction("0.4899" if left < 4 else "0.4749"))
+        return truncated(widest_share(left) * left / 2)
 
     def describe(self, state: State) -> tuple[str, ...]:
         """What is spent of what, in one short text."""

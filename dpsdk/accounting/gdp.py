@@ -7,9 +7,9 @@ All bounds are in directed decimals; docs/explanation/proofs/composition-envelop
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from statistics import NormalDist
 
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability
@@ -25,10 +25,18 @@ from dpsdk.accounting.directed import (
     sqrt_down,
     sqrt_up,
 )
+from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["gdp_delta", "gdp_epsilon", "gdp_start", "mills", "randomised_response_mu_squared"]
+__all__ = [
+    "HALF_PI_UP",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_start",
+    "mills",
+    "randomised_response_mu_squared",
+]
 
 _PI_DOWN = Decimal(
     "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348"
@@ -36,6 +44,9 @@ _PI_DOWN = Decimal(
 _PI_UP = DOWN.add(_PI_DOWN, Decimal("1e-88"))
 _ROOT_DOWN = sqrt_down(DOWN.multiply(2, _PI_DOWN))
 _ROOT_UP = sqrt_up(UP.multiply(2, _PI_UP))
+
+HALF_PI_UP = Fraction("1.570796326794896619231321692")
+"""Above π/2."""
 
 _HALF = Decimal("0.5")
 _SERIES_LIMIT = 12
@@ -87,18 +98,28 @@ def _density_up(low: Decimal, high: Decimal) -> Decimal:
     return UP.divide(exp_up(half_square.copy_negate()), _ROOT_DOWN)
 
 
+def _density_down(low: Decimal, high: Decimal) -> Decimal:
+    """A lower bound of φ between two points."""
+    furthest = max(low.copy_abs(), high.copy_abs())
+    half_square = UP.multiply(_HALF, UP.multiply(furthest, furthest))
+    return DOWN.divide(exp_down(half_square.copy_negate()), _ROOT_UP)
+
+
 def _delta_up(epsilon: Decimal, mu: Decimal) -> tuple[Decimal, Decimal]:
     """An upper bound of δ at ε, and its slope in μ, which is φ(A)."""
     low = DOWN.subtract(DOWN.divide(epsilon, mu), UP.multiply(_HALF, mu))
     high = UP.subtract(UP.divide(epsilon, mu), DOWN.multiply(_HALF, mu))
     far = UP.add(UP.divide(epsilon, mu), UP.multiply(_HALF, mu))
     slope = _density_up(low, high)
+    if high < -_SERIES_LIMIT:
+        # δ is then close to 1: what it lacks is φ(A) (M(-A) + M(B)).
+        tail = DOWN.add(mills(low.copy_negate())[0], mills(far)[0])
+        return UP.subtract(1, DOWN.multiply(_density_down(low, high), tail)), slope
     delta = UP.multiply(slope, UP.subtract(mills(low)[1], mills(far)[0]))
     return min(delta, Decimal(1)), slope
 
 
-@lru_cache(maxsize=1024)
-def gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
+def gdp_start(epsilon: Real, delta: Real) -> Fraction:
     """The largest μ² such that μ-GDP is certified to give (ε, δ), rounded down; 0 at δ = 0.
 
     Parameters
@@ -107,7 +128,20 @@ def gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
         At least 0.
     delta
         In [0, 1).
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is out of range.
     """
+    bound = to_fraction("epsilon", epsilon, "a finite number, at least 0")
+    if bound < 0:
+        raise InvalidArgument("epsilon", "a finite number, at least 0", shown(epsilon))
+    return _gdp_start(bound, to_probability("delta", delta, zero=True))
+
+
+@remembered
+def _gdp_start(epsilon: Fraction, delta: Fraction) -> Fraction:
     rho = zcdp_start(epsilon, delta)
     if not rho:
         return Fraction(0)
@@ -172,25 +206,33 @@ def gdp_epsilon(mu: Real, delta: Real) -> float:
     if _delta_up(Decimal(0), distance)[0] <= goal:
         return 0.0
     low, high = 0.0, zcdp_epsilon(Fraction(UP.multiply(distance, distance)) / 2, allowed)
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2.0
-        if _delta_up(Decimal(middle), distance)[0] <= goal:
+    while high - low > 1e-10 * high and high < math.inf:
+        if not low:
+            middle = high * 1e-16
+        elif high > 4.0 * low:
+            middle = math.sqrt(low) * math.sqrt(high)
+        else:
+            middle = low + (high - low) / 2.0
+        if not middle:
+            break
+        if _delta_up(DOWN.plus(Decimal(middle)), distance)[0] <= goal:
             high = middle
         else:
             low = middle
     return high
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def randomised_response_mu_squared(epsilon: Fraction) -> Fraction:
     """An upper bound of the smallest μ² such that every ε-DP run is μ-GDP.
 
     Notes
     -----
     μ = -2 Φ⁻¹(1/(1+e^ε)), where the curve of μ-GDP meets the corner of randomised response. Since
-    Φ(-z) ≤ e^(-z²/2)/2, never more than μ² = 8ε.
+    Φ(-z) ≤ e^(-z²/2)/2, never more than μ² = 8ε. And since the log-odds of Φ are convex in z > 0,
+    with slope 4φ(0) at 0, never more than μ² = (π/2) ε², which is close for small ε.
     """
-    largest = 8 * epsilon
+    largest = min(8 * epsilon, HALF_PI_UP * epsilon * epsilon)
     if not epsilon or not Fraction(1, 10**9) < epsilon < 600:
         return largest
     corner = DOWN.divide(1, UP.add(1, exp_up(fraction_up(epsilon))))

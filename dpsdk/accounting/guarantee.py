@@ -93,7 +93,7 @@ class Guarantee(ABC):
         """Whether the run tells nothing about the data, so that it costs nothing."""
 
 
-@frozen(cache_hash=True)
+@frozen
 class PureGuarantee(Guarantee):
     """Pure ε-differential privacy, whatever the mechanism.
 
@@ -114,7 +114,7 @@ class PureGuarantee(Guarantee):
         return f"{figure(self.epsilon)}-DP"
 
 
-@frozen(cache_hash=True)
+@frozen
 class DiscreteLaplaceGuarantee(Guarantee):
     """Independent discrete Laplace noise on every entry of an integer vector.
 
@@ -153,7 +153,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         return f"{figure(self.epsilon)}-DP, discrete Laplace"
 
 
-@frozen(cache_hash=True)
+@frozen
 class DiscreteGaussianGuarantee(Guarantee):
     """Independent discrete Gaussian noise on every entry of an integer vector.
 
@@ -205,7 +205,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         return f"{figure(self.rho)}-zCDP, discrete Gaussian"
 
 
-@frozen(cache_hash=True)
+@frozen
 class BoundedRangeGuarantee(Guarantee):
     """Privacy losses of any two outcomes differ by at most `eta`: the exponential mechanism.
 
@@ -233,7 +233,7 @@ class BoundedRangeGuarantee(Guarantee):
         return f"{figure(self.eta)}-DP, bounded range"
 
 
-@frozen(cache_hash=True)
+@frozen
 class ApproximateGuarantee(Guarantee):
     """(ε, δ)-differential privacy, whatever the mechanism.
 

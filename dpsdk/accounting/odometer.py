@@ -3,68 +3,45 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from threading import Lock
-from typing import NamedTuple, NoReturn, SupportsIndex
+from functools import partial
+from itertools import chain
+from typing import NoReturn, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_probability
+from dpsdk.accounting import own
 from dpsdk.accounting.anytime import Anytime
+from dpsdk.accounting.books import (
+    SESSION,
+    Books,
+    Misfit,
+    Payer,
+    charged,
+    concerned,
+    divided,
+    held_by_others,
+    undivided,
+)
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
-from dpsdk.accounting.composition import Composition, State
+from dpsdk.accounting.charges import leak
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.conversion import zcdp_epsilon
-from dpsdk.accounting.grid import ceil_steps, from_steps
+from dpsdk.accounting.directed import float_up, fraction_up
+from dpsdk.accounting.grid import from_steps
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger import Ledger
+from dpsdk.accounting.lines import Line, worst_line
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
-from dpsdk.accounting.remembered import remembered
-from dpsdk.accounting.spent import Charge, Remaining, Spent
-from dpsdk.accounting.states import lessened, worst
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, NotCopyable
+from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.remembered import admitted
+from dpsdk.accounting.spent import Asked, Charge, Remaining, Spent
+from dpsdk.accounting.states import lessened, own_state
+from dpsdk.errors import BudgetExceeded, InvalidArgument, NotCopyable
 from dpsdk.typing import Real
 
 __all__ = ["Charge", "Odometer", "Remaining", "Spent"]
-
-
-@remembered
-def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
-    """The pure ε, where the run has one without a leak, and the ρ; in steps, rounded up."""
-    pure = None if leak(guarantee) else pure_epsilon(guarantee)
-    return None if pure is None else ceil_steps(pure), ceil_steps(zcdp_rho(guarantee))
-
-
-class Line(NamedTuple):
-    """What runs amount to for one kind of neighbours: a filter's state, and sums to report."""
-
-    state: State
-    epsilon: int | None
-    rho: int
-
-
-class Books(NamedTuple):
-    """One moment of an odometer, replaced as a whole so that readers need no lock."""
-
-    lines: tuple[Line, ...]
-    charges: int
-
-
-def worst_line(lines: Sequence[Line]) -> Line:
-    """A line that is at least as far spent as each of these."""
-    if len(lines) == 1:
-        return lines[0]
-    sizes = [line.epsilon for line in lines]
-    known = [size for size in sizes if size is not None]
-    return Line(
-        worst([line.state for line in lines]),
-        max(known) if len(known) == len(sizes) else None,
-        max(line.rho for line in lines),
-    )
-
-
-Decision = list[tuple["Odometer", tuple[Line, ...]]]
-"""The new lines of every odometer that a charge concerns, the outermost first."""
 
 
 class Odometer:
@@ -86,45 +63,42 @@ class Odometer:
     def __init__(
         self, budget: Budget, composition: Composition, anytime: Anytime | None = None
     ) -> None:
-        self._budget = budget
-        self._composition = composition
-        self._anytime = anytime
-        self._books = Books((Line(composition.begin(budget), epsilon=0, rho=0),), charges=0)
-        self._divided = False
-        self._reserves: tuple[Odometer, ...] = ()
-        self._entries: list[Charge] = []
-        self._process = os.getpid()
-        self._lock = Lock()
+        self._budget = own.own_budget(budget)
+        self._composition = own.own_composition(composition)
+        self._anytime = None if anytime is None else own.own_anytime(anytime)
+        self._begun = self._composition.begin(self._budget)
+        self._ledger = Ledger(Books((Line(self._begun),), None, {}, charges=0))
+        self._payer = SESSION
 
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
-        return self._budget
+        return own.own_budget(self._budget)
 
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return self._composition
+        return own.own_composition(self._composition)
 
     @property
     def state(self) -> State:
-        """The filter's state at this moment."""
-        return self._worst(None).state
+        """The filter's state at this moment; where there are several, one as far as each."""
+        return own_state(self._line(self._ledger.read()).state)
 
     @property
     def entries(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        return tuple(self._entries)
+        return tuple(_rebuilt(charge) for charge in self._charges(self._ledger.read()))
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        return self._spent(self._worst(None), self._books.charges)
+        return self._spent(self._ledger.read())
 
     @property
     def remaining(self) -> Remaining:
         """What can still be spent, leaving to scopes what they reserved."""
-        return self._remaining(None, None)
+        return self._remaining(self._ledger.read())
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.
@@ -140,18 +114,22 @@ class Odometer:
             If `delta` is out of range.
         """
         level = to_probability("delta", delta)
-        books = self._books
-        rho = from_steps(worst_line(books.lines).rho)
-        runs = [entry.guarantee for entry in self._entries[: books.charges]]
+        books = self._ledger.read()
+        rho = from_steps(self._line(books).rho)
+        runs = [charge.guarantee for charge in self._charges(books)]
         leaks = sum((leak(run) for run in runs), Fraction(0))
-        anytime = None if leaks or self._anytime is None else self._anytime.epsilon(rho)
-        return Readings(
-            delta=level,
-            always=self._budget,
-            anytime=anytime,
-            level=zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf,
-            planned=plan(runs).epsilon(level),
-        )
+        always = self.budget
+        summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
+        planned = plan(runs).epsilon(level)
+        # What the session keeps in any case bounds what a figure at no smaller δ may say.
+        cap = float_up(fraction_up(always.epsilon))
+        if level >= always.delta:
+            summed, planned = min(summed, cap), min(planned, cap)
+        bound, anytime = self._anytime, None
+        if bound is not None and not leaks:
+            anytime = bound.epsilon(rho)
+            anytime = min(anytime, cap) if bound.delta >= always.delta else anytime
+        return Readings(level, always, anytime, summed, planned)
 
     def affords(self, guarantee: Guarantee) -> int | None:
         """How many more such runs fit, one after the other; None where they are free.
@@ -163,7 +141,7 @@ class Odometer:
         """
         return self.affords_all((guarantee,))
 
-    def affords_all(self, guarantees: Iterable[Guarantee]) -> int | None:
+    def affords_all(self, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free.
 
         Exact, but where a scope has reserved something: then at least so many fit.
@@ -173,9 +151,10 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
         """
-        return self._rounds(tuple(guarantees), None, None)
+        priced = tuple((own.kept(run), count) for run, count in counted(runs))
+        return self._rounds(self._ledger.read(), priced)
 
-    def charge(self, guarantee: Guarantee, label: str) -> int:
+    def charge(self, guarantee: Guarantee, label: str | Asked) -> int:
         """Charge one run before it happens; there is no refund.
 
         Parameters
@@ -196,10 +175,12 @@ class Odometer:
             If it does not fit. Nothing has changed, and a smaller run may still fit.
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
+        Closed
+            If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((guarantee,), label)
+        return self._take((own.kept(guarantee),), label)
 
-    def charge_all(self, guarantees: Iterable[Guarantee], label: str) -> tuple[int, ...]:
+    def charge_all(self, guarantees: Iterable[Guarantee], label: str | Asked) -> tuple[int, ...]:
         """Charge several runs at once, all of them or none.
 
         Parameters
@@ -220,164 +201,178 @@ class Odometer:
             If they do not fit together. Nothing has changed.
         UnsupportedGuarantee
             If the composition has no theorem that prices one of them.
+        Closed
+            If the scope, or the part of a table, is closed, or in a forked process.
         """
-        runs = tuple(guarantees)
+        runs = tuple(map(own.kept, guarantees))
+        if not runs:
+            return ()
         last = self._take(runs, label)
         return tuple(range(last - len(runs) + 1, last + 1))
 
-    def divide(self, kinds: int) -> None:
-        """Keep separate lines for so many kinds of neighbours, until `merge`.
+    def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
+        """The charges of one question, of those after the first `since`."""
+        charges = self._ledger.charges(since)
+        return tuple(_rebuilt(charge) for charge, _ in charges if charge.question == question)
 
-        Every line starts from what is spent so far. A charge then counts on all lines, but for
-        charges through a `PartOdometer`, which count on some.
+    def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
+        """What was charged for one question, of the charges after the first `since`."""
+        charges = self._ledger.charges(since)
+        return tuple(
+            admitted(charge.guarantee) for charge, _ in charges if charge.question == question
+        )
+
+    @property
+    def charges(self) -> int:
+        """The number of all charges of the session."""
+        return self._ledger.count
+
+    def generation(self) -> int:
+        """A number for a division to come."""
+        return self._ledger.number()
+
+    def divide(
+        self, generation: int, parts: int, *, moves: bool, owner: object | None = None
+    ) -> None:
+        """Keep apart what each kind of neighbours sees of so many parts, until `merge`.
+
+        Everybody starts from what is spent so far. A charge then counts for all, but for charges
+        through a `PartOdometer`, which count for neighbours that differ in its part.
+
+        Parameters
+        ----------
+        generation
+            The number of the division, from `generation`.
+        parts
+            How many parts there are, at least 1.
+        moves
+            Whether a row may move from one part to another, so that neighbours may differ in two.
+        owner
+            Once nobody holds this object any more, the division is over as well.
 
         Raises
         ------
         InvalidArgument
-            If the lines are divided already, or the number is not a positive integer.
+            If a division is open already, or the number is not a positive integer.
         """
-        count = to_integer("kinds", kinds, "a positive integer")
+        count = to_integer("parts", parts, "a positive integer")
         if count < 1:
-            raise InvalidArgument("kinds", "a positive integer", shown(kinds))
-        with self._lock:
-            if self._divided:
+            raise InvalidArgument("parts", "a positive integer", shown(parts))
+
+        def decide(books: Books) -> Books:
+            after = divided(books, generation, count, moves=moves)
+            if after is None:
                 expected = "undivided: one partition of a table at a time"
                 raise InvalidArgument("odometer", expected, "one with a partition open")
-            self._divided = True
-            self._books = Books(self._books.lines * count, self._books.charges)
+            return after
 
-    def merge(self) -> None:
-        """Go on with one line, at least as far spent as each."""
-        with self._lock:
-            self._books = Books((worst_line(self._books.lines),), self._books.charges)
-            self._divided = False
+        if owner is not None:
+            self._ledger.when_gone(owner, partial(undivided, generation=generation))
+        self._ledger.transact(decide)
 
-    def _take(self, guarantees: tuple[Guarantee, ...], label: str) -> int:
-        if os.getpid() != self._process:
-            raise Closed("an odometer in a forked process")
-        with self._lock:
-            numbers = [
-                odometer._commit(lines, guarantees, label)  # of this class
-                for odometer, lines in self._decide(guarantees, None, None)
-            ]
-        return numbers[0]
+    def merge(self, generation: int) -> None:
+        """End a division, if it is the open one, and keep what its kinds of neighbours saw.
 
-    def _decide(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> Decision:
-        """What a charge would change, on some lines or on all; changes nothing.
-
-        `holder` is the scope that asks, whose own reserve it may use.
+        It never waits, and a second time it does nothing.
         """
-        held = self._held(holder)
-        lines = self._books.lines
-        if len(lines) == 1:
-            only = self._advanced(lines[0], guarantees, held)
-            if only is None:
-                raise self._refusal(guarantees)
-            return [(self, (only,))]
-        asked = range(len(lines)) if among is None else among
-        # Most lines are alike, so that few have to be worked out.
-        after = {line: self._advanced(line, guarantees, held) for line in {lines[i] for i in asked}}
-        changed: list[Line] = []
-        for place, line in enumerate(lines):
-            new = after[line] if place in asked else line
-            if new is None:
-                raise self._refusal(guarantees)
-            changed.append(new)
-        return [(self, tuple(changed))]
+        self._ledger.later(partial(undivided, generation=generation))
 
-    def _advanced(
-        self, line: Line, guarantees: tuple[Guarantee, ...], held: Sequence[State]
-    ) -> Line | None:
-        state, epsilon, rho = line
-        for guarantee in guarantees:
-            if held and self._composition.charge(lessened(state, held), guarantee) is None:
-                return None
-            after = self._composition.charge(state, guarantee)
-            if after is None:
-                return None
-            pure, concentrated = _reading(guarantee)
-            epsilon = None if epsilon is None or pure is None else epsilon + pure
-            rho += concentrated
-            state = after
-        return Line(state, epsilon, rho)
+    def _take(self, runs: tuple[Guarantee, ...], label: str | Asked) -> int:
+        asked = label if isinstance(label, Asked) else Asked(str.__add__("", label))
+        misfit: list[tuple[Misfit, Books]] = []
 
-    def _commit(
-        self, lines: tuple[Line, ...], guarantees: tuple[Guarantee, ...], label: str
-    ) -> int:
-        charges = self._books.charges
-        entries = [
-            Charge(number, label, guarantee)
-            for number, guarantee in enumerate(guarantees, start=charges + 1)
-        ]
-        # The sum before the list: an interrupt in between must not leave a run uncounted.
-        self._books = Books(lines, charges + len(entries))
-        self._entries.extend(entries)
-        return charges + len(entries)
+        def decide(books: Books) -> Books:
+            self._check(books)
+            after = charged(self._composition, books, self._payer, runs)
+            if isinstance(after, Misfit):
+                misfit.append((after, books))
+                raise _Refused
+            return after
 
-    def _held(self, holder: Odometer | None) -> list[State]:
-        return [odometer.state for odometer in self._reserves if odometer is not holder]
+        def charges(books: Books) -> Sequence[tuple[Charge, Payer]]:
+            return [
+                (
+                    Charge(number, asked.query, run, asked.mechanism, asked.number),
+                    self._payer,
+                )
+                for number, run in enumerate(runs, start=books.charges + 1)
+            ]
 
-    def _lines(self, among: frozenset[int] | None) -> list[Line]:
-        # Lines may have been merged meanwhile; then the one that is left is the worst.
-        lines = self._books.lines
-        return [line for place, line in enumerate(lines) if among is None or place in among] or [
-            worst_line(lines)
-        ]
+        try:
+            return self._ledger.transact(decide, charges).charges
+        except _Refused:
+            pass
+        raise self._refusal(*misfit[0], runs)
 
-    def _worst(self, among: frozenset[int] | None) -> Line:
-        return worst_line(self._lines(among))
+    def _check(self, books: Books) -> None:
+        """Refuse where the payer is closed. The budget as a whole never is."""
 
-    def _left(self, among: frozenset[int] | None, holder: Odometer | None) -> list[State]:
-        held = self._held(holder)
-        return [lessened(state, held) for state in {line.state for line in self._lines(among)}]
+    def _states(self, books: Books) -> Sequence[State]:
+        """The states by which the whole session decides, with what others hold taken off."""
+        aside = held_by_others(books, self._payer)
+        lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
+        return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
 
-    def _rounds(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> int | None:
-        counts = [
-            self._composition.rounds(state, guarantees) for state in self._left(among, holder)
-        ]
+    def _line(self, books: Books) -> Line:
+        return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))
+
+    def _charges(self, books: Books) -> list[Charge]:
+        return [charge for charge, _ in self._ledger.charges()[: books.charges]]
+
+    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        counts = [self._composition.rounds(state, runs) for state in self._states(books)]
         return min((count for count in counts if count is not None), default=None)
 
-    def _spent(self, line: Line, charges: int, of: str = "") -> Spent:
+    def _spent(self, books: Books) -> Spent:
+        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
+        return self._summed(lines, books.charges, "")
+
+    def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
+        sizes = [line.epsilon for line in lines]
+        known = [size for size in sizes if size is not None]
+        states = [line.state for line in lines]
         return Spent(
-            fraction=self._composition.fraction(line.state),
-            epsilon=None if line.epsilon is None else from_steps(line.epsilon),
-            rho=from_steps(line.rho),
-            delta=self._composition.leaked(line.state),
+            fraction=max(map(self._composition.fraction, states)),
+            epsilon=from_steps(max(known)) if len(known) == len(sizes) else None,
+            rho=from_steps(max(line.rho for line in lines)),
+            delta=max(map(self._composition.leaked, states)),
             charges=charges,
-            guarantee=self._budget,
+            guarantee=self.budget,
             of=of,
         )
 
-    def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
-        states = self._left(among, holder)
+    def _remaining(self, books: Books) -> Remaining:
+        states = self._states(books)
+        lines = chain.from_iterable(concerned(books, self._payer))
         return Remaining(
-            fraction=1.0 - self._composition.fraction(self._worst(among).state),
-            epsilon=min(self._composition.largest_epsilon(state) for state in states),
-            rho=min(self._composition.largest_rho(state) for state in states),
+            fraction=1.0 - max(self._composition.fraction(line.state) for line in lines),
+            epsilon=min(map(self._composition.largest_epsilon, states)),
+            rho=min(map(self._composition.largest_rho, states)),
         )
 
-    def _refusal(self, guarantees: tuple[Guarantee, ...]) -> BudgetExceeded:
-        first = guarantees[0]
-        if len(guarantees) == 1:
-            asked = str(first)
-        elif all(guarantee == first for guarantee in guarantees):
-            asked = f"{len(guarantees):,} runs of {first}"
-        else:
-            asked = f"{len(guarantees):,} runs together, the first of {first}"
-        return BudgetExceeded(asked, str(self.spent), str(self.remaining))
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+        spent, remaining = self._spent(books), self._remaining(books)
+        return refusal(
+            self._composition,
+            self._states(books),
+            runs,
+            spent,
+            remaining,
+            reserved=misfit.reserved,
+        )
 
     def __repr__(self) -> str:
         return f"Odometer({self.spent})"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise NotCopyable("an odometer")
+
+
+class _Refused(Exception):
+    """Ends a decision that does not fit."""
+
+
+def _rebuilt(charge: Charge) -> Charge:
+    """A charge of its own, to hand out."""
+    guarantee = admitted(charge.guarantee)
+    return Charge(charge.number, charge.label, guarantee, charge.mechanism, charge.question)

@@ -28,6 +28,7 @@ from dpsdk.accounting.directed import (
     ln_up,
 )
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.remembered import admitted
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Floats, Real
 
@@ -47,8 +48,12 @@ _LOG_SLACK = 4e-15
 _TINY = 1e-290
 """Below this, products of floats lose digits."""
 
+_HUGE = 1e300
+
 _E_UP = Decimal("2.7182818284590452354")
 """Above Euler's number."""
+
+_OPTIMAL_LIMIT = 10**7
 
 _EXACT_BITS = 2**16
 """A power of up to so many bits is worked out exactly."""
@@ -95,8 +100,10 @@ def advanced_epsilon(epsilon: Real, count: int, delta: Real, form: Form = "tight
         mean = 2.0 * each
     elif form == "middle":
         mean = math.expm1(each) if each < 700.0 else math.inf
-    else:
+    elif form == "tight":
         mean = math.tanh(each / 2.0)
+    else:
+        raise InvalidArgument("form", "loose, middle or tight", shown(form))
     return _above(math.sqrt(2.0 * runs * log) * each + runs * each * mean)
 
 
@@ -137,18 +144,25 @@ def heterogeneous_epsilon(epsilons: Iterable[Real], delta: Real) -> float:
     Kairouz, Oh and Viswanath (2015), Theorem 3.5.
     """
     allowed = _open(delta)
-    sizes: list[float] = []
+    sizes: list[tuple[Fraction, int]] = []
     for value in epsilons:
         size = to_fraction("epsilons", value, "finite numbers, at least 0")
         if size < 0:
             raise InvalidArgument("epsilons", "finite numbers, at least 0", shown(value))
-        sizes.append(float_up(fraction_up(size)))
-    total = math.fsum(sizes) * _SLACK
+        sizes.append((size, 1))
+    return _heterogeneous(sizes, allowed)
+
+
+def _heterogeneous(runs: Iterable[tuple[Fraction, int]], allowed: Fraction) -> float:
+    sizes = [(float_up(fraction_up(size)), float_up(Decimal(count))) for size, count in runs]
+    if sum(size * count for size, count in sizes) >= _HUGE:
+        return math.inf  # where sums and squares overflow
+    total = math.fsum(size * count for size, count in sizes) * _SLACK
     if not 0.0 < total < math.inf:
         return total
-    mean = math.fsum(size * math.tanh(size / 2.0) for size in sizes)
+    mean = math.fsum(size * count * math.tanh(size / 2.0) for size, count in sizes)
     # The root of W, which does not underflow where the squares would.
-    root = math.hypot(*sizes)
+    root = math.hypot(*(size * math.sqrt(count) for size, count in sizes))
     ratio = UP.divide(Decimal(root), fraction_down(allowed))
     mixed = mean + root * math.sqrt(2.0 * float_up(ln_up(UP.add(_E_UP, ratio))))
     tail = mean + root * math.sqrt(2.0 * _log_inverse(allowed))
@@ -252,7 +266,14 @@ def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real =
 
 
 def _runs(value: Mapping[Guarantee, int]) -> tuple[tuple[Guarantee, int], ...]:
-    return tuple(value.items())
+    expected = "integers, at least 0"
+    runs: list[tuple[Guarantee, int]] = []
+    for run, count in value.items():
+        times = to_integer("runs", count, expected)
+        if times < 0:
+            raise InvalidArgument("runs", expected, shown(count))
+        runs.append((admitted(run), times))
+    return tuple(runs)
 
 
 @frozen
@@ -266,6 +287,8 @@ class Plan:
 
     def bounds(self, delta: Real) -> dict[str, float]:
         """Every theorem's ε at this δ, by its name; those that do not apply are left out.
+
+        So is the optimum of more than ten million runs, which takes time in proportion.
 
         Parameters
         ----------
@@ -292,10 +315,11 @@ class Plan:
         rho = sum((zcdp_rho(run) * count for run, count in self.runs), Fraction(0))
         found["zCDP"] = zcdp_epsilon(rho, left)
         if len(sizes) == len(pure):
-            each = [size for size, count in sizes for _ in range(count)]
-            found["heterogeneous"] = heterogeneous_epsilon(each, left)
-            if len(set(each)) == 1 and each[0]:
-                found["optimal"] = optimal_epsilon(each[0], len(each), left)
+            found["heterogeneous"] = _heterogeneous(sizes, left)
+            kinds = {size for size, count in sizes if count}
+            runs = sum(count for _, count in sizes)
+            if len(kinds) == 1 and runs <= _OPTIMAL_LIMIT and (size := kinds.pop()):
+                found["optimal"] = optimal_epsilon(size, runs, left)
         return found
 
     def epsilon(self, delta: Real) -> float:
@@ -312,6 +336,6 @@ def plan(runs: Iterable[Guarantee]) -> Plan:
         What is proven of each; the order does not matter.
     """
     counts: dict[Guarantee, int] = {}
-    for run in runs:
+    for run in map(admitted, runs):
         counts[run] = counts.get(run, 0) + 1
     return Plan(counts)

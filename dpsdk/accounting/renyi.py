@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_fraction
-from dpsdk.accounting.additive import AdditiveComposition, to_leak_share
+from dpsdk.accounting.additive import AdditiveComposition, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.calibration import largest
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.charges import figures, pure_epsilon, zcdp_rho
 from dpsdk.accounting.composition import State
-from dpsdk.accounting.conversion import renyi_start
+from dpsdk.accounting.conversion import renyi_start, to_order, zcdp_start
 from dpsdk.accounting.directed import (
     DOWN,
     UP,
@@ -25,9 +25,11 @@ from dpsdk.accounting.directed import (
     ln_down,
     ln_up,
     sqrt_down,
+    sqrt_up,
     truncated,
 )
-from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps
+from dpsdk.accounting.figures import figure
+from dpsdk.accounting.grid import STEPS
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.accounting.remembered import remembered
 from dpsdk.errors import InvalidArgument
@@ -36,27 +38,26 @@ from dpsdk.typing import Real
 __all__ = ["RenyiComposition", "renyi_divergence"]
 
 
-def _order(value: Real) -> Fraction:
-    order = to_fraction("order", value, "a finite number above 1")
-    if order <= 1:
-        raise InvalidArgument("order", "a finite number above 1", shown(value))
-    return order
-
-
-@remembered
-def renyi_divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
+def renyi_divergence(guarantee: Guarantee, order: Real) -> Fraction:
     """An upper bound of the Rényi divergence of one run at an order above 1, its leak set aside.
 
     Raises
     ------
     UnsupportedGuarantee
         If no theorem gives one.
+    InvalidArgument
+        If the order is not above 1.
 
     Notes
     -----
     The smaller of order · ρ and, where the run is ε-DP, of that of randomised response:
     ε + [ln(1 + e^(-(2a-1)ε)) - ln(1 + e^(-ε))] / (a-1) at the order a.
     """
+    return _divergence(guarantee, to_order(order))
+
+
+@remembered
+def _divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
     concentrated = order * zcdp_rho(guarantee)
     epsilon = pure_epsilon(guarantee)
     if epsilon is None:
@@ -69,10 +70,53 @@ def renyi_divergence(guarantee: Guarantee, order: Fraction) -> Fraction:
     return min(concentrated, Fraction(UP.add(fraction_up(epsilon), saved)))
 
 
+_FAR = 700
+_ROUNDING = 2.0**-38
+"""More than exp and log1p of any usual library are off, for values that are at most ln 2."""
+
+
 @remembered
-def _cost(guarantee: Guarantee, order: Fraction) -> tuple[int, int]:
-    divergence = ceil_steps(renyi_divergence(guarantee, order))
-    return divergence, ceil_steps(leak(guarantee), LEAK_STEPS)
+def _charged(above: int, below: int, rho: int, over: int, top: int, bottom: int) -> int:
+    """The divergence as charged: with logarithms in floats, so above by next to nothing.
+
+    The pure ε is `above` over `below`, or there is none where that is 0; ρ is `rho` over `over`,
+    and the order `top` over `bottom`.
+    """
+    divergence = -(-top * rho * STEPS // (bottom * over))
+    if below:
+        size = above / below if above < _FAR * below else float(_FAR)
+        a = top / bottom if top < bottom << 60 else 2.0**60
+        near, far = math.exp(-size), math.exp(-min((2.0 * a - 1.0) * size, _FAR))
+        saved = min(math.log1p(far) - math.log1p(near) + _ROUNDING, 0.0)
+        # Never positive, so that rounding up takes the smaller size.
+        part, whole = saved.as_integer_ratio()
+        least = -(-above * STEPS // below) - (-part * bottom * STEPS // (whole * (top - bottom)))
+        divergence = min(divergence, least)
+    return divergence
+
+
+def _suggested(order: float, left: float) -> float:
+    """About the ε at which the divergence of randomised response is what is left."""
+    # It is at least ε - ln 2 / (order - 1).
+    below, above = 0.0, left + 0.7 / (order - 1.0)
+    for _ in range(80):
+        middle = (below + above) / 2.0
+        logs = math.log1p(math.exp(-(2.0 * order - 1.0) * middle)) - math.log1p(math.exp(-middle))
+        concentrated = order * middle * math.tanh(middle / 2.0)
+        reached = min(concentrated, middle + logs / (order - 1.0))
+        below, above = (middle, above) if reached <= left else (below, middle)
+    return below
+
+
+def _useful_order(epsilon: Fraction, delta: Fraction) -> int | None:
+    """About the order at which ρ-zCDP is converted best; None where none certifies anything."""
+    if not (rho := zcdp_start(epsilon, delta)):
+        return None
+    log = ln_up(fraction_up(1 / delta))
+    order = 1 + int(sqrt_up(UP.divide(log, fraction_down(rho))).to_integral_value(ROUND_CEILING))
+    while not renyi_start(epsilon, delta, order):
+        order *= 2
+    return order
 
 
 @frozen
@@ -84,7 +128,7 @@ class RenyiComposition(AdditiveComposition):
     order
         Above 1, and fixed before the first run: about 1 + √(ln(1/δ) / (expected sum of ρ)).
     leak_share
-        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs.
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
 
     Notes
     -----
@@ -95,8 +139,22 @@ class RenyiComposition(AdditiveComposition):
     title: ClassVar[str] = "Rényi composition"
     axis: ClassVar[str] = "divergence"
 
-    order: Fraction = field(converter=_order)
+    order: Fraction = field(converter=to_order)
     leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged.
+
+        Raises
+        ------
+        InvalidArgument
+            If this order certifies nothing for the budget; it names one that does.
+        """
+        limit, leaks = self.limits(budget)
+        if not limit and (order := _useful_order(budget.epsilon, budget.delta - leaks)):
+            expected = f"larger for {budget}, such as {order}"
+            raise InvalidArgument("order", expected, figure(self.order))
+        return begun(self.title, budget, limit, leaks)
 
     def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
         """The divergence that is certified for the budget, and the share of δ kept for leaks."""
@@ -105,18 +163,28 @@ class RenyiComposition(AdditiveComposition):
 
     def cost(self, guarantee: Guarantee) -> tuple[int, int]:
         """The divergence and the leak of one run, in steps of their grids, rounded up."""
-        return _cost(guarantee, self.order)
+        priced = figures(guarantee)
+        if priced.leak_steps and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        order = self.order.as_integer_ratio()
+        divergence = _charged(*(priced.epsilon or (0, 0)), *priced.rho, *order)
+        return divergence, priced.leak_steps
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose randomised response has at most the divergence that is left."""
-        left = self._left(state)
-        # The divergence is at most ε and at most order · ε²/2.
-        root = Fraction(sqrt_down(fraction_down(2 * left / self.order)))
-        low = truncated(max(left, root))
+        left, order = self._left(state), self.order
 
         def fits(epsilon: Fraction) -> bool:
             return self.charge(state, PureGuarantee(epsilon)) is not None
 
+        # The divergence is at most ε and at most order · ε²/2.
+        low = truncated(max(left, Fraction(sqrt_down(fraction_down(2 * left / order)))))
+        if low <= 0 or not (left < 10**6 and order < 10**12):
+            return largest(fits, low)
+        for cut in (1e-13, 1e-11, 1e-9):
+            epsilon = truncated(Fraction(_suggested(float(order), float(left)) * (1.0 - cut)))
+            if epsilon > low and fits(epsilon):
+                return epsilon
         return largest(fits, low)
 
     def largest_rho(self, state: State) -> Fraction:

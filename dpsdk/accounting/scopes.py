@@ -1,40 +1,59 @@
 """Odometers within an odometer: a capped share of a budget, and a part of a partitioned table.
 
-Each charge is decided and taken on all of them at once, under one lock, so that whatever an inner
-odometer accepted is also within the budget. docs/explanation/proofs/scopes.md has the proofs.
+They are views of one session's books: each charge is decided and taken on all that it concerns at
+once, so that whatever an inner odometer accepted is also within the budget.
+docs/explanation/proofs/scopes.md has the proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from functools import partial
+from itertools import chain
 
 from dpsdk._checks import shown, to_fraction
+from dpsdk.accounting import own
+from dpsdk.accounting.books import (
+    SESSION,
+    Account,
+    Books,
+    Misfit,
+    Payer,
+    closed,
+    concerned,
+    dropped,
+    lasting,
+    opened,
+    usable,
+)
 from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.composition import NEVER_OPEN, State
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.odometer import Books, Decision, Line, Odometer
-from dpsdk.accounting.spent import Remaining, Spent
-from dpsdk.accounting.states import holds, lessened, portion
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, TooLarge
+from dpsdk.accounting.lines import Line
+from dpsdk.accounting.odometer import Odometer
+from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.spent import Charge, Remaining, Spent
+from dpsdk.accounting.states import portion
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["PartOdometer", "ScopeOdometer", "kinds_of_neighbors"]
+__all__ = ["PartOdometer", "ScopeOdometer"]
 
-_KIND_LIMIT = 2**12
+_NONE = Fraction(0)
 
 
 class ScopeOdometer(Odometer):
     """A cap within the budget of another odometer: a charge must fit both.
 
     Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
-    allows, as far as the same count of an `AnyOf` stays open.
+    allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
 
     Parameters
     ----------
     outer
-        The odometer that pays.
+        The odometer that pays: a session's, or a scope's that is reserved by nobody.
     name
         What refusals call the scope; public.
     cap
@@ -45,7 +64,7 @@ class ScopeOdometer(Odometer):
     Raises
     ------
     InvalidArgument
-        If a share is not in (0, 1].
+        If a share is not in (0, 1], or a reserve is asked of anything but a session's odometer.
     BudgetExceeded
         If what is left is less than what should be reserved.
     """
@@ -53,81 +72,124 @@ class ScopeOdometer(Odometer):
     def __init__(
         self, outer: Odometer, name: str, cap: Budget | Real, *, reserve: bool = False
     ) -> None:
-        whole = outer.budget
-        super().__init__(cap if isinstance(cap, Budget) else whole, outer.composition)
+        if reserve and outer._payer != SESSION:
+            raise InvalidArgument("reserve", "asked of a session itself", "a scope within a scope")
         self._outer = outer
-        self._lock = outer._lock
-        self._process = outer._process
+        self._composition = outer._composition
+        self._anytime = None
         self._name = name
-        self._closed = False
+        self._ledger = outer._ledger
+        number = self._ledger.number()
+        self._payer = Payer((number, *outer._payer.accounts))
+        # A scope that was dropped gives back what it had set aside.
+        self._ledger.when_gone(self, partial(dropped, number=number))
         if isinstance(cap, Budget):
-            self._cap = str(cap)
-            start = self.composition.begin(cap)
+            self._budget = own.own_budget(cap)
+            self._cap = str(self._budget)
+            self._begun = self._composition.begin(self._budget)
         else:
             share = _share(cap)
-            self._cap = f"{figure(share * 100)}% of {whole}"
-            start = portion(outer.state, share)
-        self._books = Books((Line(start, epsilon=0, rho=0),), charges=0)
-        if reserve:
-            self._reserve()
+            self._budget = own.own_budget(outer._budget)
+            self._cap = f"{figure(share * 100)}% of {outer._budget}"
+            self._begun = portion(outer._begun, share)
+
+        def decide(books: Books) -> Books:
+            after = opened(books, number, self._begun, reserve=reserve)
+            if isinstance(after, Misfit):
+                asked = f"a reserve of {self._cap} for {self._title}"
+                raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
+            return after
+
+        self._ledger.transact(decide)
 
     @property
     def outer(self) -> Odometer:
         """The odometer that pays."""
         return self._outer
 
-    @property
-    def spent(self) -> Spent:
-        """What was spent through this scope, as a share of its cap."""
-        return self._spent(self._worst(None), self._books.charges, self._title)
-
     def close(self) -> None:
-        """Charge nothing more, and give back what was reserved and not spent."""
-        with self._lock:
-            self._closed = True
-            outer = self._outer
-            outer._reserves = tuple(one for one in outer._reserves if one is not self)
-
-    def _reserve(self) -> None:
-        outer = self._outer
-        with self._lock:
-            held = outer._held(None)
-            state = holds(lessened(outer.state, held), self.state)
-            if state is None:
-                asked = f"a reserve of {self._cap} for {self._title}"
-                raise BudgetExceeded(asked, str(outer.spent), str(outer.remaining))
-            self._books = Books((Line(state, epsilon=0, rho=0),), charges=0)
-            outer._reserves = (*outer._reserves, self)
+        """Charge nothing more, and give back what was reserved and not spent. It never waits."""
+        self._ledger.later(partial(closed, number=self._payer.accounts[0]))
 
     @property
     def _title(self) -> str:
         return f"scope {self._name!r} ({self._cap})"
 
-    def _decide(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> Decision:
-        if self._closed:
+    def _account(self, books: Books) -> Account:
+        return books.accounts[self._payer.accounts[0]]
+
+    def _check(self, books: Books) -> None:
+        if self._account(books).closed:
             raise Closed(self._title)
-        own = super()._decide(guarantees, among, holder)
-        return [*self._outer._decide(guarantees, None, self), *own]
+        self._outer._check(books)
 
-    def _rounds(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> int | None:
-        own = super()._rounds(guarantees, among, holder)
-        outer = self._outer._rounds(guarantees, None, self)
-        return min((count for count in (own, outer) if count is not None), default=None)
+    def _line(self, books: Books) -> Line:
+        return self._account(books).line
 
-    def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
-        own = super()._remaining(among, holder)
-        outer = self._outer._remaining(None, self)
-        return Remaining(own.fraction, min(own.epsilon, outer.epsilon), min(own.rho, outer.rho))
+    def _charges(self, books: Books) -> list[Charge]:
+        number = self._payer.accounts[0]
+        charges = self._ledger.charges()[: books.charges]
+        return [charge for charge, payer in charges if number in payer.accounts]
+
+    def _usable(self, books: Books) -> State:
+        """The cap's state, in the members that can still be used if others hold to a reserve."""
+        account = self._account(books)
+        return usable(books, account.line.state) if account.reserve else account.line.state
+
+    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        counts = [
+            self._composition.rounds(self._usable(books), runs), self._outer_rounds(books, runs)
+        ]  # fmt: skip
+        return min((count for count in counts if count is not None), default=None)
+
+    def _outer_rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        if isinstance(self._outer, ScopeOdometer):
+            return self._outer._rounds(books, runs)
+        return super()._rounds(books, runs)
+
+    def _spent(self, books: Books) -> Spent:
+        account = self._account(books)
+        line = account.line._replace(state=self._shown(books))
+        return self._summed((line,), account.charges, self._title)
+
+    def _shown(self, books: Books) -> State:
+        """The cap's state without the counts that the session has closed: those serve nobody."""
+        states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
+        return _common(self._usable(books), states)
+
+    def _remaining(self, books: Books) -> Remaining:
+        composition = self._composition
+        own_state = self._usable(books)
+        if isinstance(self._outer, ScopeOdometer):
+            outer = self._outer._remaining(books)
+        else:
+            outer = super()._remaining(books)
+        account = self._account(books)
+        kept = _alone(lasting(books, account.line.state)) if account.reserve else None
+        return Remaining(
+            1.0 - composition.fraction(self._shown(books)),
+            min(composition.largest_epsilon(own_state), outer.epsilon),
+            min(composition.largest_rho(own_state), outer.rho),
+            None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
+            None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
+        )
+
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+        if misfit.account is None:
+            outer = self._outer
+            while isinstance(outer, ScopeOdometer):
+                outer = outer._outer
+            spent, remaining = outer._spent(books), outer._remaining(books)
+            states = self._states(books)
+            return refusal(
+                self._composition, states, runs, spent, remaining, reserved=misfit.reserved
+            )
+        if misfit.account != self._payer.accounts[0]:
+            return self._outer._refusal(misfit, books, runs)
+        spent, remaining = self._spent(books), self._remaining(books)
+        capped = (self._account(books).line.state,)
+        title = self._title
+        return refusal(self._composition, capped, runs, spent, remaining, within=title)
 
 
 class PartOdometer(Odometer):
@@ -139,54 +201,30 @@ class PartOdometer(Odometer):
         The odometer that pays, divided by `Odometer.divide`.
     name
         What reports call the part; public.
-    kinds
-        The numbers of the lines that a charge counts on.
+    generation
+        The number of the division. Once that is over, nothing is charged any more.
+    part
+        The number of the part, from 0.
     """
 
-    def __init__(self, outer: Odometer, name: str, kinds: Iterable[int]) -> None:
-        super().__init__(outer.budget, outer.composition)
-        self._outer = outer
-        self._lock = outer._lock
-        self._process = outer._process
+    def __init__(self, outer: Odometer, name: str, generation: int, part: int) -> None:
+        self._budget = outer._budget
+        self._composition = outer._composition
+        self._anytime = outer._anytime
+        self._begun = outer._begun
+        self._ledger = outer._ledger
+        self._payer = Payer((), generation, part)
         self._name = name
-        self._kinds = frozenset(kinds)
-        self._closed = False
 
-    @property
-    def spent(self) -> Spent:
-        """What was spent, this part's charges and all that concern it included."""
-        line = self._outer._worst(self._kinds)
-        return self._spent(line, self._books.charges)
-
-    def close(self) -> None:
-        """Charge nothing more."""
-        with self._lock:
-            self._closed = True
-
-    def _decide(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> Decision:
-        del among  # a part has its own
-        if self._closed:
+    def _check(self, books: Books) -> None:
+        division = books.division
+        if division is None or division.generation != self._payer.generation:
             raise Closed(self._name)
-        outer = self._outer._decide(guarantees, self._kinds, holder)
-        return [*outer, (self, self._books.lines)]
 
-    def _rounds(
-        self,
-        guarantees: tuple[Guarantee, ...],
-        among: frozenset[int] | None,
-        holder: Odometer | None,
-    ) -> int | None:
-        del among
-        return self._outer._rounds(guarantees, self._kinds, holder)
-
-    def _remaining(self, among: frozenset[int] | None, holder: Odometer | None) -> Remaining:
-        del among
-        return self._outer._remaining(self._kinds, holder)
+    def _spent(self, books: Books) -> Spent:
+        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
+        charges = sum(payer == self._payer for _, payer in self._ledger.charges())
+        return self._summed(lines, charges, "")
 
 
 def _share(value: Real) -> Fraction:
@@ -197,30 +235,26 @@ def _share(value: Real) -> Fraction:
     return share
 
 
-def kinds_of_neighbors(parts: int, *, moves: bool) -> tuple[int, tuple[frozenset[int], ...]]:
-    """How many kinds of neighbours a partition has, and which of them differ in each part.
+def _common(state: State, others: Sequence[State]) -> State:
+    """A state without the members that are closed in every other one."""
+    parts: list[State | None] = []
+    for place, part in enumerate(state.parts):
+        theirs = [one for other in others if (one := other.parts[place]) is not None]
+        if part is None or part == NEVER_OPEN:
+            parts.append(part)
+        else:
+            parts.append(_common(part, theirs) if theirs else None)
+    return State(state.spent, state.limit, tuple(parts))
 
-    Parameters
-    ----------
-    parts
-        The number of parts, at least 1.
-    moves
-        Whether neighbours may differ in two parts, since a row moves from one to the other. Then
-        each pair of parts is a kind; else each part is one.
 
-    Raises
-    ------
-    TooLarge
-        If there are more kinds than an odometer should keep.
-    """
-    pairs = list(combinations(range(parts), 2)) if moves and 1 < parts <= 2**8 else []
-    count = parts * (parts - 1) // 2 if moves and parts > 1 else parts
-    if count > _KIND_LIMIT:
-        advice = "divide by an attribute of fewer labels"
-        raise TooLarge("the partition", count, _KIND_LIMIT, "kinds of neighbours", advice)
-    if pairs:
-        return count, tuple(
-            frozenset(kind for kind, pair in enumerate(pairs) if part in pair)
-            for part in range(parts)
-        )
-    return count, tuple(frozenset({part}) for part in range(parts))
+def _alone(state: State) -> list[State]:
+    """The state once for each open member, with all others closed."""
+    if not state.parts:
+        return [state]
+    closed_all = (None,) * len(state.parts)
+    return [
+        State(state.spent, state.limit, (*closed_all[:place], one, *closed_all[place + 1 :]))
+        for place, part in enumerate(state.parts)
+        if part is not None and part != NEVER_OPEN
+        for one in _alone(part)
+    ]

@@ -10,16 +10,44 @@ from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.figures import figure, percentage
 from dpsdk.accounting.guarantee import Guarantee
 
-__all__ = ["Charge", "Remaining", "Spent"]
+__all__ = ["Asked", "Charge", "Remaining", "Spent"]
+
+
+@frozen
+class Asked:
+    """What runs are charged for: a question to a mechanism, or the opening of a channel to it.
+
+    `number` tells the questions of a session apart; 0 belongs to none.
+    """
+
+    query: str
+    mechanism: str = ""
+    number: int = 0
 
 
 @frozen
 class Charge:
-    """One accepted run: its number, from 1, the caller's label, and what is proven of it."""
+    """One accepted run.
+
+    Parameters
+    ----------
+    number
+        Counted from 1.
+    label
+        What the run was for: the question, or empty where a channel was opened.
+    guarantee
+        What is proven of the run.
+    mechanism
+        Which mechanism ran it.
+    question
+        The number of the question in its session, 0 if it belongs to none.
+    """
 
     number: int
     label: str
     guarantee: Guarantee
+    mechanism: str = ""
+    question: int = 0
 
 
 @frozen(repr=False)
@@ -79,17 +107,25 @@ class Remaining:
         The largest ε of one pure run that still fits.
     rho
         The largest ρ of one discrete Gaussian run that still fits.
+    kept_epsilon, kept_rho
+        For a scope that has reserved its cap: the largest such runs that fit whatever others ask.
     """
 
     fraction: float
     epsilon: Fraction
     rho: Fraction
+    kept_epsilon: Fraction | None = None
+    kept_rho: Fraction | None = None
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{percentage(self.fraction)}, at most one run of epsilon {figure(self.epsilon)} "
             f"or of rho {figure(self.rho)}"
         )
+        if self.kept_epsilon is None or self.kept_rho is None:
+            return text
+        kept = f"epsilon {figure(self.kept_epsilon)} or of rho {figure(self.kept_rho)}"
+        return f"{text}; kept whatever others ask: one run of {kept}"
 
     def __repr__(self) -> str:
         return f"Remaining({self})"

@@ -2,6 +2,7 @@
 
 These rely on what `State` promises: less spent and more open members admit whatever more spent and
 fewer open members do, and the charge of a run does not grow with what is left.
+docs/explanation/proofs/scopes.md has the proofs.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from attrs import evolve
 
 from dpsdk.accounting.composition import NEVER_OPEN, State
 
-__all__ = ["holds", "lessened", "portion", "worst"]
+__all__ = ["covered", "lessened", "own_state", "pattern", "portion", "serves", "serving", "worst"]
 
 
 def _open(part: State | None) -> TypeGuard[State]:
     return part is not None and part != NEVER_OPEN
+
+
+def own_state(state: State) -> State:
+    """The same state as an object of its own, to hand out."""
+    parts = tuple(None if part is None else own_state(part) for part in state.parts)
+    return State(state.spent, state.limit, parts)
 
 
 def worst(states: Sequence[State]) -> State:
@@ -34,6 +41,24 @@ def worst(states: Sequence[State]) -> State:
     return evolve(first, spent=spent, parts=tuple(parts))
 
 
+def covered(state: State, by: State) -> bool:
+    """Whether a state is no further spent than another of the same limits, in every member.
+
+    Then it admits whatever the other does.
+    """
+    if any(mine > theirs for mine, theirs in zip(state.spent, by.spent, strict=True)):
+        return False
+    return all(
+        not _open(theirs) or (_open(mine) and covered(mine, theirs))
+        for mine, theirs in zip(state.parts, by.parts, strict=True)
+    )
+
+
+def pattern(state: State) -> tuple[object, ...]:
+    """Which members are open."""
+    return tuple(pattern(part) if _open(part) else None for part in state.parts)
+
+
 def portion(state: State, share: Fraction) -> State:
     """A fresh state with a share of every limit, in the members that are open."""
     limit = tuple(limit * share.numerator // share.denominator for limit in state.limit)
@@ -41,34 +66,61 @@ def portion(state: State, share: Fraction) -> State:
     return State((0,) * len(limit), limit, parts)
 
 
+def serves(state: State, held: Sequence[State]) -> bool:
+    """Whether all that others hold can still be spent: of several members, in one and the same."""
+    for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True)):
+        if sum(other.limit[axis] - other.spent[axis] for other in held) > limit - spent:
+            return False
+    if not state.parts:
+        return True
+    return any(_member_serves(state, held, place) for place in range(len(state.parts)))
+
+
+def _member_serves(state: State, held: Sequence[State], place: int) -> bool:
+    part = state.parts[place]
+    if not _open(part):
+        return False
+    theirs = [other.parts[place] for other in held]
+    return all(map(_open, theirs)) and serves(part, [other for other in theirs if _open(other)])
+
+
+def serving(asked: State, states: Sequence[State], held: Sequence[State]) -> State:
+    """What is asked, in those members alone in which one of the states can serve all that is held.
+
+    `held` includes what is asked.
+    """
+    parts: list[State | None] = []
+    for place, part in enumerate(asked.parts):
+        able = [state for state in states if _member_serves(state, held, place)]
+        if part is None or part == NEVER_OPEN:
+            parts.append(part)
+        elif not able:
+            parts.append(None)
+        else:
+            inner = [member for state in able if _open(member := state.parts[place])]
+            theirs = [member for other in held if _open(member := other.parts[place])]
+            parts.append(serving(part, inner, theirs))
+    return evolve(asked, parts=tuple(parts))
+
+
 def lessened(state: State, held: Sequence[State]) -> State:
-    """The state with what others may still spend taken off its limits."""
+    """The state as others may use it: what is held taken off, and only members that can serve it.
+
+    Whatever it admits leaves a member, of several, in which all that is held can still be spent.
+    """
     if not held:
         return state
     limit = tuple(
         max(spent, limit - sum(other.limit[axis] - other.spent[axis] for other in held))
         for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True))
     )
-    parts = tuple(
-        None
-        if part is None
-        else lessened(part, [h for other in held if _open(h := other.parts[place])])
-        for place, part in enumerate(state.parts)
-    )
-    return State(state.spent, limit, parts)
-
-
-def holds(state: State, asked: State) -> State | None:
-    """What is asked, in those members alone that have as much left; None where none has."""
-    if any(
-        asked.limit[axis] - asked.spent[axis] > limit - spent
-        for axis, (spent, limit) in enumerate(zip(state.spent, state.limit, strict=True))
-    ):
-        return None
-    parts = tuple(
-        member if member == NEVER_OPEN else holds(part, member) if _open(part) and member else None
-        for part, member in zip(state.parts, asked.parts, strict=True)
-    )
-    if parts and not any(map(_open, parts)):
-        return None
-    return evolve(asked, parts=parts)
+    parts: list[State | None] = []
+    for place, part in enumerate(state.parts):
+        if not _open(part):
+            parts.append(part)
+        elif not _member_serves(state, held, place):
+            parts.append(None)
+        else:
+            theirs = [member for other in held if _open(member := other.parts[place])]
+            parts.append(lessened(part, theirs))
+    return State(state.spent, limit, tuple(parts))

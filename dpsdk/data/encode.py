@@ -7,155 +7,166 @@ missing, malformed or beyond the declaration is outside, nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from decimal import Decimal
+from math import ceil
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Integer
-from dpsdk.typing import Array, Ints, Label
+from dpsdk.data.columns import Column, Kind
+from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.texts import Number
+from dpsdk.data.values import plain, printed_decimal
+from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["encode"]
+__all__ = ["Known", "encode"]
 
+_REMEMBERED = 2**16
+_LONGEST_REMEMBERED = 64
 
-def encode(attribute: Attribute, column: Array, *, clip: bool) -> Ints:
-    """Cell numbers of a column's values, -1 for those outside.
-
-    `clip` moves numbers beyond the bounds of a numeric attribute to the nearest cell; a value
-    that is not a number stays outside.
-    """
-    if isinstance(attribute, Integer):
-        return _integers(attribute, column, clip=clip)
-    if isinstance(attribute, Binned):
-        return _bins(attribute, column, clip=clip)
-    if isinstance(attribute, Boolean):
-        return _looked_up(column, _boolean)
-    if isinstance(attribute, Categorical):
-        return _categories(attribute, column)
-    return _looked_up(column, lambda value: _index(attribute, value))
+K = TypeVar("K")
 
 
-def _index(attribute: Attribute, value: object) -> int:
-    try:
-        return attribute.index(cast("Label", value))
-    except Exception:  # noqa: BLE001  # whatever a value does, it is only outside
-        return -1
+class Known(dict[K, int], Generic[K]):
+    """Cell numbers of values, each worked out once as long as not too many differ."""
+
+    def __init__(self, number: Callable[[K], int]) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, value: K) -> int:
+        code = self._number(value)
+        if isinstance(value, str) and len(value) > _LONGEST_REMEMBERED:
+            return code
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[value] = code
+        return code
 
 
-def _looked_up(column: Array, number: Callable[[object], int]) -> Ints:
-    """Number each distinct value once; one that cannot be compared is outside."""
-    known: dict[object, int] = {}
-    result = np.empty(len(column), dtype=np.int64)
-    values = cast("list[object]", column.tolist())
-    for place, value in enumerate(values):
-        if isinstance(value, np.generic):
-            value = cast("object", value.item())  # noqa: PLW2901  # an object column may hold numpy scalars
-        try:
-            code = known.get((type(value), value))
-            if code is None:
-                code = known[(type(value), value)] = number(value)
-        except Exception:  # noqa: BLE001  # whatever a value does, it is only outside
-            code = -1
-        result[place] = code
-    return result
-
-
-_BOOLEANS = {"false": 0, "true": 1, "0": 0, "1": 1, "f": 0, "t": 1, "no": 0, "yes": 1}
-
-
-def _boolean(value: object) -> int:
-    if isinstance(value, str):
-        return _BOOLEANS.get(value.strip().lower(), -1)
-    if isinstance(value, bool | int | float) and value in {0, 1}:
-        return int(value)
-    return -1
-
-
-def _categories(attribute: Categorical, column: Array) -> Ints:
-    other = -1 if attribute.other is None else attribute.index(attribute.other)
-    numbers: dict[object, int] = {label: attribute.index(label) for label in attribute.values}
-    texts = {str(label): code for label, code in numbers.items()}
-
-    def number(value: object) -> int:
-        if value is None or value != value:  # None, NaN: no value at all
-            return -1
-        if isinstance(value, str):
-            stripped = value.strip()
-            return numbers.get(value, numbers.get(stripped, texts.get(stripped, other)))
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            return other
-        return numbers.get(value, texts.get(str(value), other))
-
-    return _looked_up(column, number)
-
-
-def _integers(attribute: Integer, column: Array, *, clip: bool) -> Ints:
-    if column.dtype.kind in "biu" and attribute.low > -(2**62) and attribute.high < 2**62:
-        below, above = column < attribute.low, column > attribute.high
-        codes = np.where(below | above, attribute.low, column).astype(np.int64) - attribute.low
-        codes[below] = 0 if clip else -1
-        codes[above] = attribute.size - 1 if clip else -1
-        return codes
-
-    def number(value: object) -> int:
-        exact = _to_int(value)
-        if exact is None:
-            return _beyond(attribute, value) if clip else -1
-        if clip:
-            exact = min(max(exact, attribute.low), attribute.high)
-        return exact - attribute.low if attribute.low <= exact <= attribute.high else -1
-
-    return _looked_up(column, number)
-
-
-def _beyond(attribute: Integer, value: object) -> int:
-    """The cell at the bound that a number, infinity included, lies beyond; -1 if it does not."""
-    try:
-        number = float(cast("float", value))
-    except (TypeError, ValueError, OverflowError):
-        return -1
-    if number > attribute.high:
-        return attribute.size - 1
-    return 0 if number < attribute.low else -1
-
-
-def _to_int(value: object) -> int | None:
-    try:
-        if isinstance(value, str):
-            value = value.strip()
-            number = float(value)
-            return int(value) if value.lstrip("+-").isdigit() else _whole(number)
-        if isinstance(value, int):
-            return int(value)
-        return _whole(float(cast("float", value)))
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _whole(number: float) -> int | None:
-    return int(number) if number.is_integer() else None
-
-
-def _bins(attribute: Binned, column: Array, *, clip: bool) -> Ints:
-    values = _to_floats(column)
-    edges = np.array(attribute.edges)
-    codes: Ints = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
-    codes[values == edges[-1]] = attribute.size - 1
-    if clip:
-        codes = np.clip(codes, 0, attribute.size - 1)
-    codes[(codes < 0) | (codes >= attribute.size) | np.isnan(values)] = -1
+def encode(matcher: Matcher, column: Column) -> Ints:
+    """Cell numbers of a column's values, -1 for those outside."""
+    # No warning of numpy's may depend on what it meets.
+    with np.errstate(all="ignore"):
+        codes = _encoded(matcher, column)
+    if column.missing is not None:
+        codes[column.missing] = -1
     return codes
 
 
-def _to_floats(column: Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    if column.dtype.kind in "biuf":
-        with np.errstate(over="ignore"):
-            return column.astype(np.float64)
-    result = np.full(len(column), np.nan)
-    for place, value in enumerate(cast("list[object]", column.tolist())):
-        try:
-            result[place] = float(cast("float", value))
-        except Exception:  # noqa: BLE001  # whatever a value does, it is only outside
-            result[place] = np.nan
-    return result
+def _encoded(matcher: Matcher, column: Column) -> Ints:
+    values, kind = column.values, column.values.dtype.kind
+    if column.kind is Kind.NULL:
+        return np.full(len(values), -1, dtype=np.int64)
+    if kind == "b":
+        return np.where(values, matcher.boolean(value=True), matcher.boolean(value=False)).astype(
+            np.int64
+        )
+    if kind in "iu":
+        if isinstance(matcher, IntegerMatcher):
+            return _integers(matcher, values)
+        if isinstance(matcher, BinnedMatcher):
+            return _bins_of_integers(matcher, values)
+    if kind == "f":
+        if isinstance(matcher, IntegerMatcher):
+            return _whole_floats(matcher, values)
+        if isinstance(matcher, BinnedMatcher) and values.dtype.itemsize <= 8:
+            return _bins_of_floats(matcher, values)
+    if kind in "iuf":
+        distinct, places = np.unique(values, return_inverse=True)
+        return _one_by_one(matcher, distinct)[places]
+    return _one_by_one(matcher, values)
+
+
+def _integers(matcher: IntegerMatcher, values: Array) -> Ints:
+    info = np.iinfo(values.dtype)
+    low, high = max(matcher.low, info.min), min(matcher.high, info.max)
+    if low > high:
+        # The whole type lies on one side of the bounds.
+        return np.full(len(values), matcher.number(info.max), dtype=np.int64)
+    kind = values.dtype.type
+    below, above = values < kind(low), values > kind(high)
+    inside = ~(below | above)
+    codes = np.empty(len(values), dtype=np.int64)
+    codes[below], codes[above] = matcher.number(matcher.low - 1), matcher.number(matcher.high + 1)
+    wide = np.uint64 if info.min == 0 else np.int64
+    codes[inside] = (values[inside].astype(wide) - wide(low)).astype(np.int64) + (low - matcher.low)
+    return codes
+
+
+def _whole_floats(matcher: IntegerMatcher, values: Array) -> Ints:
+    # Below this size, a whole float prints all its digits; above, as few as tell it from others.
+    exact = min(2.0 ** (np.finfo(values.dtype).nmant + 1), 2.0**53)
+    plain = np.abs(values) < exact
+    codes = np.full(len(values), -1, dtype=np.int64)
+    whole = plain & (values == np.rint(values))
+    codes[whole] = _integers(matcher, values[whole].astype(np.int64))
+    if matcher.clip:
+        # A fraction beyond the bounds is moved to them, one between them stays outside.
+        rest = plain & ~whole
+        moved = np.full(int(rest.sum()), -1, dtype=np.int64)
+        beyond = np.floor(values[rest]).astype(np.int64)
+        moved[beyond < matcher.low] = 0
+        moved[beyond >= matcher.high] = matcher.size - 1
+        codes[rest] = moved
+    large = ~plain & ~np.isnan(values)
+    codes[large] = _one_by_one(matcher, values[large])
+    return codes
+
+
+def _bins_of_integers(matcher: BinnedMatcher, values: Array) -> Ints:
+    info = np.iinfo(values.dtype)
+    # An integer is at or above an edge where it is so for the next integer up.
+    starts = [ceil(edge) for edge in matcher.exact]
+    last = starts[-1] if starts[-1] == matcher.exact[-1] else None
+    reached = np.array([max(s, info.min) for s in starts if s <= info.max], dtype=values.dtype)
+    end = None if last is None or not info.min <= last <= info.max else values == reached[-1]
+    return _cells(matcher, np.searchsorted(reached, values, side="right"), end)
+
+
+def _bins_of_floats(matcher: BinnedMatcher, values: Array) -> Ints:
+    kind = values.dtype.type
+    reached = np.array([_first_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
+    end = values == reached[-1] if printed_decimal(reached[-1]) == matcher.exact[-1] else None
+    codes = _cells(matcher, np.searchsorted(reached, values, side="right"), end)
+    codes[np.isnan(values)] = -1
+    return codes
+
+
+def _first_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
+    """The smallest float of a type that prints as at least the edge; infinity may be the only."""
+    found = kind(float(edge))
+    while printed_decimal(found) < edge:
+        found = np.nextafter(found, kind(np.inf))
+    while printed_decimal(below := np.nextafter(found, kind(-np.inf))) >= edge:
+        found = below
+    return found
+
+
+def _cells(matcher: BinnedMatcher, edges_reached: Ints, end: Bools | None) -> Ints:
+    codes = edges_reached.astype(np.int64) - 1
+    if end is not None:
+        codes[end] = matcher.size - 1
+    if matcher.clip:
+        return np.clip(codes, 0, matcher.size - 1)
+    codes[codes >= matcher.size] = -1
+    return codes
+
+
+def _one_by_one(matcher: Matcher, values: Array) -> Ints:
+    texts = Known(matcher.text)
+    # Equal numbers are the same to a matcher, of whichever class they are.
+    numbers = Known[Number](matcher.number)
+
+    def number(item: object) -> int:
+        value = plain(item)
+        if isinstance(value, str):
+            return texts[value]
+        if isinstance(value, bool):
+            return matcher.boolean(value=value)
+        return -1 if value is None else numbers[value]
+
+    # The elements of an array of floats keep their width only as scalars of numpy.
+    items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())
+    codes = (texts[item] if type(item) is str else number(item) for item in items)
+    return np.fromiter(codes, np.int64, len(values))

@@ -1,16 +1,25 @@
-"""Data frames of any library that narwhals reads, as columns of values."""
+"""Data frames and series of any library that narwhals reads, as columns of values."""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.data.matching import Matcher
 from dpsdk.errors import MissingExtra
 from dpsdk.typing import Array
 
-__all__ = ["columns_of", "require_narwhals"]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+__all__ = ["frame_columns", "is_of_library", "require_narwhals", "series_column"]
+
+_LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
 
 
 def require_narwhals() -> None:
@@ -28,39 +37,150 @@ def require_narwhals() -> None:
     del nw
 
 
-def columns_of(frame: object, names: Sequence[str]) -> tuple[dict[str, Array] | None, str]:
-    """The named columns, masked where null; or None and what is wrong with the frame.
+def is_of_library(value: object) -> bool:
+    """Whether a value is of a class of a frame library, so that narwhals is needed to read it."""
+    return type(value).__module__.partition(".")[0] in _LIBRARIES
 
-    A lazy frame is collected, its named columns only. Call `require_narwhals` first. Nothing is
-    raised, since tracebacks and the messages of other libraries may quote values.
+
+def frame_columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
+    """The column of each matcher, or what is wrong with the frame.
+
+    A lazy frame is collected, its named columns only, and only if their types are read. Call
+    `require_narwhals` first. Nothing is raised, since the messages of other libraries may quote
+    values.
     """
     try:
-        return _columns(frame, names)
+        return _columns(frame, matchers)
     except Exception:  # noqa: BLE001  # its text may quote values
-        return None, "cannot be read; collect and check it before it is handed over"
+        return "cannot be read; collect and check it before it is handed over"
 
 
-def _columns(frame: object, names: Sequence[str]) -> tuple[dict[str, Array] | None, str]:
+def series_column(series: object) -> Column | None:
+    """A series or array of a frame library as a column; None if it is none."""
+    try:
+        import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+    except ImportError:
+        return None
+    # What is in a column, but is no column to narwhals.
+    library = type(series).__module__.partition(".")[0]
+    if library == "pyarrow" and isinstance(series, (arrow := sys.modules[library]).Array):
+        series = arrow.chunked_array([series])
+    elif library == "pandas":
+        pandas = sys.modules[library]
+        if isinstance(series, pandas.Index | pandas.api.extensions.ExtensionArray):
+            series = pandas.Series(series)
+    known = nw.from_native(cast("Any", series), series_only=True, pass_through=True)
+    if not isinstance(known, nw.Series):
+        return None
+    return _column(cast("Any", known))
+
+
+def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
+    names = [matcher.name for matcher in matchers]
+    counts = _counted_names(frame)
+    for name in names:
+        if counts[name] > 1:
+            return f"has {counts[name]} columns {name!r}"
+    if counts and max(counts.values()) > 1:
+        # Names repeat among columns that nobody asked for.
+        frame = (
+            cast("Any", frame).select(names)
+            if hasattr(frame, "select")
+            else cast("Any", frame)[names]
+        )
     table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
     if not isinstance(table, nw.DataFrame | nw.LazyFrame):
-        return None, f"expected a data frame, got {type(frame).__name__}"
-    known = table.collect_schema().names()
-    for name in names:
-        if name not in known:
-            return None, f"no column {name!r}"
+        return f"expected a data frame, got {type(frame).__name__}"
+    schema = table.collect_schema()
+    for matcher in matchers:
+        if matcher.name not in schema:
+            return f"no column {matcher.name!r}"
+        kind = _kind(schema[matcher.name])
+        if kind is not None and (problem := matcher.mismatch(kind)):
+            return problem
     selected = table.select(*names)
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
-    columns: dict[str, Array] = {}
-    for name in names:
-        series = eager.get_column(name)
-        if isinstance(series.dtype, nw.Categorical | nw.Enum):
-            series = series.cast(nw.String)
-        null = np.asarray(series.is_null().to_numpy(), dtype=bool)
-        # Nulls turn integer columns into floats in some libraries, so they are taken out first.
-        values = np.asarray(series.drop_nulls().to_numpy())
-        column = np.zeros(len(null), dtype=values.dtype)
-        column[~null] = values
-        columns[name] = np.ma.array(column, mask=null)
-    return columns, ""
+    return [_column(eager.get_column(name)) for name in names]
+
+
+def _counted_names(frame: object) -> Counter[str]:
+    """How often each column is named, in the libraries whose frames may repeat a name."""
+    if type(frame).__module__.partition(".")[0] not in {"pandas", "pyarrow", "modin", "cudf"}:
+        return Counter()
+    names = getattr(frame, "column_names", None)
+    return Counter(cast("Any", frame).columns if names is None else names)
+
+
+def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
+    """What the type of a series says of its values; None where its library must be asked."""
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    if dtype.is_numeric():
+        return (
+            Kind.INTEGER if dtype.is_integer() else Kind.FLOAT if dtype.is_float() else Kind.DECIMAL
+        )
+    if dtype.is_temporal():
+        return "durations" if isinstance(dtype, nw.Duration) else "dates or times"
+    if dtype.is_nested():
+        return "lists or records"
+    named: dict[type[nw.dtypes.DType], Kind | str] = {
+        nw.Boolean: Kind.BOOLEAN,
+        nw.String: Kind.TEXT,
+        nw.Object: Kind.UNTYPED,
+        nw.Binary: "bytes",
+    }
+    return next((kind for known, kind in named.items() if isinstance(dtype, known)), None)
+
+
+def _column(series: nw.Series[Any]) -> Column:
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    dtype, native = series.dtype, series.to_native()
+    kind = _kind(dtype)
+    if isinstance(dtype, nw.Categorical | nw.Enum) and series.implementation.is_polars():
+        kind, series = Kind.TEXT, series.cast(nw.String)
+    if kind is None:
+        name = str(getattr(native, "dtype", None) or getattr(native, "type", "")).lower()
+        kind = next((known for start, known in _NATIVE.items() if name.startswith(start)), None)
+    if kind is Kind.NULL or isinstance(kind, str):
+        # Of nulls there are no values, and of what no attribute reads none are wanted.
+        return Column(kind, np.zeros(len(missing)), missing)
+    values = _values(series, kind, missing)
+    if kind is None:
+        kind = kind_of_array(values.dtype)
+        if kind is Kind.UNTYPED and isinstance(dtype, nw.Unknown):
+            # Objects of a class that its library made for them, as intervals.
+            kind = "values of an unknown type"
+    return Column(kind, values, missing)
+
+
+_NATIVE = {
+    "null": Kind.NULL,
+    "decimal": Kind.DECIMAL,
+    "int128": Kind.INTEGER,
+    "uint128": Kind.INTEGER,
+}
+"""Types that some version of narwhals does not tell, by how their library writes them."""
+
+
+def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> Array:
+    values: Array | None = None
+    if kind is not Kind.DECIMAL:
+        # Nulls turn integers into floats in some libraries, so they are taken out first.
+        try:
+            values = np.asarray(series.drop_nulls().to_numpy())
+        except Exception:  # noqa: BLE001  # a type that numpy does not have, as 128 bits
+            values = None
+    if values is None or (kind is Kind.INTEGER and values.dtype.kind not in "iuO"):
+        values = np.empty(int((~missing).sum()), dtype=object)
+        values[:] = (
+            series.drop_nulls().to_list()
+            if kind is not Kind.TEXT
+            else [item for item in series.to_list() if item is not None]
+        )
+    column = np.zeros(len(missing), dtype=values.dtype)
+    column[~missing] = values
+    return column

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from threading import RLock
 
 import numpy as np
 
@@ -29,21 +29,37 @@ class Histogram:
     Marginal tables are cached: reading the same attributes again costs one look-up.
     """
 
-    __slots__ = ("_cached", "_codes", "_counts", "_domain", "_lock", "_outside", "_tables")
+    __slots__ = (
+        "_cached",
+        "_codes",
+        "_counts",
+        "_lock",
+        "_outside",
+        "_sizes",
+        "_tables",
+    )
 
     def __init__(
         self, domain: Domain, codes: Mapping[str, Ints], counts: Floats, outside: int
     ) -> None:
-        self._domain = domain
+        # What the domain says of itself later, in the hands of clients, is not asked again.
+        sizes = {str.__str__(name): int(domain[name].size) for name in codes}
+        self._fill(sizes, codes, counts, outside)
+
+    def _fill(
+        self, sizes: Mapping[str, int], codes: Mapping[str, Ints], counts: Floats, outside: int
+    ) -> None:
+        self._sizes = sizes
         self._codes = {
-            name: np.ascontiguousarray(code, _narrow(domain[name].size))
+            str.__str__(name): np.ascontiguousarray(code, _narrow(sizes[name]))
             for name, code in codes.items()
         }
         self._counts = counts
         self._outside = outside
         self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
         self._cached = 0
-        self._lock = Lock()
+        # A finaliser that runs meanwhile may read a table, too.
+        self._lock = RLock()
 
     def __repr__(self) -> str:
         return "Histogram(private)"
@@ -64,7 +80,9 @@ class Histogram:
         }
         counts = self._counts[chosen]
         outside = self.rows - int(counts.sum()) if keep_rows else 0
-        return Histogram(self._domain, codes, counts, outside)
+        part = Histogram.__new__(Histogram)
+        part._fill(self._sizes, codes, counts, outside)
+        return part
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Cell numbers along each named attribute, and the count of each such record."""
@@ -76,7 +94,7 @@ class Histogram:
         return known if known is not None else self._tabulate(names)
 
     def _tabulate(self, names: tuple[str, ...]) -> Floats:
-        shape = tuple(self._domain[name].size for name in names)
+        shape = tuple([self._sizes[name] for name in names])
         flat = np.zeros(len(self._counts), dtype=np.int64)
         for name, size in zip(names, shape, strict=True):
             flat = flat * size + self._codes[name]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from dpsdk.data.private_data import PrivateData
-from dpsdk.data.vault import keep, open_histogram
-from dpsdk.forms.facts import Neighbors
+from dpsdk.data.vault import keep, open_histogram, setting_of
 from dpsdk.typing import Label
 
 __all__ = ["part_of"]
@@ -24,12 +23,14 @@ def part_of(data: PrivateData, attribute: str, label: Label) -> PrivateData:
         If the domain does not have them.
     """
     cell = data.domain[attribute].index(label)
-    public = data.neighbors is Neighbors.REPLACE_ONE
+    setting = setting_of(data)
+    public = setting.replaced
     part = PrivateData.__new__(PrivateData)
     name = f"{data.name}, {attribute} {data.domain[attribute].text(cell)}"
     facts = evolve(data.facts, outside=True) if public else data.facts
     # A table is otherwise made from columns or counts only, so its class has no way in for this.
     for field, value in (("_name", name), ("_facts", facts)):
         object.__setattr__(part, field, value)
-    keep(part, open_histogram(data).only(attribute, cell, keep_rows=public))
+    kept = open_histogram(data).only(attribute, cell, keep_rows=public)
+    keep(part, kept, evolve(setting, outside=True) if public else setting)
     return part

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import numbers
-import zlib
 from collections.abc import Iterator, Mapping
-from itertools import islice
-from os import PathLike, fspath
-from typing import Literal, NoReturn, TextIO, TypeAlias, final
+from os import PathLike
+from typing import NoReturn, final
 
-import numpy as np
-
-from dpsdk._checks import shown, to_integer, to_name
-from dpsdk.data.encode import encode
-from dpsdk.data.frames import columns_of, require_narwhals
+from dpsdk.data.declaration import Declaration, Outside, declared, has_public_rows
+from dpsdk.data.frames import require_narwhals
+from dpsdk.data.guard import attempt, outcome
 from dpsdk.data.histogram import Histogram
+from dpsdk.data.take import take_columns, take_counts, take_file, take_frame, to_path
+from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import keep
-from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import DataError, DpsdkError, InvalidArgument, MissingExtra, Redacted, TooLarge
+from dpsdk.domain import Domain
+from dpsdk.errors import DataError, InvalidArgument, Redacted
 from dpsdk.forms.facts import Facts, Neighbors
-from dpsdk.typing import Array, Floats, Ints
+from dpsdk.typing import Array
 
 __all__ = ["Outside", "PrivateData"]
-
-Outside: TypeAlias = Literal["cell", "clip", "raise"]
-"""What becomes of a row with a value outside the domain.
-
-- "cell": it falls into one extra public cell where every query is zero.
-- "clip": numbers move to the nearest bound; what is not a number still goes to the extra cell.
-- "raise": loading fails. For trusted, offline use, since the failure tells that there is one.
-"""
-
-_CHUNK = 2**16
-_ATTRIBUTE_LIMIT = 2**62
-_SUPPORTED = "booleans, integers, floats or texts"
 
 
 @final
@@ -94,25 +77,41 @@ class PrivateData:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         outside: Outside = "cell",
         max_rows: int | None = None,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> PrivateData:
-        """Take in one array of values for each attribute; other columns are not looked at.
+        """Take in one array, list or series for each attribute; other columns are not looked at.
+
+        The type of an array or series decides whether it can match its attribute at all; the
+        values of a list or an object array are each taken by their own type.
+
+        Parameters
+        ----------
+        columns
+            Values by the name of their attribute, all of one length. Masked values are missing.
+        domain, name, neighbors, outside, max_rows
+            What is public of the table, as the class and `Outside` say.
+        strip, decimal, thousands
+            How to read values that are texts: without the white space around them, with this
+            character before the decimals ("." or ","), and with this one between groups of three
+            digits. Texts are otherwise taken as they are.
 
         Raises
         ------
         DataError
-            If a column is missing, of another length or of a type that holds no labels, if there
-            are more than `max_rows` rows, or no row where the number of rows is public.
+            If a column is missing, of another length or of a type that cannot match its attribute,
+            if there are more than `max_rows` rows, or no row where the number of rows is public.
+        InvalidArgument
+            If another argument is not as expected.
         """
-        source = "the columns"
-        wrong = _wrong(domain, name, neighbors, outside, max_rows)
-        taken, problem = (None, "") if wrong else _take(columns, domain, outside)
+        made = attempt(
+            "the columns", cls._from_columns, columns, domain, name, neighbors, outside, max_rows,
+            (strip, decimal, thousands),
+        )  # fmt: skip
         # The traceback of an error must not carry the values.
         del columns
-        if wrong:
-            raise wrong
-        if taken is None:
-            raise DataError(source, problem)
-        return cls._keep(taken, domain, source, name, neighbors, outside, max_rows)
+        return outcome(made)
 
     @classmethod
     def from_csv(
@@ -126,28 +125,48 @@ class PrivateData:
         max_rows: int | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> PrivateData:
-        """Read a text file whose first line names its columns. Spaces around values are dropped.
+        """Read a text file: the first line names the columns, every other line is one row.
 
-        A path that ends with .gz is read through gzip. A line with too few fields is a row outside
-        the domain. The name defaults to the path.
+        What a line holds decides about its own row only. A quoted field ends within its line, and
+        a line is one row outside the domain if its quotes do not close, if it has more fields than
+        the first line, or if it is longer than 1 MiB. A blank line is a row of missing values, and
+        so is what a line with too few fields lacks. Bytes that cannot be decoded match nothing.
+
+        A path that ends with .gz is read through gzip. A byte order mark is skipped.
+
+        Parameters
+        ----------
+        path
+            The file.
+        domain, neighbors, outside, max_rows
+            What is public of the table, as the class and `Outside` say.
+        name
+            What a ledger knows the table by; the path unless given.
+        delimiter, encoding
+            The character between fields, and how the text is encoded: any encoding in which a line
+            feed is the byte 10, or UTF-16.
+        strip, decimal, thousands
+            As for `from_columns`; `strip` holds for the first line and around quotes, too.
 
         Raises
         ------
         DataError
-            As for `from_columns`, and if the file is not such a text.
+            As for `from_columns`, and if the file cannot be read or its first line names a column
+            twice.
+        InvalidArgument
+            If another argument is not as expected.
         """
-        source = fspath(path)
-        label = source if name is None else name
-        wrong = _wrong(domain, label, neighbors, outside, max_rows)
-        if wrong:
-            raise wrong
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
-            raise InvalidArgument("delimiter", "one character", shown(delimiter))
-        taken, problem = _read(source, domain, outside, delimiter, encoding)
-        if taken is None:
-            raise DataError(source, problem)
-        return cls._keep(taken, domain, source, label, neighbors, outside, max_rows)
+        # The file is read inside, so no frame of this call ever holds a value.
+        return outcome(
+            attempt(
+                "the file", cls._from_csv, path, domain, name, neighbors, outside, max_rows,
+                delimiter, encoding, (strip, decimal, thousands),
+            )
+        )  # fmt: skip
 
     @classmethod
     def from_frame(
@@ -159,31 +178,30 @@ class PrivateData:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         outside: Outside = "cell",
         max_rows: int | None = None,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> PrivateData:
         """Take in a pandas, Polars or pyarrow table, or a lazy frame that narwhals reads.
 
-        Nulls are outside the domain. Needs the extra `frames`.
+        Nulls are outside the domain. Arguments are those of `from_columns`. Needs the extra
+        `frames`.
 
         Raises
         ------
         DataError
             As for `from_columns`, and if narwhals does not know the object.
+        InvalidArgument
+            If another argument is not as expected.
         MissingExtra
             If narwhals is not installed.
         """
-        source = "the frame"
-        wrong = _wrong(domain, name, neighbors, outside, max_rows) or _lacking()
-        columns, problem = (None, "") if wrong else columns_of(frame, domain.names)
+        made = attempt(
+            "the frame", cls._from_frame, frame, domain, name, neighbors, outside, max_rows,
+            (strip, decimal, thousands),
+        )  # fmt: skip
         del frame
-        taken: Histogram | None = None
-        if columns is not None:
-            taken, problem = _take(columns, domain, outside)
-        del columns
-        if wrong:
-            raise wrong
-        if taken is None:
-            raise DataError(source, problem)
-        return cls._keep(taken, domain, source, name, neighbors, outside, max_rows)
+        return outcome(made)
 
     @classmethod
     def from_counts(
@@ -204,46 +222,86 @@ class PrivateData:
         ------
         DataError
             If the array does not have one whole number, zero or more, for each cell.
+        InvalidArgument
+            If another argument is not as expected.
         """
-        source = "the counts"
-        wrong = _wrong(domain, name, neighbors, "cell", max_rows)
-        taken, problem = (None, "") if wrong else _tally(counts, domain, outside_rows)
+        made = attempt(
+            "the counts", cls._from_counts, counts, outside_rows, domain, name, neighbors, max_rows
+        )
         del counts, outside_rows
-        if wrong:
-            raise wrong
-        if taken is None:
-            raise DataError(source, problem)
-        return cls._keep(taken, domain, source, name, neighbors, "cell", max_rows)
+        return outcome(made)
 
     @classmethod
-    def _keep(
+    def _from_columns(
         cls,
-        taken: Histogram,
+        columns: Mapping[str, Array | list[object]],
         domain: Domain,
-        source: str,
         name: str,
         neighbors: Neighbors,
         outside: Outside,
         max_rows: int | None,
+        texts: tuple[bool, str, str | None],
     ) -> PrivateData:
-        limit = DEFAULT_MAX_ROWS if max_rows is None else int(max_rows)
-        public = neighbors is Neighbors.REPLACE_ONE
-        # The number of rows may be private, so no frame that raises has a name for it.
-        if taken.rows > limit and not (public and max_rows is None):
-            raise DataError(source, f"more than max_rows={limit} rows; declare a larger max_rows")
-        if public and taken.rows == 0:
-            raise DataError(source, "no rows, where their number is public")
+        own = declared(domain, name, neighbors, outside, max_rows)
+        return cls._keep(take_columns(columns, own, TextFormat(*texts)), own, "the columns")
+
+    @classmethod
+    def _from_csv(
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        name: str | None,
+        neighbors: Neighbors,
+        outside: Outside,
+        max_rows: int | None,
+        delimiter: str,
+        encoding: str,
+        texts: tuple[bool, str, str | None],
+    ) -> PrivateData:
+        source = to_path(path)
+        own = declared(domain, source if name is None else name, neighbors, outside, max_rows)
+        taken = take_file(source, own, TextFormat(*texts), delimiter, encoding)
+        return cls._keep(taken, own, source)
+
+    @classmethod
+    def _from_frame(
+        cls,
+        frame: object,
+        domain: Domain,
+        name: str,
+        neighbors: Neighbors,
+        outside: Outside,
+        max_rows: int | None,
+        texts: tuple[bool, str, str | None],
+    ) -> PrivateData:
+        own = declared(domain, name, neighbors, outside, max_rows)
+        require_narwhals()
+        return cls._keep(take_frame(frame, own, TextFormat(*texts)), own, "the frame")
+
+    @classmethod
+    def _from_counts(
+        cls,
+        counts: object,
+        outside_rows: object,
+        domain: Domain,
+        name: str,
+        neighbors: Neighbors,
+        max_rows: int | None,
+    ) -> PrivateData:
+        own = declared(domain, name, neighbors, "cell", max_rows)
+        return cls._keep(take_counts(counts, outside_rows, own), own, "the counts")
+
+    @classmethod
+    def _keep(cls, taken: Histogram, own: Declaration, source: str) -> PrivateData:
         rows = taken.rows
+        if own.limit is not None and rows > own.limit:
+            reason = f"more than max_rows={own.limit} rows; declare a larger max_rows"
+            raise DataError(source, reason)
+        if rows == 0 and has_public_rows(own.neighbors):
+            raise DataError(source, "no rows, where their number is public")
         self = cls.__new__(cls)
-        self._name = name
-        self._facts = Facts(
-            domain,
-            neighbors,
-            rows if public else None,
-            outside != "raise",
-            rows if public else limit,
-        )
-        keep(self, taken)
+        self._name, self._facts = own.name, own.facts(rows)
+        keep(self, taken, self._facts)
         return self
 
     def __repr__(self) -> str:
@@ -271,164 +329,3 @@ class PrivateData:
 
     def __bool__(self) -> bool:
         return True
-
-
-DEFAULT_MAX_ROWS = 2**24
-"""The most rows of a table whose row count is private, unless its owner declares another limit."""
-
-
-def _wrong(
-    domain: Domain, name: str, neighbors: Neighbors, outside: Outside, max_rows: int | None
-) -> DpsdkError | None:
-    """What is wrong with the public arguments; returned, so that values can be dropped first."""
-    try:
-        if not isinstance(domain, Domain):
-            return InvalidArgument("domain", "a domain", shown(domain))
-        to_name("name", name)
-        if not isinstance(neighbors, Neighbors):
-            return InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
-        if outside not in ("cell", "clip", "raise"):
-            return InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
-        if max_rows is not None and to_integer("max_rows", max_rows) < 1:
-            return InvalidArgument("max_rows", "an integer of at least 1", shown(max_rows))
-    except InvalidArgument as error:
-        return error
-    for attribute in domain.attributes:
-        if attribute.size > _ATTRIBUTE_LIMIT:
-            advice = "declare narrower bounds, or split it into several attributes"
-            what = f"attribute {attribute.name!r}"
-            return TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
-    return None
-
-
-def _lacking() -> MissingExtra | None:
-    try:
-        require_narwhals()
-    except MissingExtra as error:
-        return error
-    return None
-
-
-def _take(
-    columns: Mapping[str, Array | list[object]], domain: Domain, outside: Outside
-) -> tuple[Histogram | None, str]:
-    codes: dict[str, Ints] = {}
-    for attribute in domain.attributes:
-        code, problem = _column(columns, attribute, outside)
-        if code is None:
-            return None, problem
-        codes[attribute.name] = code
-        if len(code) != len(next(iter(codes.values()))):
-            return None, f"column {attribute.name!r} is not as long as the others"
-    return _inside(codes, domain), ""
-
-
-def _column(
-    columns: Mapping[str, Array | list[object]], attribute: Attribute, outside: Outside
-) -> tuple[Ints | None, str]:
-    name = attribute.name
-    try:
-        if name not in columns:
-            return None, f"no column {name!r}"
-        column, missing = _array(columns[name])
-        if column.ndim != 1:
-            return None, f"column {name!r} is not one-dimensional"
-        if column.dtype.kind not in "biufOUT":
-            return None, f"column {name!r} is of type {column.dtype}; give {_SUPPORTED}"
-        code = encode(attribute, column, clip=outside == "clip")
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return None, f"column {name!r} cannot be read as a sequence of values"
-    if missing is not None:
-        code[missing] = -1
-    if outside == "raise" and (code < 0).any():
-        return None, f"a value of {name!r} is outside the domain"
-    return code, ""
-
-
-def _array(column: Array | list[object]) -> tuple[Array, Array | None]:
-    if isinstance(column, np.ma.MaskedArray):
-        return np.asarray(column.data), np.ma.getmaskarray(column)
-    if isinstance(column, np.ndarray):
-        return column, None
-    values = list(column)
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array, None
-
-
-def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:
-    out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
-    for code in codes.values():
-        out |= code < 0
-    kept = {name: code[~out] for name, code in codes.items()}
-    return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))
-
-
-def _read(
-    path: str, domain: Domain, outside: Outside, delimiter: str, encoding: str
-) -> tuple[Histogram | None, str]:
-    codes: dict[str, list[Ints]] = {name: [] for name in domain.names}
-    try:
-        with _opened(path, encoding) as file:
-            lines = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
-            header = [title.strip() for title in next(lines, ())]
-            missing = [name for name in domain.names if name not in header]
-            if missing:
-                return None, f"no column {missing[0]!r} in the first line"
-            places = {name: header.index(name) for name in domain.names}
-            while chunk := list(islice(lines, _CHUNK)):
-                rows = [row for row in chunk if row]
-                for attribute in domain.attributes:
-                    place = places[attribute.name]
-                    column = np.array(
-                        [row[place] if place < len(row) else None for row in rows], dtype=object
-                    )
-                    code = encode(attribute, column, clip=outside == "clip")
-                    if outside == "raise" and (code < 0).any():
-                        return None, f"a value of {attribute.name!r} is outside the domain"
-                    codes[attribute.name].append(code)
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        return None, "is not a whole gzip file"
-    except OSError as error:
-        return None, f"cannot be read: {error.strerror}"
-    except (UnicodeError, LookupError):
-        return None, f"is not text in {encoding}"
-    except csv.Error:
-        return None, "is not a table of delimited text"
-    except ValueError:
-        return None, "cannot be opened"
-    empty = np.empty(0, dtype=np.int64)
-    return _inside(
-        {name: np.concatenate([empty, *code]) for name, code in codes.items()}, domain
-    ), ""
-
-
-def _opened(path: str, encoding: str) -> TextIO:
-    if path.endswith(".gz"):
-        return gzip.open(path, "rt", encoding=encoding, newline="")
-    return open(path, encoding=encoding, newline="")  # noqa: PTH123
-
-
-def _tally(
-    counts: Array | list[int], domain: Domain, outside_rows: int
-) -> tuple[Histogram | None, str]:
-    try:
-        array = np.asarray(counts)
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return None, "not an array"
-    if array.shape not in {domain.shape, (domain.size,)}:
-        return None, f"of shape {array.shape}, expected {domain.shape} or ({domain.size},)"
-    whole = isinstance(outside_rows, numbers.Integral) and not isinstance(outside_rows, bool)
-    if not whole or outside_rows < 0:
-        return None, "outside_rows is not a whole number, zero or more"
-    if array.dtype.kind not in "biuf":
-        return None, "not whole numbers"
-    flat: Floats = array.reshape(-1).astype(np.float64)
-    if not (np.isfinite(flat).all() and (flat >= 0).all() and (flat == np.rint(flat)).all()):
-        return None, "not whole numbers, zero or more"
-    if flat.sum() + outside_rows >= 2.0**53:
-        return None, "too many rows to count exactly"
-    cells = np.flatnonzero(flat)
-    codes = np.unravel_index(cells, domain.shape)
-    named = {name: code.astype(np.int64) for name, code in zip(domain.names, codes, strict=True)}
-    return Histogram(domain, named, flat[cells], outside_rows), ""

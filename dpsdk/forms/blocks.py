@@ -56,10 +56,13 @@ class Block(ABC):
         return float(low.min()), float(high.max())
 
     @property
+    @abstractmethod
     def reach(self) -> float:
-        """No partial sum over the cells of one record exceeds this, in whatever order."""
-        low, high = self.limits()
-        return max(-low, high)
+        """No product of weights of one record exceeds this on the way to an answer.
+
+        Whatever is multiplied first: factors that shrink count as one. Infinite or NaN where floats
+        do not hold it.
+        """
 
     @abstractmethod
     def extents(self) -> tuple[Floats, Floats]:
@@ -105,7 +108,7 @@ class Kronecker(Block):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
-        return tuple(factor.size for factor in self.factors)
+        return tuple([factor.size for factor in self.factors])
 
     @property
     def rows(self) -> int:
@@ -122,7 +125,8 @@ class Kronecker(Block):
     def reach(self) -> float:
         # A factor that shrinks is applied after one that grows, so it counts as one.
         ends = (factor.limits() for factor in self.factors)
-        return max(abs(self.scale), 1.0) * math.prod(max(-low, high, 1.0) for low, high in ends)
+        scale = max(abs(self.scale), 1.0) if math.isfinite(self.scale) else math.inf
+        return scale * math.prod(max(-low, high, 1.0) for low, high in ends)
 
     def limits(self) -> tuple[float, float]:
         low = high = self.scale
@@ -145,6 +149,10 @@ class Kronecker(Block):
 
     def answer(self, table: Floats) -> Floats:
         result = table
+        box = [slice(f.start, f.stop) for f in self.factors if isinstance(f, Range)]
+        if len(box) == len(self.factors):
+            # A box is one slice, whose cells are added at once.
+            return np.array([float(table[tuple(box)].sum()) * self.scale])
         for axis, factor in enumerate(self.factors):
             result = factor.apply(result, axis)
         result = result.reshape(-1)
@@ -178,16 +186,36 @@ class Kronecker(Block):
             result = np.multiply.outer(result, factor.column_norms(power))
         return result
 
+    @property
+    def uneven(self) -> int:
+        """How many of its factors have weights that are no integers."""
+        return sum(not factor.integral for factor in self.factors)
+
+    @property
+    def slack(self) -> float:
+        """What floats may round off where its weights are multiplied out."""
+        return 2.0**-52 * (len(self.factors) + 1) * abs(self.scale) * self._weight
+
+    def written(self) -> Dense:
+        """The same functions with all their weights multiplied out."""
+        grid = np.indices(self.shape).reshape(len(self.shape), -1)
+        return Dense(self.names, self.shape, self.columns(list(grid)))
+
     def rounded(self, bits: int) -> tuple[Kronecker, float]:
-        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
+        """The block in integer units of 2**-bits, and the largest change, in the old unit.
+
+        Several factors that are no integers share the bits, so that each is coarser; `written` has
+        one lattice for their products.
+        """
         uneven = [number for number, factor in enumerate(self.factors) if not factor.integral]
         if not uneven:
             wanted = self.scale * 2.0**bits
-            scale = math.floor(wanted + 0.5)
+            scale = float(math.floor(wanted + 0.5))
             change = abs(scale - wanted) * 2.0**-bits
-            return Kronecker(self.names, self.factors, float(scale)), change * self._weight
+            return Kronecker(self.names, self.factors, scale), change * self._weight
         if not self.scale.is_integer():
-            return self._absorbed(uneven[0]).rounded(bits)
+            block, moved = self._absorbed(uneven[0]).rounded(bits)
+            return block, moved + self.slack
         share, extra = divmod(bits, len(uneven))
         factors, changes = list(self.factors), [0.0] * len(self.factors)
         for turn, number in enumerate(uneven):
@@ -221,7 +249,7 @@ class Kronecker(Block):
 
     @property
     def partition(self) -> bool:
-        """Whether this is a plain marginal: every record counts in exactly one function."""
+        """Whether this is a plain marginal, in which each record counts in exactly one function."""
         return self.scale == 1.0 and all(isinstance(f, Identity) for f in self.factors)
 
 
@@ -246,6 +274,10 @@ class Dense(Block):
     @property
     def integral(self) -> bool:
         return bool((self.weights == np.rint(self.weights)).all())
+
+    @property
+    def reach(self) -> float:
+        return max(1.0, float(np.abs(self.weights).max()))
 
     def extents(self) -> tuple[Floats, Floats]:
         return self.weights.min(axis=1), self.weights.max(axis=1)
@@ -303,7 +335,8 @@ class Products(Block):
                 matrices.append(np.concatenate([factor.matrix() for factor in factors]))
         scales = np.array([block.scale for block in blocks])
         if matrices and not (scales == 1.0).all():
-            matrices[0] = matrices[0] * scales[:, None]
+            with np.errstate(over="ignore", invalid="ignore"):  # the reach tells
+                matrices[0] = matrices[0] * scales[:, None]
         return cls(blocks[0].names, blocks[0].shape, tuple(matrices))
 
     @property
@@ -313,6 +346,15 @@ class Products(Block):
     @property
     def integral(self) -> bool:
         return all(bool((matrix == np.rint(matrix)).all()) for matrix in self.matrices)
+
+    @property
+    def reach(self) -> float:
+        # As for each of the blocks; a scale is in the first matrix already.
+        with np.errstate(over="ignore"):
+            most = np.ones(self.rows)
+            for matrix in self.matrices:
+                most = most * np.maximum(np.abs(matrix).max(axis=1), 1.0)
+        return float(most.max())
 
     def extents(self) -> tuple[Floats, Floats]:
         return self._ends

@@ -113,6 +113,31 @@ class Boxes(Block):
         weights = self.scales * self.scales if power == 2 else np.abs(self.scales)
         # An empty box would add and take away at one corner, which may round off all others.
         weights = np.where((self.starts >= self.stops).any(axis=0), 0.0, weights)
+        norms = np.zeros(wide)
+        for part in self._parts(weights):
+            norms += self._spread(part, wide)
+        return norms[tuple(slice(0, size) for size in self.shape)]
+
+    def _parts(self, weights: Floats) -> list[Floats]:
+        """Weights that add up to these, each small enough for exact sums where all are integers.
+
+        What is added at one corner and taken away at another would else round off what lies
+        between, by what all boxes weigh together and not by what a cell does.
+        """
+        if not self.integral:
+            return [weights]
+        corners = 2.0 ** len(self.names)
+        unit = 2.0 ** math.floor(math.log2(2.0**53 / (corners * self.rows)))
+        parts: list[Floats] = []
+        end = unit
+        while weights.any():
+            low = np.fmod(weights, end)
+            parts.append(low)
+            weights, end = weights - low, end * unit
+        return parts
+
+    def _spread(self, weights: Floats, wide: tuple[int, ...]) -> Floats:
+        """For each cell the sum of the weights of the boxes that hold it."""
         changes = np.zeros(wide)
         for start in range(0, self.rows, _CHUNK):
             chunk = slice(start, start + _CHUNK)
@@ -122,7 +147,7 @@ class Boxes(Block):
             changes = -changes
         for axis in range(changes.ndim):
             np.cumsum(changes, axis=axis, out=changes)
-        return changes[tuple(slice(0, size) for size in self.shape)]
+        return changes
 
 
 def worth_boxing(block: Kronecker) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 
-from attrs import frozen
+from attrs import field, frozen
 
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
 
-__all__ = ["Facts", "Neighbors"]
+__all__ = ["Facts", "Neighbors", "Setting", "replaces"]
 
 
 class Neighbors(Enum):
@@ -19,6 +21,23 @@ class Neighbors(Enum):
 
     ADD_REMOVE = "add-remove"
     """Tables of which one has one row more. The number of rows is private."""
+
+
+def replaces(neighbors: Neighbors) -> bool:
+    """Whether a relation is replace-one and not add-remove, by value.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is neither: no rule here is proven for another relation.
+    """
+    value: object = getattr(neighbors, "value", None)
+    if type(value) is str:
+        for known in Neighbors:
+            if value == known.value:
+                return known is Neighbors.REPLACE_ONE
+    expected = f"one of {', '.join(map(str, Neighbors))}"
+    raise InvalidArgument("neighbors", expected, shown(neighbors))
 
 
 @frozen(cache_hash=True)
@@ -45,3 +64,46 @@ class Facts:
     rows: int | None
     outside: bool
     row_limit: int
+
+
+def _sizes(setting: Setting) -> dict[str, int]:
+    return dict(zip(setting.names, setting.shape, strict=True))
+
+
+@frozen(cache_hash=True)
+class Setting:
+    """The public facts of a table in plain numbers: what sensitivities and prices rest on.
+
+    Facts are handed out, and could be changed by who holds them. So a table keeps a setting beside
+    its rows from the moment that it is made, and the kernel uses that.
+    """
+
+    replaced: bool
+    """Whether neighbours exchange one row. Otherwise one of them has one row more."""
+    outside: bool
+    rows: int | None
+    row_limit: int
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    sizes: dict[str, int] = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Derived once, at birth.
+        object.__setattr__(self, "sizes", _sizes(self))
+
+    @classmethod
+    def of(cls, facts: Facts) -> Setting:
+        """What facts say as they stand."""
+        return cls(
+            replaces(facts.neighbors),
+            bool(facts.outside),
+            None if facts.rows is None else _plain(facts.rows),
+            _plain(facts.row_limit),
+            # Texts and integers of another class may answer as they like when they are asked again.
+            tuple([str.__str__(name) for name in facts.domain.names]),
+            tuple([_plain(size) for size in facts.domain.shape]),
+        )
+
+
+def _plain(number: int) -> int:
+    return number if type(number) is int else int.__add__(int(number), 0)

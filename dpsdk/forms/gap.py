@@ -39,7 +39,7 @@ class GapForm(Form):
 
     def __attrs_post_init__(self) -> None:
         low, high = self.form.limits
-        if low < 0 or high > 1:
+        if not (low >= 0 and high <= 1):  # neither is NaN
             raise InvalidArgument("form", "weights from 0 to 1", "some outside that range")
         for name, values in (("rates", self.rates), ("offsets", self.offsets)):
             if values.shape != (self.form.rows,) or not np.isfinite(values).all():

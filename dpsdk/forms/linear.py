@@ -30,6 +30,9 @@ TABLE_LIMIT = 2**22
 
 _GROUP_LIMIT = 2**12
 
+_WRITTEN_LIMIT = 2**22
+"""The most weights that are multiplied out to be rounded together."""
+
 Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
 
@@ -57,7 +60,7 @@ class LinearForm(Form):
     """Linear functions of a record, each summed over all rows of a table.
 
     A stack of Kronecker and dense blocks; the universe is never written out for Kronecker blocks.
-    Weights are finite reals. A form counts rows: making shares of counts is the query's part.
+    Weights are finite reals. A form counts rows; a query turns counts into shares.
 
     >>> from dpsdk import Domain, Integer
     >>> from dpsdk.forms import Kronecker, LinearForm, Prefix
@@ -116,21 +119,55 @@ class LinearForm(Form):
 
     @cached_property
     def reach(self) -> float:
-        """No partial sum over the cells of one record exceeds this, in whatever order."""
+        """No product of weights of one record exceeds this on the way to an answer.
+
+        Infinite or NaN where floats do not hold it.
+        """
         # Asked of what is evaluated: a stack of boxes adds and subtracts more than each of them.
         if len(self.blocks) == 1:
             return self.blocks[0].reach
-        return max(block.reach for block, _ in self.groups)
+        # Python's max would lose a NaN.
+        return float(np.max([block.reach for block, _ in self.groups]))
 
     def rounded(self, bits: int) -> tuple[LinearForm, float]:
         """The form in integer units of 2**-bits, and the largest change of a weight.
 
-        Weights are rounded half-up factor by factor, before anything is summed. The change is in
-        the unit of this form.
+        Weights are rounded half-up, before anything is summed. Products of several factors that
+        are no integers are multiplied out first where that takes at most 2**22 weights in all, and
+        then change by half a unit at the most; otherwise these factors share the bits. The change
+        is in the unit of this form.
         """
-        pairs = [block.rounded(bits) for block in self.blocks]
+        pairs = [block.rounded(bits) for block in self._joined]
         form = LinearForm(self.domain, (block for block, _ in pairs))
-        return form, max(change for _, change in pairs)
+        changes = [change + slack for (_, change), slack in zip(pairs, self._slacks, strict=True)]
+        return form, max(changes)
+
+    @cached_property
+    def uneven(self) -> int:
+        """Among how many factors of a block the bits of a lattice are shared, at the most."""
+        return max(block.uneven if isinstance(block, Kronecker) else 1 for block in self._joined)
+
+    @cached_property
+    def _joined(self) -> tuple[Kronecker | Dense, ...]:
+        """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
+        room, joined = _WRITTEN_LIMIT, list[Kronecker | Dense]()
+        for block in self.blocks:
+            if isinstance(block, Kronecker) and block.uneven > 1:
+                needed = block.rows * math.prod(block.shape)
+                if needed <= room:
+                    room -= needed
+                    joined.append(block.written())
+                    continue
+            joined.append(block)
+        return tuple(joined)
+
+    @cached_property
+    def _slacks(self) -> tuple[float, ...]:
+        """What floats rounded off in those that were multiplied out."""
+        return tuple(
+            block.slack if isinstance(block, Kronecker) and joined is not block else 0.0
+            for block, joined in zip(self.blocks, self._joined, strict=True)
+        )
 
     def pieces(self, rows: int) -> Iterator[LinearForm]:
         """The form in consecutive parts of whole blocks, each of at least so many functions."""

@@ -13,20 +13,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import frozen
 
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.factors import Identity
-from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.typing import Floats
 
-__all__ = ["Sensitivity", "sensitivity"]
+__all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
@@ -40,8 +38,8 @@ _PAIR_LIMIT = 2**11
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
 
-
-_Key: TypeAlias = tuple[bool, bool]
+_REACH_LIMIT = 2.0**480
+"""Larger products of weights are refused: squares of them, added up, could leave the floats."""
 
 
 @frozen(cache_hash=True)
@@ -82,50 +80,54 @@ class _Move:
         return _Move(l1, l2, min(self.maximum, other.maximum), exact)
 
 
-_known: WeakKeyDictionary[LinearForm, dict[_Key, Sensitivity]] = WeakKeyDictionary()
+def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
+    """The sensitivities of a form under the facts' neighbour relation.
 
-
-def sensitivity(form: LinearForm, facts: Facts) -> Sensitivity:
-    """The sensitivities of a form under the facts' neighbour relation."""
-    replace, outside = facts.neighbors is Neighbors.REPLACE_ONE, bool(facts.outside)
-    if type(form) is not LinearForm:  # what it says of itself is not kept for others
-        return _computed(form, replace=replace, outside=outside)
-    known = _known.setdefault(form, {})
-    if (replace, outside) not in known:
-        known[replace, outside] = _computed(form, replace=replace, outside=outside)
-    return known[replace, outside]
-
-
-def _computed(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity:
+    Raises
+    ------
+    InvalidArgument
+        If products of weights are so large that floats might not hold the result.
+    """
+    setting = facts if isinstance(facts, Setting) else Setting.of(facts)
+    if not form.reach < _REACH_LIMIT:
+        expected = f"so small that no product of them exceeds {_REACH_LIMIT:.0e}"
+        raise InvalidArgument("weights", expected, f"up to {form.reach:.3g}")
+    replace, outside = setting.replaced, setting.outside
     if form.rows == 1:
-        move = _one_function(form.blocks[0], replace=replace, outside=outside)
+        move = _one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
     else:
         blocks = [block for block, _ in form.groups]
         move = _stack(blocks, replace=replace, outside=outside)
     return _certified(move, form)
 
 
+def of_one_function(low: float, high: float, *, replaced: bool, outside: bool) -> Sensitivity:
+    """The sensitivities of one function with integer weights, from the smallest to the largest."""
+    move = _one_function(low, high, replace=replaced, outside=outside)
+    return _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
+
+
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:
-    largest = form.largest
+    attributes = len(form.domain.names)
+    return _rounded_up(move, form.rows, attributes, form.largest, integral=form.integral)
+
+
+def _rounded_up(
+    move: _Move, rows: int, attributes: int, largest: float, *, integral: bool
+) -> Sensitivity:
+    l1, l2, top = Fraction(move.l1), Fraction(move.l2), Fraction(move.maximum)
     # Differences of two columns reach twice the largest weight, sums of two norms twice that.
-    exact_floats = form.integral and 16 * form.rows * max(largest, largest**2) < EXACT
-    if exact_floats:
-        return _whole(move)
+    if integral and 16 * rows * max(largest, largest**2) < EXACT:
+        return Sensitivity(l1, l2, top, move.exact)
     # What floats may round off: proposition 10 of docs/explanation/proofs/sensitivity.md.
-    slack = 1 + Fraction(4 * (form.rows + len(form.domain.names) + 16), 2**53)
-    l1, l2, top = (Fraction(value) * slack for value in (move.l1, move.l2, move.maximum))
-    if form.integral:
+    slack = 1 + Fraction(4 * (rows + attributes + 16), 2**53)
+    l1, l2, top = l1 * slack, l2 * slack, top * slack
+    if integral:
         l1, l2, top = (Fraction(math.ceil(value)) for value in (l1, l2, top))
     return Sensitivity(l1, l2, top, move.exact)
 
 
-@lru_cache(1024)
-def _whole(move: _Move) -> Sensitivity:
-    return Sensitivity(Fraction(move.l1), Fraction(move.l2), Fraction(move.maximum), move.exact)
-
-
-def _one_function(block: Block, *, replace: bool, outside: bool) -> _Move:
-    low, high = block.limits()
+def _one_function(low: float, high: float, *, replace: bool, outside: bool) -> _Move:
     if outside:
         low, high = min(low, 0.0), max(high, 0.0)
     move = high - low if replace else max(abs(low), abs(high))

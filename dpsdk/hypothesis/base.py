@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import files
 from dpsdk.noise import NoiseSource, SystemNoise
@@ -101,8 +101,8 @@ class Hypothesis(ABC):
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> None:
         """Multiply the probability of every cell by exp(step · weight), and normalise.
 
-        This is the multiplicative weights update, in place (seed 000, Algorithm 4, with the
-        exponential in place of its linear part; seed 004, Algorithm 5).
+        This is the multiplicative weights update, in place (Hardt and Rothblum 2010; Dwork and
+        Roth 2014, Algorithm 5).
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Hypothesis(ABC):
             raise files.damaged(path, f"it does not hold a {cls.__name__}")
         try:
             return found._from_parts(domain, flags, arrays)
-        except InvalidArgument as error:
+        except (InvalidArgument, TooLarge) as error:
             raise files.damaged(path, str(error)) from None
 
     @abstractmethod

@@ -7,6 +7,8 @@ new name or a new version. A reader refuses versions and kinds that it does not 
 from __future__ import annotations
 
 import json
+import re
+import struct
 import zipfile
 from collections.abc import Mapping
 from os import PathLike, fspath
@@ -15,8 +17,9 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import DataError, DomainError
+from dpsdk.errors import DataError, DomainError, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Arrays", "damaged", "read", "write"]
@@ -27,8 +30,16 @@ Arrays: TypeAlias = Mapping[str, Array]
 _FORMAT = "dpsdk.hypothesis"
 _VERSION = 1
 _HEADER = "header.json"
-_HEADER_LIMIT = 2**26
+_HEADER_LIMIT = 2**24
+"""Parsed JSON takes up to some twenty times its text, so that this is up to 320 MB."""
+
+_MEMBERS = 8
 _PREAMBLE = 2**12
+_ARRAY = re.compile(
+    rb"\{'descr': '(<f8|<i8)', 'fortran_order': False, 'shape': \(([0-9]{1,10}),\), \} *\n"
+)
+"""What numpy writes before a plain row of numbers; nothing else is evaluated."""
+
 _CELL_LIMIT = 2**28 + 1
 _PART = 2**20
 _DATED = (1980, 1, 1, 0, 0, 0)
@@ -40,16 +51,25 @@ def write(
     domain: Domain,
     arrays: Mapping[str, Floats | Ints],
 ) -> None:
-    """Write a header and arrays."""
+    """Write a header and arrays.
+
+    Raises
+    ------
+    TooLarge
+        If the declaration of the domain is longer than a reader takes. Nothing was written.
+    """
     header = {
         "format": _FORMAT,
         "version": _VERSION,
         **flags,
         "domain": json.loads(domain.to_json()),
     }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) > _HEADER_LIMIT:
+        advice = "declare fewer or shorter labels"
+        raise TooLarge("the header of the file", len(text), _HEADER_LIMIT, "bytes", advice)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        text = json.dumps(header, indent=2, ensure_ascii=False)
-        archive.writestr(zipfile.ZipInfo(_HEADER, _DATED), text.encode())
+        archive.writestr(zipfile.ZipInfo(_HEADER, _DATED), text)
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy", _DATED)
             with archive.open(entry, "w", force_zip64=True) as member:
@@ -62,31 +82,56 @@ def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:
     Raises
     ------
     DataError
-        If the file is not such a hypothesis. Nothing of its size is allocated before it is known
-        to be plausible.
+        If the file is not such a hypothesis. Nothing is unpacked, and nothing is read that is
+        longer than the file itself.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            flags = _header(path, archive)
+            members = _members(path, archive)
+            flags = _header(path, archive, members.pop(_HEADER, None))
             domain = Domain.from_json(json.dumps(flags.pop("domain", None)))
-            arrays: dict[str, Array] = {}
-            for info in archive.infolist():
-                if info.filename == _HEADER:
-                    continue
-                arrays[info.filename.removesuffix(".npy")] = _array(path, archive, info)
+            arrays = {
+                name.removesuffix(".npy"): _array(path, archive, info)
+                for name, info in members.items()
+            }
     except DataError:
         raise
-    except DomainError as error:
+    except (DomainError, TooLarge) as error:
         raise damaged(path, str(error)) from None
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, NotImplementedError):
+    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, RuntimeError, struct.error):
+        # RuntimeError has NotImplementedError and RecursionError below it.
         raise damaged(path, "it is no archive of plain arrays, or a damaged one") from None
     return domain, flags, arrays
 
 
-def _header(path: str | PathLike[str], archive: zipfile.ZipFile) -> dict[str, object]:
-    if archive.getinfo(_HEADER).file_size > _HEADER_LIMIT:
+def _members(path: str | PathLike[str], archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members by name, known to be plain and together no longer than the file."""
+    listed = archive.infolist()
+    members = {info.filename: info for info in listed}
+    if len(members) != len(listed) or len(members) > _MEMBERS:
+        raise damaged(path, "it holds a member twice, or more of them than any hypothesis")
+    for name, info in members.items():
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise damaged(path, f"{_named(name)} is packed or encrypted")
+        if name != _HEADER and not name.endswith(".npy"):
+            raise damaged(path, f"{_named(name)} is no array")
+    if sum(info.file_size for info in listed) > Path(path).stat().st_size:
+        raise damaged(path, "its members are longer than the file")
+    return members
+
+
+def _named(name: str) -> str:
+    return f"its member {shown(name)}"
+
+
+def _header(
+    path: str | PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo | None
+) -> dict[str, object]:
+    if info is None:
+        raise damaged(path, f"it has no {_HEADER}")
+    if info.file_size > _HEADER_LIMIT:
         raise damaged(path, "its header is too long")
-    parsed: object = json.loads(archive.read(_HEADER))
+    parsed: object = json.loads(archive.read(info), object_pairs_hook=_once)
     header = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
     if header.pop("format", None) != _FORMAT:
         raise damaged(path, f'its header has no "format": "{_FORMAT}"')
@@ -96,25 +141,33 @@ def _header(path: str | PathLike[str], archive: zipfile.ZipFile) -> dict[str, ob
     return header
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose keys are all different, since readers differ on which of two counts."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key twice")
+    return content
+
+
 def _array(path: str | PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     """One array of 8-byte numbers, allocated only once its size is that of the file's own part."""
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > 8 * _CELL_LIMIT + _PREAMBLE:
-        raise damaged(path, "an array is packed, or larger than any hypothesis")
     with archive.open(info) as member:
         if np.lib.format.read_magic(member) != (1, 0):
             raise damaged(path, "an array is of another version than 1.0")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(member, _PREAMBLE)
-        if dtype.str not in {"<f8", "<i8"} or fortran or len(shape) != 1:
+        length = int.from_bytes(member.read(2), "little")
+        described = _ARRAY.fullmatch(member.read(min(length, _PREAMBLE)))
+        if described is None:
             raise damaged(path, "an array is not a plain row of float64 or int64 numbers")
-        if info.file_size != member.tell() + 8 * shape[0]:
-            raise damaged(path, "an array is not as long as it says")
-        array: Array = np.empty(shape, dtype=dtype)
-        for start in range(0, len(array), _PART):
+        size = int(described[2])
+        if size > _CELL_LIMIT or info.file_size != member.tell() + 8 * size:
+            raise damaged(path, "an array is not as long as it says, or longer than any hypothesis")
+        array: Array = np.empty(size, dtype=described[1].decode())
+        for start in range(0, size, _PART):
             part = array[start : start + _PART]
-            part[:] = np.frombuffer(member.read(part.nbytes), dtype=dtype)
+            part[:] = np.frombuffer(member.read(part.nbytes), dtype=array.dtype)
     return array
 
 
 def damaged(path: str | PathLike[str], reason: str) -> DataError:
     """The error of a file that is not what it should be."""
-    return DataError(f"the hypothesis file {Path(fspath(path)).name!r}", reason)
+    return DataError(f"the hypothesis file {shown(Path(fspath(path)).name)}", reason)

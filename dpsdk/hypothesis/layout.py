@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 CHUNK = 2**15
-"""So many cells are worked on at a time: a quarter of a MiB, which stays in cache."""
+"""So many cells are worked on at a time, a quarter of a MiB, which stays in cache."""
 
 Box: TypeAlias = tuple[slice, ...]
 """One slice an attribute, in the order of the domain."""

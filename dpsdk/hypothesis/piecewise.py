@@ -355,6 +355,6 @@ def _to_starts(starts: Sequence[int] | Ints, size: int) -> Ints:
     result = np.array(starts)
     expected = f"rising integers below {size}, the first of them 0"
     rising = result.ndim == 1 and result.size and result.dtype.kind in "iu"
-    if not rising or result[0] != 0 or (np.diff(result) <= 0).any() or result[-1] >= size:
+    if not rising or result[0] != 0 or (result[1:] <= result[:-1]).any() or result[-1] >= size:
         raise InvalidArgument("starts", expected, shown(starts))
     return result.astype(np.int64)

@@ -3,56 +3,89 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from contextvars import ContextVar
-from threading import Lock
 from typing import NoReturn, TypeVar, final
 
-from attrs import define, field
+import numpy as np
 
-from dpsdk.accounting import Composition, Guarantee, Odometer, PureGuarantee
-from dpsdk.accounting.charges import leak, pure_epsilon
+from dpsdk._closing import Ending
+from dpsdk.accounting import Composition, Guarantee, Odometer
+from dpsdk.accounting.own import kept
 from dpsdk.accounting.remembered import admitted
+from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
-from dpsdk.data.vault import open_histogram
-from dpsdk.errors import BudgetExceeded, Closed, Redacted, ReleaseFailed
+from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
+from dpsdk.forms.facts import Setting
+from dpsdk.kernel.allowance import Allowance
 from dpsdk.noise import NoiseSource
-from dpsdk.observe import Charged, Observer, Refused
+from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "Receipt", "receipt"]
+__all__ = ["Access", "HasAccess", "Question", "access_of"]
 
 R = TypeVar("R")
 
 
-@define
-class Receipt:
-    """What the primitives charged on behalf of one question."""
+class Question:
+    """One question to a mechanism, or the opening of a channel, while it is worked on.
 
-    query: str
-    guarantees: list[Guarantee] = field(factory=list[Guarantee])
+    Parameters
+    ----------
+    asked
+        What its charges are labelled with.
+    ending
+        Ends when it is answered: from then on nothing is charged for it.
+    since
+        How many charges the session had before.
+    observed
+        Whether somebody wants to be told of what happens.
+    """
 
+    __slots__ = ("answered", "asked", "ending", "events", "observed", "since")
 
-receipt: ContextVar[Receipt | None] = ContextVar("receipt", default=None)
-"""The question that the running thread or task is answering."""
+    def __init__(self, asked: Asked, ending: Ending, since: int, *, observed: bool) -> None:
+        self.asked = asked
+        self.ending = ending
+        self.since = since
+        self.observed = observed
+        self.answered = False
+        self.events: list[Event] = []
+        """What an observer is told when it is over."""
 
 
 _HEADROOM = 64
 """No primitive calls deeper than this."""
 
 
-def _descend(frames: int) -> None:
-    if frames:
-        _descend(frames - 1)
+def _nested() -> tuple[object, ...]:
+    nest: tuple[object, ...] = ()
+    for _ in range(_HEADROOM):
+        nest = (nest,)
+    return nest
 
 
-def _pure(guarantee: Guarantee) -> Guarantee | None:
-    """The guarantee of any mechanism with the same pure ε, which costs no less."""
-    epsilon = None if leak(guarantee) else pure_epsilon(guarantee)
-    return None if epsilon is None else PureGuarantee(epsilon)
+_NEST, _OTHER = _nested(), _nested()
+
+
+def _make_room() -> None:
+    """Fail if fewer calls than that could be nested here.
+
+    Some interpreters count calls of C together with frames, others frames alone. Comparing nested
+    tuples takes as many of the former, in a fraction of the time that as many frames would take.
+    """
+    if _NEST != _OTHER:  # equal, unless comparing them went too deep
+        raise RecursionError
+    depth = sys.getrecursionlimit() - _HEADROOM
+    try:
+        sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  # documented
+    except ValueError:  # the stack is not that deep
+        return
+    message = "a release needs room for more calls than are left"
+    raise RecursionError(message)
 
 
 @final
@@ -64,13 +97,14 @@ class Access:
 
     __slots__ = (
         "_data",
-        "_lock",
         "_mechanism",
         "_noise",
         "_observer",
         "_odometer",
-        "_prepaid",
         "_process",
+        "_question",
+        "_root",
+        "_setting",
     )
 
     def __init__(
@@ -82,13 +116,44 @@ class Access:
         observer: Observer | None,
     ) -> None:
         self._data = data
+        self._setting = setting_of(data)
         self._odometer = odometer
         self._noise = noise
         self._mechanism = mechanism
         self._observer = observer
-        self._prepaid: Counter[Guarantee] = Counter()
-        self._lock = Lock()
         self._process = os.getpid()
+        self._question: Question | None = None
+        self._root = object()
+
+    def on(self, question: Question) -> Access:
+        """The same access, for one question: its charges name it and end with it."""
+        other = Access(self._data, self._odometer, self._noise, self._mechanism, None)
+        other._process = self._process
+        other._root = self._root
+        other._question = question
+        return other
+
+    def check_same(self, parameter: str, root: object) -> None:
+        """Refuse what was paid for, or opened, on another table or by another payer.
+
+        Raises
+        ------
+        InvalidArgument
+            If the root is not of this access.
+        """
+        if root is not self._root:
+            raise InvalidArgument(parameter, "of the same channel", "one of another channel")
+
+    def check_allowance(self, allowance: Allowance) -> None:
+        """Refuse what is no allowance of this channel. Raises as `check_same` does."""
+        if type(allowance) is not Allowance:
+            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
+        self.check_same("allowance", allowance.root)
+
+    @property
+    def root(self) -> object:
+        """What all accesses of one channel have in common."""
+        return self._root
 
     @property
     def data(self) -> PrivateData:
@@ -97,40 +162,79 @@ class Access:
 
     @property
     def facts(self) -> Facts:
-        """The public facts of the table."""
+        """The public facts of the table, as they are handed out."""
         return self._data.facts
+
+    @property
+    def setting(self) -> Setting:
+        """The same as they were when the table was made. Prices and readings rest on it."""
+        return self._setting
 
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
         return self._odometer.composition
 
-    def prepay(self, guarantees: Iterable[Guarantee]) -> None:
-        """Charge runs now, all or none, that later charges of the same guarantees then use up."""
-        runs = tuple(admitted(guarantee) for guarantee in guarantees)
-        if not runs:
-            return
-        self._ready()
-        self._take(runs)
-        with self._lock:
-            self._prepaid.update(runs)
-
-    def charge(self, guarantee: Guarantee) -> int:
-        """Pay for one run, from what was paid before if it is in there; the charge's number.
+    def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
+        """Charge runs now, all or none, for later runs to use up.
 
         Raises
         ------
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
+        runs = tuple(map(kept, guarantees))
+        return Allowance(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+
+    def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
+        """Pay for one run, from an allowance if a run in there covers it; the charge's number.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the odometer refuses. Nothing has changed.
+        Closed
+            If the question is over, or the channel, scope, part or session closed.
+        """
+        if allowance is not None:
+            self.check_allowance(allowance)
+        if allowance is not None and not guarantee.free:
+            self._ready()
+            paid = allowance.use(guarantee)
+            if paid is not None:
+                return paid
+        return self.charge_all((guarantee,))[-1]
+
+    def charge_all(self, guarantees: tuple[Guarantee, ...]) -> tuple[int, ...]:
+        """Pay for several runs, all of them or none. Raises as `charge` does."""
         self._ready()
-        if self._prepaid:
-            with self._lock:
-                for paid in (guarantee, _pure(guarantee)):
-                    if paid is not None and self._prepaid[paid] > 0:
-                        self._prepaid[paid] -= 1
-                        return 0
-        return self._take((guarantee,))
+        if not guarantees:
+            return ()
+        question = self._question
+        asked = Asked("", self._mechanism) if question is None else question.asked
+        try:
+            if len(guarantees) == 1:
+                numbers: tuple[int, ...] = (self._odometer.charge(guarantees[0], asked),)
+            else:
+                numbers = self._odometer.charge_all(guarantees, asked)
+        except BudgetExceeded:
+            if self._observed:
+                self._tell(Refused(asked.query, self._mechanism, admitted(guarantees[0])))
+            raise
+        if self._observed:
+            for number, guarantee in zip(numbers, guarantees, strict=True):
+                self._tell(Charged(number, asked.query, self._mechanism, admitted(guarantee)))
+        return numbers
+
+    @property
+    def _observed(self) -> bool:
+        question = self._question
+        return self._observer is not None if question is None else question.observed
+
+    def check(self) -> None:
+        """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
+        if self._question is not None:
+            self._question.ending.check()
 
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.
@@ -140,27 +244,19 @@ class Access:
         """
         if os.getpid() != self._process:
             raise Closed("a kernel in a forked process")
-        _descend(_HEADROOM)
+        self.check()
+        _make_room()
 
-    def _take(self, guarantees: tuple[Guarantee, ...]) -> int:
-        asked = receipt.get()
-        query = "" if asked is None else asked.query
-        try:
-            if len(guarantees) == 1:
-                numbers: tuple[int, ...] = (self._odometer.charge(guarantees[0], query),)
+    def _tell(self, event: Event) -> None:
+        """Keep an event until the question is over, when no lock is held; else tell it now."""
+        if self._question is not None:
+            self._question.events.append(event)
+        elif self._observer is not None:
+            if isinstance(event, Refused):
+                self._observer(event)
             else:
-                numbers = self._odometer.charge_all(guarantees, query)
-        except BudgetExceeded:
-            if self._observer is not None:
-                self._observer(Refused(query, self._mechanism, guarantees[0]))
-            raise
-        if asked is not None:
-            asked.guarantees.extend(guarantees)
-        if self._observer is not None:
-            for number, guarantee in zip(numbers, guarantees, strict=True):
                 with suppress(Exception):  # what was paid for must not be lost
-                    self._observer(Charged(number, query, self._mechanism, guarantee))
-        return numbers[-1]
+                    self._observer(event)
 
     def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram.
@@ -185,7 +281,9 @@ class Access:
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
-            return (work(self._noise, lambda: open_histogram(self._data)),), None
+            # Whatever numpy was told to do about errors: that one occurred might depend on data.
+            with np.errstate(all="ignore"):
+                return (work(self._noise, lambda: open_histogram(self._data)),), None
         except KeyboardInterrupt:
             return None, KeyboardInterrupt()
         except SystemExit:
@@ -195,3 +293,25 @@ class Access:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying")
+
+
+class HasAccess:
+    """What is made over an access, as kernels are."""
+
+    __slots__ = ("_access",)
+
+    _access: Access
+
+
+def access_of(kernel: HasAccess) -> Access:
+    """The access under a kernel.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no kernel.
+    """
+    access: object = getattr(kernel, "_access", None)
+    if not isinstance(access, Access):
+        raise InvalidArgument("kernel", "a kernel", type(kernel).__name__)
+    return access

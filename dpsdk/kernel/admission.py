@@ -1,87 +1,263 @@
-"""What the kernel lets in: forms that can only be what they were priced as."""
+"""What the kernel lets in: its own copies, in plain numbers, of all that it is asked for.
+
+Forms, noise and plans are in the hands of who asks, and could be changed at any time: initialised
+anew, their fields set, their arrays made writeable, their numbers exchanged for others of a class
+that answers as it likes. So what is priced, charged and read is what was copied here, once, and
+nothing of it is handed out. A form that was admitted before is known by its identity, not by what
+it says of itself; what it became later plays no part.
+"""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from attrs import define, field
+
+from dpsdk._checks import shown
+from dpsdk.domain import Domain, Integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Dense,
-    Facts,
+    Factor,
     Identity,
     Kronecker,
     LinearForm,
     Matrix,
     Prefix,
     Range,
+    Sensitivity,
+    sensitivity,
 )
+from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import EXACT
+from dpsdk.typing import Real
 
-__all__ = ["admit"]
+__all__ = ["Admitted", "Kept", "admit", "numbers"]
 
-_KINDS: frozenset[type] = frozenset(
-    {Dense, Identity, Kronecker, Matrix, Prefix, Range, tuple, str, int, float}
-)
-"""What a form may be made of: nothing that could be another thing when it is read."""
+_KEPT = 64
+_KEPT_LARGE = 4
+_SMALL = 2**16
+"""Of forms with more weights than this in their arrays, fewer prices and lattices are kept."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-def admit(form: LinearForm, facts: Facts) -> None:
-    """Refuse a form that a primitive must not evaluate. Every primitive calls this, then charges.
-
-    Forms, blocks and factors compute both what is charged and what is read, so a class of another
-    author could charge for one thing and read another, or take the counts away; and a factor of
-    the wrong size would be priced for cells that it does not read.
+def numbers(parameter: str, value: Real) -> tuple[int, int]:
+    """The numerator and the denominator of a fraction, read once.
 
     Raises
     ------
     InvalidArgument
-        If the form is over another domain, does not fit it, or is made of foreign classes.
+        If it is no fraction of plain integers.
+    """
+    if type(value) is Fraction:
+        above, below = value.numerator, value.denominator
+        if type(above) is int and type(below) is int and below > 0:
+            return above, below
+    raise InvalidArgument(parameter, "an exact fraction", shown(value))
+
+
+class Kept(Generic[K, V]):
+    """What was worked out last, for keys of plain values; when it is full it starts anew."""
+
+    __slots__ = ("_most", "_values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """What was kept, if it was."""
+        return self._values.get(key)
+
+    def keep(self, key: K, value: V) -> V:
+        """Keep a value, and give back that which is kept."""
+        if len(self._values) >= self._most:
+            self._values.clear()
+        return self._values.setdefault(key, value)
+
+
+@define(eq=False)
+class Admitted:
+    """The kernel's own copy of a form, for tables of one setting, and what was worked out of it."""
+
+    form: LinearForm
+    setting: Setting
+    prices: Kept[object, object] = field(repr=False)
+    _lattices: Kept[int, tuple[LinearForm, float]] = field(repr=False)
+    _moves: Sensitivity | None = field(default=None, repr=False)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one record can move the answers, before weights are on a lattice."""
+        if self._moves is None:
+            self._moves = sensitivity(self.form, self.setting)
+        return self._moves
+
+    def lattice(self, bits: int) -> tuple[LinearForm, float]:
+        """The form in integer units of 2**-bits, and the largest change of a weight."""
+        known = self._lattices.get(bits)
+        return self._lattices.keep(bits, self.form.rounded(bits)) if known is None else known
+
+    def reaches(self, lattice: LinearForm) -> float:
+        """What the largest number on the way to an answer is of 2**53; at 1, sums may round off.
+
+        Infinite where floats do not hold it.
+        """
+        share = lattice.reach * max(self.setting.row_limit, 1) / EXACT
+        return share if math.isfinite(share) else math.inf
+
+
+_admitted: WeakKeyDictionary[LinearForm, Kept[Setting, Admitted]] = WeakKeyDictionary()
+
+
+def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
+    """The kernel's own copy of a form. Every primitive asks for it, then charges, then reads it.
+
+    Forms, blocks and factors compute both what is charged and what is read, so a class of another
+    author could charge for one thing and read another, or take the counts away; a factor of the
+    wrong size would be priced for cells that it does not read; and weights so large that their
+    products leave the floats would be priced for what is not computed.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form is over another domain, does not fit it, is made of foreign classes, or has
+        weights whose products could not be summed exactly.
     """
     if type(form) is not LinearForm:
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
-    if form.domain is not facts.domain and form.domain != facts.domain:
+    known = _admitted.get(form)
+    if known is None:
+        known = _admitted.setdefault(form, Kept[Setting, Admitted](8))
+    kept = known.get(setting)
+    if kept is not None:
+        return kept
+    if form.domain is not domain and form.domain != domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
-    sizes = dict(zip(facts.domain.names, facts.domain.shape, strict=True))
-    for block in form.blocks:
-        if _plain(block, sizes):
-            continue
-        foreign = {kind.__name__ for kind in _kinds(block) - _KINDS}
-        if foreign:
-            expected = "made of dpsdk.forms, tuples and plain numbers"
-            raise InvalidArgument("blocks", expected, ", ".join(sorted(foreign)))
-        shape = tuple([facts.domain[name].size for name in block.names])
-        if block.shape != shape or len(set(block.names)) != len(shape):
-            expected = f"of shape {shape}, as their attributes are"
-            raise InvalidArgument("blocks", expected, f"shape {block.shape}")
+    copying = _Copying(setting)
+    blocks = [copying.block(block) for block in tuple(form.blocks)]
+    own = LinearForm(_domain(setting), blocks)
+    most = _KEPT if copying.written <= _SMALL else _KEPT_LARGE
+    admitted = Admitted(own, setting, Kept[object, object](most), Kept(most))
+    return known.keep(setting, admitted)
 
 
-def _plain(block: Kronecker | Dense, sizes: dict[str, int]) -> bool:
-    """Whether a block is evidently in order: the quick way, for workloads of many blocks."""
-    if type(block) is not Kronecker or type(block.scale) is not float:
-        return False
-    names, factors = block.names, block.factors
-    if type(names) is not tuple or type(factors) is not tuple or len(names) != len(factors):
-        return False
-    if len(set(names)) != len(names):
-        return False
-    for name, factor in zip(names, factors, strict=True):
+@lru_cache(64)
+def _domain(setting: Setting) -> Domain:
+    """A domain of plain attributes, for the kernel's own forms."""
+    return Domain(*(Integer(name, 0, size - 1) for name, size in setting.sizes.items()))
+
+
+class _Copying:
+    """Copies the blocks of one form, parts that they share once."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._sizes = setting.sizes
+        # On a lattice each factor is at least what it is here, up to half a step.
+        self._most = EXACT / max(setting.row_limit, 1)
+        self._ranges: dict[tuple[int, int, int], Range] = {}
+        self._factors: dict[int, tuple[Factor, Factor, float]] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.written = 0
+        """How many weights are in its arrays."""
+
+    def block(self, block: Kronecker | Dense) -> Kronecker | Dense:
+        if type(block) is Kronecker:
+            return self._kronecker(block)
+        if type(block) is not Dense:
+            raise _foreign(type(block))
+        names, shape, weights = block.names, block.shape, block.weights
+        if type(shape) is not tuple or any(type(size) is not int for size in shape):
+            raise _foreign(type(shape), *map(type, shape))
+        self._check(names, shape)
+        own = Dense(names, shape, _plain_array(weights))
+        self.written += own.weights.size
+        self._bounded(own.reach)
+        return own
+
+    def _kronecker(self, block: Kronecker) -> Kronecker:
+        names, factors, scale = block.names, block.factors, block.scale
+        if type(factors) is not tuple or type(scale) is not float:
+            raise _foreign(type(factors), type(scale))
+        reach = max(abs(scale), 1.0) if math.isfinite(scale) else math.inf
+        own: list[Factor] = []
+        shape: list[int] = []
+        for factor in factors:
+            if type(factor) is Range:
+                copy: Factor = self._range(factor)
+            else:
+                copy, largest = self._factor(factor)
+                reach *= largest
+            own.append(copy)
+            shape.append(copy.size)
+        names = self._check(names, tuple(shape))
+        self._bounded(reach)
+        return Kronecker(names, tuple(own), scale)
+
+    def _range(self, factor: Range) -> Range:
+        key = factor.size, factor.start, factor.stop
         # Only whole numbers of the plain kind compare as they will be read.
-        if type(name) is not str or type(factor) is not Range or type(factor.size) is not int:
-            return False
-        if type(factor.start) is not int or type(factor.stop) is not int:
-            return False
-        if sizes.get(name) != factor.size:
-            return False
-    return True
+        if not type(key[0]) is type(key[1]) is type(key[2]) is int:
+            raise _foreign(*map(type, key))
+        known = self._ranges.get(key)
+        if known is None:
+            known = self._ranges[key] = Range(*key)
+        return known
+
+    def _factor(self, factor: Factor) -> tuple[Factor, float]:
+        """A copy, and its largest weight, at least 1."""
+        known = self._factors.get(id(factor))
+        if known is not None:
+            return known[1], known[2]
+        largest = 1.0
+        copy: Factor
+        if type(factor) is Matrix:
+            copy = Matrix(_plain_array(factor.weights))
+            self.written += copy.weights.size
+            largest = max(1.0, float(np.abs(copy.weights).max()))
+        elif type(factor) is Identity or type(factor) is Prefix:
+            size = factor.size
+            if type(size) is not int:
+                raise _foreign(type(size))
+            copy = type(factor)(size)
+        else:
+            raise _foreign(type(factor))
+        # The original is kept meanwhile, so that its identity stays its own.
+        self._factors[id(factor)] = factor, copy, largest
+        return copy, largest
+
+    def _check(self, names: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
+        """The names of the attributes of a block, which must be of such sizes."""
+        if type(names) is not tuple or any(type(name) is not str for name in names):
+            raise _foreign(type(names), *map(type, names))
+        sizes = tuple([self._sizes.get(name) for name in names])
+        if sizes != shape or len(set(names)) != len(shape):
+            expected = f"of shape {sizes}, as their attributes are"
+            raise InvalidArgument("blocks", expected, f"shape {shape}")
+        return self._names.setdefault(names, names)
+
+    def _bounded(self, reach: float) -> None:
+        if not reach < self._most:
+            expected = "small enough that rows times weight stay within 2**53"
+            raise InvalidArgument("weights", expected, f"up to {reach:.3g} a row")
 
 
-def _kinds(block: Kronecker | Dense) -> set[type]:
-    """The classes of a block and of all that it is made of."""
-    kinds = {type(block), type(block.names), *map(type, block.names)}
-    if isinstance(block, Kronecker):
-        kinds |= {type(block.factors), type(block.scale), *map(type, block.factors)}
-        for factor in block.factors:
-            if isinstance(factor, Range):
-                kinds |= {type(factor.start), type(factor.stop)}
-            if not isinstance(factor, Matrix):
-                kinds.add(type(factor.size))
-    else:
-        kinds |= {type(block.shape), *map(type, block.shape)}
-    return kinds
+def _plain_array(weights: object) -> np.ndarray:
+    # A subclass would be asked for its numbers by its own methods.
+    if type(weights) is not np.ndarray:
+        raise _foreign(type(weights))
+    return weights
+
+
+def _foreign(*kinds: type) -> InvalidArgument:
+    plain: set[type] = {tuple, str, int, float, Kronecker, Dense}
+    foreign = sorted({kind.__name__ for kind in kinds} - {kind.__name__ for kind in plain})
+    expected = "made of dpsdk.forms, tuples and plain numbers"
+    return InvalidArgument("blocks", expected, ", ".join(foreign) or "parts of other kinds")

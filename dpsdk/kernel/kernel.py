@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from typing import NoReturn, final
 
 from dpsdk._checks import shown, to_positive
@@ -12,8 +13,9 @@ from dpsdk.accounting.calibration import calibrate_within
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel.access import Access
-from dpsdk.kernel.measure import Noise, measured, price
+from dpsdk.kernel.access import Access, HasAccess
+from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.measure import Noise, Prepared, measured, prepare
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Observer
@@ -24,15 +26,18 @@ __all__ = ["Kernel"]
 
 
 @final
-class Kernel:
+class Kernel(HasAccess):
     """Primitives on one private table, paid from one odometer.
 
     A strategy holds a kernel and asks its primitives. Each computes its cost from public
     arguments, charges the odometer, and only then draws noise and reads the table; so what a
     strategy gets has been paid for, whatever the strategy does with it.
+
+    The kernel that a session hands out serves one question, or the opening of one channel: what it
+    charges is charged for that, from whichever thread, and once that is over it is closed.
     """
 
-    __slots__ = ("_access",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -44,12 +49,21 @@ class Kernel:
     ) -> None:
         self._access = Access(data, odometer, noise, mechanism, observer)
 
+    @classmethod
+    def over(cls, access: Access) -> Kernel:
+        """A kernel over an access, as sessions make one for each question."""
+        kernel = cls.__new__(cls)
+        kernel._access = access
+        return kernel
+
     @property
     def facts(self) -> Facts:
         """The public facts of the table."""
         return self._access.facts
 
-    def measure(self, form: LinearForm, noise: Noise, /) -> Measurement:
+    def measure(
+        self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None
+    ) -> Measurement:
         """Noisy answers to a batch of linear queries, in counts of rows.
 
         Parameters
@@ -59,6 +73,8 @@ class Kernel:
         noise
             `LaplaceNoise(epsilon)` makes the batch ε-DP, `GaussianNoise(rho)` ρ-zCDP; see
             dpsdk.kernel.measure for the theorem.
+        allowance
+            What was paid before, to be used up first.
 
         Raises
         ------
@@ -67,17 +83,51 @@ class Kernel:
         ReleaseFailed
             If something fails after the charge. Why is not told, since that may depend on data.
         """
-        pricing = price(form, noise, self.facts)
-        charge = self._access.charge(pricing.guarantee)
-        values = self._access.read(charge, lambda source, opened: measured(pricing, source, opened))
-        return Measurement(values, pricing.accuracy)
+        prepared = self._prepared(form, noise)
+        charge = self._access.charge(prepared.guarantee, allowance)
+        return self._measured(prepared, charge)
 
-    def watch(self, plan: Watching, /) -> Watch:
+    def measure_all(
+        self, requests: Iterable[tuple[LinearForm, Noise]], /
+    ) -> tuple[Measurement, ...]:
+        """Several measurements, paid for all at once or not at all.
+
+        Parameters
+        ----------
+        requests
+            A form and its noise for each, as for `measure`.
+
+        Raises
+        ------
+        BudgetExceeded
+            If they do not fit together. Nothing has changed.
+        ReleaseFailed
+            If one fails after the charge. All of them stay charged.
+        """
+        all_prepared = [self._prepared(form, noise) for form, noise in requests]
+        charges = self._access.charge_all(tuple(one.guarantee for one in all_prepared))
+        return tuple(map(self._measured, all_prepared, charges))
+
+    def _prepared(self, form: LinearForm, noise: Noise) -> Prepared:
+        return prepare(form, noise, self._access.setting, self._access.facts.domain)
+
+    def _measured(self, prepared: Prepared, charge: int) -> Measurement:
+        values = self._access.read(charge, partial(measured, prepared))
+        return Measurement(values, prepared.accuracy)
+
+    def watch(self, plan: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.
 
         See dpsdk.kernel.watch for the theorem.
+
+        Parameters
+        ----------
+        plan
+            The parameters of its runs.
+        allowance
+            What was paid before, to be used up first.
         """
-        return Watch(self._access, plan)
+        return Watch(self._access, plan, allowance)
 
     def calibrate(
         self,
@@ -89,7 +139,7 @@ class Kernel:
     ) -> Fraction:
         """The largest scale at which planned runs together cost no more than a total.
 
-        Charges nothing: `prepay` the plan at this scale to be sure of all of it.
+        Charges nothing: take an `allowance` of the plan at this scale to be sure of all of it.
 
         Parameters
         ----------
@@ -120,15 +170,23 @@ class Kernel:
             raise InvalidArgument("total", "a Budget", shown(total))
         return calibrate_within(self._access.composition, whole, plan)
 
-    def prepay(self, guarantees: Iterable[Guarantee], /) -> None:
-        """Charge runs now, all or none, that primitives with the same guarantees then use up.
+    def allowance(self, guarantees: Iterable[Guarantee], /) -> Allowance:
+        """Charge runs now, all or none, for primitives that are given the allowance to use up.
+
+        A later run uses one up that covers it; runs that none covers are charged as ever.
+
+        Parameters
+        ----------
+        guarantees
+            The plan: what is proven of each run. `PureGuarantee(e)` pays for any run that is at
+            most e-DP, a discrete Gaussian for any of at most its ρ on no coarser a lattice.
 
         Raises
         ------
         BudgetExceeded
             If they do not fit together. Nothing has changed.
         """
-        self._access.prepay(guarantees)
+        return self._access.allow(guarantees)
 
     def __repr__(self) -> str:
         return f"Kernel({self._access.data!r})"

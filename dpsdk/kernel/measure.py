@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -24,18 +24,32 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     Guarantee,
     zcdp_epsilon,
-    zcdp_start,
 )
+from dpsdk.accounting.claims import claim_holds, claim_rho
 from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.admission import admit
+from dpsdk.forms.sensitivity import of_one_function
+from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
-from dpsdk.release import NoiseAccuracy
+from dpsdk.release import Accuracy
 from dpsdk.typing import Floats, Ints, Real
 
-__all__ = ["GaussianNoise", "LaplaceNoise", "Noise", "Pricing", "measured", "price"]
+__all__ = [
+    "GaussianNoise",
+    "LaplaceNoise",
+    "LatticeAccuracy",
+    "Noise",
+    "Prepared",
+    "Pricing",
+    "copied",
+    "measured",
+    "prepare",
+    "price",
+]
 
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
@@ -70,9 +84,9 @@ class LaplaceNoise:
 
     epsilon: Fraction = field(converter=_epsilon)
 
-    def scale_for(self, largest_move: float) -> float:
-        """At least this much noise goes where one answer moves so far."""
-        return largest_move / float(self.epsilon)
+    def log_scale(self, largest_move: float) -> float:
+        """The binary logarithm of the noise that goes at least where one answer moves so far."""
+        return math.log2(largest_move) - _log2(self.epsilon)
 
 
 @frozen(cache_hash=True)
@@ -89,52 +103,134 @@ class GaussianNoise:
         if self.claim is not None and not _certified(self.rho, *self.claim):
             raise InvalidArgument("claim", "an (ε, δ) that this rho implies", shown(self.claim))
 
-    def scale_for(self, largest_move: float) -> float:
-        """At least this much noise goes where one answer moves so far."""
-        return largest_move / math.sqrt(2 * float(self.rho))
+    def log_scale(self, largest_move: float) -> float:
+        """The binary logarithm of the noise that goes at least where one answer moves so far."""
+        return math.log2(largest_move) - (1 + _log2(self.rho)) / 2
+
+
+def _log2(number: Fraction) -> float:
+    # Of integers of any size, where a float would be nought or endless.
+    return math.log2(number.numerator) - math.log2(number.denominator)
 
 
 def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     if not 0 < delta < 1 or epsilon < 0:
         return False
-    return rho <= zcdp_start(epsilon, delta) or zcdp_epsilon(rho, delta) <= epsilon
+    return rho <= claim_rho(epsilon, delta) or zcdp_epsilon(rho, delta) <= epsilon
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
 
 
+@frozen
+class LatticeAccuracy(Accuracy):
+    """Independent noise of one law on every number, plus what rounding of weights may add.
+
+    `step` is the lattice step and `bias` the largest effect of rounding, both in rows. The tail of
+    the law is exact, so no smaller multiple of the step would do. Its numbers are plain; a law is
+    made of them for who asks.
+    """
+
+    gaussian: bool
+    _parameter: tuple[int, int]
+    entries: int
+    step: float
+    bias: float
+    kind: str = field(init=False, default="exact tail of the discrete noise")
+    proven: bool = field(init=False, default=True)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise, in steps."""
+        parameter = Fraction(*self._parameter)
+        return DiscreteGaussian(parameter) if self.gaussian else DiscreteLaplace(parameter)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
+        return np.full(self.entries, radius)
+
+
 @frozen(eq=False)
 class Pricing:
-    """What `measure` will do for a form, all public: the lattice, the noise, what it guarantees."""
+    """What `measure` would do for a form, all public: the lattice, the noise, what it guarantees.
+
+    Weights are in units of 2**-`bits`; `law` is that of the noise of each number, in such units.
+    It is a copy: the kernel does not look at it again.
+    """
+
+    bits: int
+    law: NoiseLaw
+    guarantee: Guarantee
+    accuracy: LatticeAccuracy
+
+
+@frozen(eq=False)
+class Prepared:
+    """What `measure` is about to do, in the kernel's own values. They are not handed out."""
 
     form: LinearForm
     """The form in integer lattice units."""
     bits: int
-    law: NoiseLaw
-    guarantee: Guarantee
-    accuracy: NoiseAccuracy
+    bias: float
+    _law: NoiseLaw
+    _guarantee: Guarantee
+    constant: Floats | None
+    """The answers, in lattice units, where no row changes them."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release satisfies; a copy."""
+        return _copied_guarantee(self._guarantee)
+
+    @property
+    def accuracy(self) -> LatticeAccuracy:
+        """How far off it is."""
+        gaussian, parameter = _parameter(self._law)
+        numbers = parameter.numerator, parameter.denominator
+        return LatticeAccuracy(gaussian, numbers, self.form.rows, 2.0**-self.bits, self.bias)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise; a copy."""
+        return self.accuracy.law
+
+    def draw(self, source: NoiseSource) -> Ints:
+        """The noise of one release."""
+        return source.draw(self._law, self.form.rows)
 
     def settle(self, answers: Floats, noise: Ints) -> Floats:
         """Add noise to exact lattice answers and give the sum its unit back."""
         if len(answers) == 1:  # one number is sooner added without an array
-            one = int(answers[0]) + int(noise[0])
+            one = int(_within(float(answers[0]))) + int(noise[0])
             return np.array([min(max(one, -_SATURATION), _SATURATION) * 2.0**-self.bits])
+        if not (np.abs(answers) < EXACT).all():
+            raise _inexact()
         noisy = np.clip(answers.astype(np.int64) + noise, -_SATURATION, _SATURATION)
         values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
         return values
 
 
-def measured(pricing: Pricing, source: NoiseSource, opened: Callable[[], Histogram]) -> Floats:
-    """Draw, read and add; in that order, so that no draw's time depends on what is read."""
-    noise = source.draw(pricing.law, pricing.form.rows)
-    return pricing.settle(pricing.form.evaluate(opened()), noise)
+def _within(answer: float) -> float:
+    if not abs(answer) < EXACT:
+        raise _inexact()
+    return answer
 
 
-_Known: TypeAlias = dict[tuple[Noise, int], tuple[Facts, Pricing]]
+def _inexact() -> ArithmeticError:
+    # No data leads here: that sums stay within 2**53 was proven before the charge.
+    return ArithmeticError("a sum left the integers that floats hold")
 
-# Facts are kept with what was priced for them, so their identity stays their own; another author's
-# facts may call themselves equal to these.
-_priced: WeakKeyDictionary[LinearForm, _Known] = WeakKeyDictionary()
+
+def measured(prepared: Prepared, source: NoiseSource, opened: Callable[[], Histogram]) -> Floats:
+    """Draw, read and add; in that order, so that no draw's time depends on what is read.
+
+    What no row changes is not read, nor is there noise on it.
+    """
+    if prepared.constant is not None:
+        return prepared.settle(prepared.constant, np.zeros(prepared.form.rows, dtype=np.int64))
+    noise = prepared.draw(source)
+    return prepared.settle(prepared.form.evaluate(opened()), noise)
 
 
 def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
@@ -146,22 +242,81 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
         If the form does not fit the domain or is made of foreign classes, if the noise would be
         wider than the lattice can hold, or if the counts could not be summed exactly.
     """
-    known = _priced.setdefault(form, {})
-    kept = known.get((noise, id(facts)))
-    if kept is None or kept[0] is not facts:
-        kept = known[noise, id(facts)] = facts, _price(form, noise, facts)
-    return kept[1]
+    prepared = prepare(form, noise, Setting.of(facts), facts.domain)
+    return Pricing(prepared.bits, prepared.law, prepared.guarantee, prepared.accuracy)
 
 
-def _price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
-    if type(noise) not in {LaplaceNoise, GaussianNoise}:
-        raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
-    admit(form, facts)
-    bits, lattice, change = _on_lattice(form, noise, facts)
-    move = sensitivity(form, facts).times(2**bits) if form.integral else sensitivity(lattice, facts)
+_Key: TypeAlias = tuple[str, int, int, tuple[int, int, int, int] | None]
+
+
+def _key(noise: Noise) -> _Key:
+    """The numbers of a noise, read once."""
+    if type(noise) is LaplaceNoise:
+        return "laplace", *numbers("epsilon", noise.epsilon), None
+    if type(noise) is GaussianNoise:
+        claim = noise.claim
+        pair = None
+        if claim is not None:
+            epsilon, delta = claim
+            pair = (*numbers("claim", epsilon), *numbers("claim", delta))
+        return "gaussian", *numbers("rho", noise.rho), pair
+    raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+
+
+@lru_cache(1024)
+def _own(key: _Key) -> Noise:
+    """The kernel's own noise of these numbers, checked anew."""
+    kind, above, below, pair = key
+    if kind == "laplace":
+        return LaplaceNoise(Fraction(above, below))
+    claim = None if pair is None else (Fraction(pair[0], pair[1]), Fraction(pair[2], pair[3]))
+    return GaussianNoise(Fraction(above, below), claim)
+
+
+def prepare(form: LinearForm, noise: Noise, setting: Setting, domain: Domain) -> Prepared:
+    """What `measure` is to do, from copies of all that it is asked. Raises as `price` does."""
+    admitted, key = admit(form, setting, domain), _key(noise)
+    known = admitted.prices.get(key)
+    if known is None:
+        known = admitted.prices.keep(key, _prepare(admitted, _own(key)))
+    return cast("Prepared", known)
+
+
+def _prepare(admitted: Admitted, noise: Noise) -> Prepared:
+    form, setting = admitted.form, admitted.setting
+    if form.rows == 1 and form.integral:
+        # What one function costs depends on its ends alone; most questions are of this kind.
+        bits, priced = _for_one(noise, setting, *form.limits)
+        if priced is not None:
+            law, guarantee = priced
+            constant = _constant(form, setting) if guarantee.free else None
+            return Prepared(form, 0, 0.0, law, guarantee, constant)
+    else:
+        bits = (_widening_bits if form.integral else _wanted_bits)(admitted, noise)
+    if not form.integral and form.uneven > 1:
+        # Factors that share the bits need as many each, as long as the noise fits the lattice.
+        with suppress(InvalidArgument):
+            return _prepare_with(admitted, noise, bits * form.uneven)
+    return _prepare_with(admitted, noise, bits)
+
+
+def _prepare_with(admitted: Admitted, noise: Noise, bits: int) -> Prepared:
+    form, setting = admitted.form, admitted.setting
+    bits, lattice, change = _on_lattice(admitted, bits)
+    whole = form.integral
+    move = admitted.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
     law, guarantee = _calibrated(noise, move)
-    accuracy = NoiseAccuracy(law, form.rows, 2.0**-bits, facts.row_limit * change)
-    return Pricing(lattice, bits, law, guarantee, accuracy)
+    constant = _constant(lattice, setting) if guarantee.free else None
+    return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)
+
+
+def _constant(form: LinearForm, setting: Setting) -> Floats:
+    """The answers to functions that no row changes."""
+    low, high = form.extents()
+    rows = setting.rows or 0
+    if not (low == high).all() or (not rows and low.any()):
+        raise ArithmeticError("a sensitivity of zero, and weights that differ")
+    return low * rows
 
 
 @lru_cache(1024)
@@ -171,55 +326,133 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
         return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
+    if not isinstance(noise, GaussianNoise):
+        raise TypeError(type(noise).__name__)
     squared = math.ceil(move.l2_squared)
     variance = squared / (2 * noise.rho)
     largest = min(math.ceil(move.maximum), math.isqrt(squared))
     guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
+    if noise.claim is not None and not claim_holds(guarantee):
+        expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"
+        raise InvalidArgument("epsilon and delta", expected, str(guarantee))
     return DiscreteGaussian(variance), guarantee
 
 
-def _on_lattice(form: LinearForm, noise: Noise, facts: Facts) -> tuple[int, LinearForm, float]:
+def copied(noise: Noise) -> Noise:
+    """A noise of the same numbers that shares nothing with this one.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no noise of the kernel's.
+    """
+    if type(noise) is LaplaceNoise:
+        return LaplaceNoise(noise.epsilon)
+    if type(noise) is GaussianNoise:
+        return GaussianNoise(noise.rho, noise.claim)
+    raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
+
+
+class _Restored(Protocol):
+    def __setstate__(self, state: dict[str, object]) -> None: ...
+
+
+K = TypeVar("K")
+
+
+def _restored(kind: type[K], **state: object) -> K:
+    """A value of numbers that were checked before, which is sooner made than from arguments."""
+    value = object.__new__(kind)
+    cast("_Restored", value).__setstate__(state)
+    return value
+
+
+def _fresh(number: Fraction) -> Fraction:
+    # An operation gives a new fraction, and does not look for common divisors.
+    return +number
+
+
+def _parameter(law: NoiseLaw) -> tuple[bool, Fraction]:
+    """Whether a law is Gaussian, and its parameter."""
+    if isinstance(law, DiscreteLaplace):
+        return False, law.scale
+    if isinstance(law, DiscreteGaussian):
+        return True, law.variance
+    raise TypeError(type(law).__name__)
+
+
+def _copied_guarantee(guarantee: Guarantee) -> Guarantee:
+    if isinstance(guarantee, DiscreteLaplaceGuarantee):
+        return _restored(
+            DiscreteLaplaceGuarantee, scale=_fresh(guarantee.scale), shift=guarantee.shift
+        )
+    if isinstance(guarantee, DiscreteGaussianGuarantee):
+        claim = guarantee.claim
+        return _restored(
+            DiscreteGaussianGuarantee,
+            variance=_fresh(guarantee.variance),
+            shift_squared=guarantee.shift_squared,
+            shift_max=guarantee.shift_max,
+            claim=None if claim is None else (_fresh(claim[0]), _fresh(claim[1])),
+        )
+    raise TypeError(type(guarantee).__name__)
+
+
+def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
     """The form in integer units of 2**-bits, and the largest change of a weight.
 
-    How fine the lattice is follows from the form, the noise and public facts only. Rounding
-    moves a weight by half a step at the most, so all rows together move an answer by half a step
-    each; that is kept below a thousandth of the noise's scale where exact sums allow it. What
-    remains is part of the error bound. Integer weights stay on the integers, unless Gaussian noise
-    would be narrow there.
+    With so many bits, or as many as exact sums allow. How fine the lattice is follows from the
+    form, the noise and public facts only. Rounding moves a weight by half a step at the most, so
+    all rows together move an answer by half a step each; that is to stay below a thousandth of the
+    noise's scale. What remains is part of the error bound. Integer weights stay on the integers,
+    unless Gaussian noise would be narrow there.
     """
-    rows = max(facts.row_limit, 1)
-    wanted = _widening_bits if form.integral else _wanted_bits
-    bits = wanted(form, noise, facts)
+    form = admitted.form
     while True:
-        lattice, change = form.rounded(bits) if bits or not form.integral else (form, 0.0)
-        excess = lattice.reach * rows / EXACT
+        lattice, change = admitted.lattice(bits) if bits or not form.integral else (form, 0.0)
+        excess = admitted.reaches(lattice)
         if excess < 1.0:
-            # Another form in any case: prices are kept by form, and would keep their key alive.
-            other = LinearForm(form.domain, form.blocks) if lattice is form else lattice
-            return bits, other, change
+            return bits, lattice, change
         if not bits:
             expected = "small enough that rows times weight stay within 2**53"
             raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")
-        bits = max(0, bits - max(1, math.ceil(math.log2(excess))))
+        step = math.ceil(math.log2(excess)) if excess < math.inf else bits
+        bits = max(0, bits - max(1, step))
 
 
-def _widening_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:
+@lru_cache(4096)
+def _for_one(
+    noise: Noise, setting: Setting, low: float, high: float
+) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
+    """The bits that one function with integer weights needs, from its ends; at none, its price."""
+    move = of_one_function(low, high, replaced=setting.replaced, outside=setting.outside)
+    bits = _bits_to_widen(noise, move)
+    return bits, None if bits else _calibrated(noise, move)
+
+
+def _widening_bits(admitted: Admitted, noise: Noise) -> int:
+    return _bits_to_widen(noise, admitted.sensitivity) if isinstance(noise, GaussianNoise) else 0
+
+
+def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
     """The fewest bits with which Gaussian noise on integer weights is wide."""
-    if isinstance(noise, LaplaceNoise):
+    if not isinstance(noise, GaussianNoise):
         return 0
-    variance = sensitivity(form, facts).l2_squared / (2 * noise.rho)
+    variance = move.l2_squared / (2 * noise.rho)
     bits = 0
     while 0 < variance * 4**bits < _WIDE and bits < _FINEST:
         bits += 1
     return bits
 
 
-def _wanted_bits(form: LinearForm, noise: Noise, facts: Facts) -> int:
+def _wanted_bits(admitted: Admitted, noise: Noise) -> int:
+    form, setting = admitted.form, admitted.setting
     low, high = form.extents()
-    if facts.outside:
+    if setting.outside:
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     move = float((high - low).max())
     if move == 0.0:
         return _FINEST
-    wanted = math.ceil(math.log2(max(facts.row_limit, 1) * 512 / noise.scale_for(move)))
+    scale = noise.log_scale(move)
+    wanted = math.ceil(math.log2(max(setting.row_limit, 1) * 512) - scale)
     return min(max(wanted, 1), _FINEST)

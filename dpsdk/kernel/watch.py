@@ -15,7 +15,6 @@ import math
 import numbers
 from collections.abc import Callable
 from fractions import Fraction
-from threading import Lock
 from typing import NoReturn, TypeVar, final
 from weakref import WeakKeyDictionary
 
@@ -23,18 +22,21 @@ import numpy as np
 from attrs import define, field, frozen
 
 from dpsdk._checks import shown, to_count, to_integer, to_positive
+from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.facts import Setting
 from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.access import Access
-from dpsdk.kernel.admission import admit
+from dpsdk.kernel.access import Access, HasAccess, access_of
+from dpsdk.kernel.admission import Admitted, admit
+from dpsdk.kernel.allowance import Allowance
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.typing import Bools, Ints, Real
 
-__all__ = ["Top", "Watch", "Watching"]
+__all__ = ["Top", "Watch", "Watching", "run_share"]
 
 R = TypeVar("R")
 
@@ -92,34 +94,79 @@ class Watching:
         """By how much the noise of a gap exceeds that of the threshold in the mean, in rows."""
         return float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
 
-    def lattice_bits(self, facts: Facts) -> int:
+    def lattice_bits(self, facts: Facts | Setting) -> int:
         """How many lattice points a row is cut into, as a power of two."""
         rows = max(facts.row_limit, 1)
         wanted = math.ceil(math.log2(max(512 * rows * float(self.query_epsilon), 1.0)))
         allowed = math.floor(math.log2(EXACT / rows)) - 1
         return min(max(wanted, 0), allowed, _FINEST)
 
-    def below(self, beta: float, facts: Facts, runs: int = 1) -> float:
+    def below(
+        self, beta: float, facts: Facts, runs: int = 1, form: LinearForm | None = None
+    ) -> float:
         """How much larger than its threshold a gap called "below" may be, in rows.
 
-        With probability 1 - beta no such gap of so many runs is larger.
+        With probability 1 - beta no such gap of so many runs, all of them together, is larger.
+        `form` is what the gaps are of, which may round to the lattice by more than the rest.
         """
-        step = 2.0 ** -self.lattice_bits(facts)
-        law = Geometric(1 / (self.threshold_epsilon * Fraction(step)))
-        return law.radius(beta, runs) * step + self.rounding(facts)
+        return self._threshold_radius(beta, facts, runs) + self.rounding(facts, form)
 
-    def above(self, beta: float, facts: Facts, gaps: int) -> float:
+    def below_in(
+        self,
+        run: int,
+        beta: float,
+        facts: Facts,
+        runs: int,
+        form: LinearForm | None = None,
+    ) -> float:
+        """The same for gaps called "below" in a run, of no more than so many, up to that number.
+
+        Which run is open at a question depends on the noise: a run whose threshold came out high
+        lives longer. So the bounds of all runs hold together with probability 1 - beta, that of a
+        later run being the wider (docs/explanation/proofs/watch.md).
+        """
+        part = beta * run_share(min(run, runs), runs)
+        return self._threshold_radius(part, facts, 1) + self.rounding(facts, form)
+
+    def _threshold_radius(self, beta: float, facts: Facts, runs: int) -> float:
+        step = 2.0 ** -self.lattice_bits(facts)
+        return Geometric(1 / (self.threshold_epsilon * Fraction(step))).radius(beta, runs) * step
+
+    def above(self, beta: float, facts: Facts, gaps: int, form: LinearForm | None = None) -> float:
         """How much smaller than its threshold a gap called "above" may be, in rows.
 
         With probability 1 - beta no such gap among so many asked is smaller.
         """
         step = 2.0 ** -self.lattice_bits(facts)
         law = Geometric(2 / (self.query_epsilon * Fraction(step)))
-        return law.radius(beta, gaps) * step + self.rounding(facts)
+        return law.radius(beta, gaps) * step + self.rounding(facts, form)
 
-    def rounding(self, facts: Facts) -> float:
-        """How much rounding weights and rates to the lattice can move a gap, in rows."""
-        return (facts.row_limit + 1) * 2.0 ** -self.lattice_bits(facts)
+    def rounding(self, facts: Facts, form: LinearForm | None = None) -> float:
+        """How much rounding weights, rates and thresholds to the lattice can move a gap, in rows.
+
+        Of forms whose weights change by half a step at the most, if none is given.
+        """
+        step = 2.0 ** -self.lattice_bits(facts)
+        usual = (facts.row_limit + 1) * step
+        if form is None:
+            return usual
+        admitted = admit(form, Setting.of(facts), facts.domain)
+        return max(usual, usual + facts.row_limit * (self._change(admitted) - step / 2))
+
+    def _change(self, admitted: Admitted) -> float:
+        """The largest change of a weight, in rows."""
+        return _lattice(admitted, self.lattice_bits(admitted.setting))[1]
+
+
+def run_share(run: int, runs: int) -> float:
+    """The share of the failures that the bound of one run gets, of no more than so many runs.
+
+    Half of them in equal parts, half as the inverse squares: the shares of all runs add up to 1 at
+    the most, and none is much less than the better of the two.
+    """
+    summed = sum(1 / number**2 for number in range(1, min(runs, 1000) + 1))
+    squares = summed if runs <= 1000 else summed + 1 / 1000
+    return (1 / runs + 1 / (run**2 * squares)) / 2
 
 
 @frozen
@@ -138,11 +185,18 @@ class Top:
 class _Asked:
     """One question to a watch, in lattice steps; all public."""
 
-    gap: GapForm
+    lattice: LinearForm
     rates: Ints
     offsets: Ints
+    absolute: bool
+    numeric: bool
     threshold: int
     start: int
+
+    @property
+    def rows(self) -> int:
+        """The number of gaps."""
+        return len(self.rates)
 
 
 @define(eq=False, repr=False)
@@ -169,27 +223,34 @@ class Watch:
     __slots__ = (
         "__weakref__",
         "_access",
+        "_allowance",
+        "_bits",
         "_charge",
-        "_lattices",
-        "_lock",
+        "_laws",
         "_opened",
         "_plan",
         "_tops",
+        "_turns",
     )
 
-    def __init__(self, access: Access, plan: Watching) -> None:
+    def __init__(self, access: Access, plan: Watching, allowance: Allowance | None = None) -> None:
         if type(plan) is not Watching:
             raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
+        if self in _secrets:
+            raise InvalidArgument("watch", "made once, by kernel.watch", "one that was made before")
+        if allowance is not None:
+            access.check_allowance(allowance)
         self._access = access
+        self._allowance = allowance
         # A copy, whose numbers are plain whatever those of the plan were.
-        plan = self._plan = Watching(plan.threshold_epsilon, plan.query_epsilon, plan.tops)
+        plan = self._plan = _copied(plan)
         # Laws whose noise would not fit the lattice are refused here, before anything is paid.
-        _laws(plan, access.facts)
-        self._lock = Lock()
+        self._laws = _laws(plan, access.setting)
+        self._bits = plan.lattice_bits(access.setting)
+        self._turns = Turns("a watch")
         self._charge = 0
         self._opened = False
         self._tops = 0
-        self._lattices: WeakKeyDictionary[LinearForm, LinearForm] = WeakKeyDictionary()
         _secrets[self] = _Secret()
 
     @property
@@ -199,8 +260,8 @@ class Watch:
 
     @property
     def plan(self) -> Watching:
-        """The parameters."""
-        return self._plan
+        """The parameters; a copy."""
+        return _copied(self._plan)
 
     def open(self) -> None:
         """Pay for a run, unless one is open.
@@ -212,28 +273,40 @@ class Watch:
         Closed
             If all tops of a watch that was paid at once are used up.
         """
-        with self._lock:
-            self._open()
+        self._turns.take(lambda: self._open(self._access))
 
-    def _open(self) -> None:
+    def _open(self, access: Access) -> None:
         if _secrets[self].level is not None:
             return
         if self._plan.tops is not None and self._opened:
             raise Closed("the watch")
-        self._charge = self._access.charge(self._plan.guarantee)
+        self._charge = access.charge(self._plan.guarantee, self._allowance)
         self._opened = True
         self._read(self._redraw)
 
     def _redraw(self, noise: NoiseSource, _: Callable[[], Histogram]) -> None:
-        law = _laws(self._plan, self._access.facts)[0]
-        _secrets[self].level = _unbounded(noise, law)
+        _secrets[self].level = _unbounded(noise, self._laws[0])
 
-    def first_above(self, gap: GapForm, threshold: float, start: int = 0) -> Top | None:
+    def first_above(
+        self, gap: GapForm, threshold: float, start: int = 0, *, kernel: HasAccess | None = None
+    ) -> Top | None:
         """The first gap, from number `start` on, that is above a threshold in rows; or None.
 
         Opens a run, and pays for it, if none is open. Gaps after the first one above are not
         compared: ask again, with new public answers. The same linear form asked again is not read
         again.
+
+        Parameters
+        ----------
+        gap
+            The gaps, in order.
+        threshold
+            In rows.
+        start
+            The number of the first gap to compare.
+        kernel
+            The kernel of the question that is being answered: a run that opens is charged to it.
+            Left out, it is charged to the kernel that made the watch.
 
         Raises
         ------
@@ -244,12 +317,19 @@ class Watch:
             If a run had to be opened and does not fit. Nothing has changed.
         ReleaseFailed
             If something fails after the charge; the run is over then.
+        Closed
+            If the question is over, or all tops of a watch that was paid at once are used up.
         """
+        access = self._access if kernel is None else access_of(kernel)
+        access.check_same("kernel", self._access.root)
+        access.check()
         asked = self._asked(gap, threshold, start)
-        with self._lock:
-            lattice = self._lattice(asked.gap.form)
-            self._open()
-            return self._read(lambda noise, opened: self._look(noise, opened, asked, lattice))
+
+        def work() -> Top | None:
+            self._open(access)
+            return self._read(lambda noise, opened: self._look(noise, opened, asked))
+
+        return self._turns.take(work)
 
     def _read(self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
         try:
@@ -263,49 +343,38 @@ class Watch:
         """What is asked, in lattice steps. Its numbers are copied first, and checked then."""
         if type(gap) is not GapForm:
             raise InvalidArgument("gap", "a GapForm, of that very class", type(gap).__name__)
-        gap = GapForm(gap.form, gap.rates, gap.offsets, gap.absolute, gap.numeric)
+        access = self._access
+        admitted = admit(gap.form, access.setting, access.facts.domain)
+        # The copy checks rates and offsets, which might have changed since the gap did.
+        copy = GapForm(admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
+        lattice = _lattice(admitted, self._bits)[0]
+        low, high = lattice.limits
+        if not (low >= 0 and high <= 2.0**self._bits):
+            raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
         first = to_integer("start", start)
-        if not 0 <= first < gap.rows:
-            raise InvalidArgument("start", f"from 0 to {gap.rows - 1}", shown(start))
+        if not 0 <= first < copy.rows:
+            raise InvalidArgument("start", f"from 0 to {copy.rows - 1}", shown(start))
         unit = 2.0**self._bits
         height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
         if not abs(height) * unit <= _FARTHEST:
             raise InvalidArgument("threshold", _in_rows(unit), shown(threshold))
-        if float(np.abs(gap.offsets).max()) * unit > _FARTHEST:
+        if float(np.abs(copy.offsets).max()) * unit > _FARTHEST:
             raise InvalidArgument("offsets", _in_rows(unit), "some beyond that")
         return _Asked(
-            gap,
-            np.floor(gap.rates * unit + 0.5).astype(np.int64),
-            np.floor(gap.offsets * unit + 0.5).astype(np.int64),
+            lattice,
+            np.floor(copy.rates * unit + 0.5).astype(np.int64),
+            np.floor(copy.offsets * unit + 0.5).astype(np.int64),
+            copy.absolute,
+            copy.numeric,
             round(height * unit),
             first,
         )
-
-    @property
-    def _bits(self) -> int:
-        return self._plan.lattice_bits(self._access.facts)
-
-    def _lattice(self, form: LinearForm) -> LinearForm:
-        """The form in lattice units, its weights from 0 to one row."""
-        known = self._lattices.get(form)
-        if known is None:
-            admit(form, self._access.facts)
-            known = form.rounded(self._bits)[0]
-            low, high = known.limits
-            if known.reach * max(self._access.facts.row_limit, 1) >= EXACT:
-                expected = "small enough that rows times weight stay within 2**53"
-                raise InvalidArgument("gap", expected, f"up to {known.reach:.3g} a row")
-            if low < 0 or high > 2.0**self._bits:
-                raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
-            self._lattices[form] = known
-        return known
 
     def _look(
         self,
         noise: NoiseSource,
         opened: Callable[[], Histogram],
         asked: _Asked,
-        lattice: LinearForm,
     ) -> Top | None:
         """Compare under the open threshold, which lives on only where an answer comes of it."""
         secret = _secrets[self]
@@ -314,7 +383,7 @@ class Watch:
         secret.level = None
         if level is None:
             raise Closed("the run")
-        top = self._compare(noise, opened, asked, lattice, level)
+        top = self._compare(noise, opened, asked, level)
         if top is not None:
             self._tops += 1
         if top is None or (self._plan.tops is not None and self._tops < self._plan.tops):
@@ -326,20 +395,19 @@ class Watch:
         noise: NoiseSource,
         opened: Callable[[], Histogram],
         asked: _Asked,
-        lattice: LinearForm,
         level: int,
     ) -> Top | None:
-        gap, law = asked.gap, _laws(self._plan, self._access.facts)[1]
-        answers, rows = self._answers(gap.form, lattice, opened)
+        law = self._laws[1]
+        answers, rows = self._answers(asked.lattice, opened)
         scores = answers - asked.rates * rows - asked.offsets
-        needed = asked.threshold - (np.abs(scores) if gap.absolute else scores)
+        needed = asked.threshold - (np.abs(scores) if asked.absolute else scores)
         stop, chunk = asked.start, _FIRST_CHUNK
-        while stop < gap.rows:
-            place, stop = stop, min(stop + chunk, gap.rows)
+        while stop < asked.rows:
+            place, stop = stop, min(stop + chunk, asked.rows)
             reached = _reach(noise, law, needed[place:stop], level)
             if reached.any():
                 first = place + int(reached.argmax())
-                if not gap.numeric:
+                if not asked.numeric:
                     return Top(first, None)
                 # Geometric noise forgets: given that it reached its level, what it has beyond
                 # is fresh noise, on top of whatever the gap was above before any noise.
@@ -348,16 +416,19 @@ class Watch:
             chunk *= 4
         return None
 
-    def _answers(
-        self, form: LinearForm, lattice: LinearForm, opened: Callable[[], Histogram]
-    ) -> tuple[Ints, int]:
+    def _answers(self, lattice: LinearForm, opened: Callable[[], Histogram]) -> tuple[Ints, int]:
         """The true answers in lattice steps, and the number of rows."""
         secret = _secrets[self]
-        if secret.form is not form or secret.answers is None:
+        if secret.form is not lattice or secret.answers is None:
             histogram = opened()
-            secret.answers = lattice.evaluate(histogram).astype(np.int64)
+            answers = lattice.evaluate(histogram)
+            if not (np.abs(answers) < EXACT).all():
+                # No data leads here: that sums stay within 2**53 was proven before the charge.
+                message = "a sum left the integers that floats hold"
+                raise ArithmeticError(message)
+            secret.answers = answers.astype(np.int64)
             secret.rows = histogram.rows
-            secret.form = form
+            secret.form = lattice
         return secret.answers, secret.rows
 
     def __repr__(self) -> str:
@@ -371,10 +442,29 @@ def _in_rows(unit: float) -> str:
     return f"finite, at most {_FARTHEST / unit:g} rows"
 
 
-def _laws(plan: Watching, facts: Facts) -> tuple[Geometric, Geometric]:
+def _copied(plan: Watching) -> Watching:
+    return Watching(plan.threshold_epsilon, plan.query_epsilon, plan.tops)
+
+
+def _laws(plan: Watching, setting: Setting) -> tuple[Geometric, Geometric]:
     """The noise of the threshold and that of a gap, in lattice steps."""
-    row = 2 ** plan.lattice_bits(facts)
+    row = 2 ** plan.lattice_bits(setting)
     return Geometric(row / plan.threshold_epsilon), Geometric(2 * row / plan.query_epsilon)
+
+
+def _lattice(admitted: Admitted, bits: int) -> tuple[LinearForm, float]:
+    """A form in lattice steps, and the largest change of a weight, in rows.
+
+    Raises
+    ------
+    InvalidArgument
+        If the counts could not be summed exactly.
+    """
+    lattice, change = admitted.lattice(bits)
+    if not admitted.reaches(lattice) < 1.0:
+        expected = "small enough that rows times weight stay within 2**53"
+        raise InvalidArgument("gap", expected, f"up to {lattice.reach:.3g} a row")
+    return lattice, change
 
 
 def _unbounded(noise: NoiseSource, law: Geometric) -> int:

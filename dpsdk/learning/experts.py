@@ -1,4 +1,4 @@
-"""Predicting by the advice of experts: seed 000, Algorithms 1 and 2."""
+"""Predicting by the advice of experts (Littlestone 1988; Littlestone and Warmuth 1994)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _to_predictions(predictions: Bools, experts: int) -> Bools:
 
 @frozen
 class Halving:
-    """Follow the majority of the experts that were never wrong (seed 000, Algorithm 1).
+    """Follow the majority of the experts that were never wrong (Littlestone 1988).
 
     The state is the set of these experts. Each mistake at least halves it, so that there are at
-    most ⌊log2 N⌋ as long as one of the N experts is never wrong. The notes count the majority
-    over all experts in each round, which bounds nothing: it must be that of the survivors.
+    most ⌊log2 N⌋ as long as one of the N experts is never wrong. The majority is that of the
+    survivors: one over all experts in each round would bound nothing.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ class Halving:
         return left
 
     def mistake_bound(self) -> int:
-        """No sequence with a perfect expert causes more mistakes (seed 000, Lemma 12.1)."""
+        """No sequence with a perfect expert causes more mistakes (Littlestone 1988)."""
         return self.experts.bit_length() - 1
 
 
 @frozen
 class WeightedMajority:
-    """Follow the weighted majority, and halve the weight of who was wrong (seed 000, Algorithm 2).
+    """Follow the weighted majority, and halve the weights of those that were wrong.
 
     The state is the number of mistakes of each expert, whose weight is 2 to the minus that. When
     the prediction was wrong, at least half of the weight was and is halved, so that the total
     drops to at most 3/4; the best expert's weight is 2^-OPT. So the number of mistakes is at most
-    (OPT + log2 N) / log2(4/3), that is 2.41 (OPT + log2 N).
+    (OPT + log2 N) / log2(4/3), that is 2.41 (OPT + log2 N) (Littlestone and Warmuth 1994).
 
     Parameters
     ----------
@@ -108,6 +108,6 @@ class WeightedMajority:
         return later
 
     def mistake_bound(self, best: int) -> int:
-        """No sequence in which the best expert makes `best` causes more (seed 000, Lemma 12.2)."""
+        """No sequence in which the best expert makes `best` causes more (see the class)."""
         mistakes = to_integer("best", best)
         return math.floor((mistakes + math.log2(self.experts)) / math.log2(4 / 3) + 1e-9)

@@ -1,4 +1,4 @@
-"""Multiplicative weights over experts with real losses: seed 000, Algorithms 3 and 4."""
+"""Multiplicative weights over experts with real losses (Freund and Schapire 1997)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class WeightsRule(ABC):
         return np.zeros(self.experts)
 
     def distribution(self, state: Floats) -> Floats:
-        """The probability of each expert: what seed 000, Algorithm 4 plays as a whole."""
+        """The probability of each expert, in proportion to its weight."""
         weights: Floats = np.exp(state - state.max())
         weights /= weights.sum()
         return weights
 
     def choose(self, state: Floats, noise: NoiseSource | None = None) -> int:
-        """A random expert from the distribution: what seed 000, Algorithm 3 plays."""
+        """A random expert, drawn from the distribution."""
         rising: Floats = np.cumsum(self.distribution(state))
         level = (noise or _system).uniform_below(1 << 53) * 2.0**-53 * float(rising[-1])
         return int(rising.searchsorted(level, side="right"))
@@ -87,11 +87,11 @@ def _default_rate(rule: RandomizedMultiplicativeWeights) -> float:
 
 @frozen
 class RandomizedMultiplicativeWeights(WeightsRule):
-    """Multiply each weight by 1 - rate·loss, for losses in [-1, 1] (seed 000, Algorithms 3 and 4).
+    """Multiply each weight by 1 - rate·loss, for losses in [-1, 1] (Arora, Hazan and Kale 2012).
 
-    The regret is at most rate·T + ln N / rate for every rate up to 1/2, which the proof needs and
-    the notes forget to ask for: with a larger one a weight can turn negative. The default,
-    min(1/2, √(ln N / T)), gives 2·√(T ln N) from T = 4 ln N rounds on (Theorems 12.3 and 12.4).
+    The regret is at most rate·T + ln N / rate for every rate up to 1/2 (their Theorem 2.1), which
+    the proof needs: with a rate above 1 a weight can turn negative. The default,
+    min(1/2, √(ln N / T)), gives 2·√(T ln N) from T = 4 ln N rounds on.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Hedge(WeightsRule):
 
     With w = high - low the regret is at most ln N / rate + rate·T·w² / 8 for every rate (by
     Hoeffding's lemma), which the default rate √(8 ln N / T) / w makes w·√(T ln N / 2): for losses
-    in [-1, 1] √(2 T ln N), better than Algorithm 3 of seed 000 and for any number of rounds.
+    in [-1, 1] √(2 T ln N), less than what the linear factor gives, and for any number of rounds.
 
     Parameters
     ----------

@@ -25,20 +25,20 @@ def _to_alpha(alpha: float) -> float:
 
 @frozen
 class QueryMultiplicativeWeights:
-    """Multiplicative weights for queries (seed 000, Algorithm 5; seed 004, Algorithm 5).
+    """Multiplicative weights for queries (Hardt and Rothblum 2010; Gupta, Roth and Ullman 2012).
 
     The state is a hypothesis, which each update changes in place. A query is a form of one
     function with weights in [0, 1]; every update must meet an answer that is off by more than
     `alpha`. With the step 4·alpha each lowers KL(h‖p) by 2·alpha², so that there are at most
-    ⌊cap / (2 alpha²)⌋, where cap is ln|X| for the uniform start. The step alpha / 2 of seed 004
-    (`textbook=True`) lowers it by alpha² / 4 and gives ⌊4 cap / alpha²⌋ (Theorem 4.10).
+    ⌊cap / (2 alpha²)⌋, where cap is ln|X| for the uniform start. With `textbook=True` the step is
+    alpha / 2, which lowers it by alpha² / 4: ⌊4 cap / alpha²⌋ (Dwork and Roth 2014, Theorem 4.10).
 
     Parameters
     ----------
     alpha
         The error above which a query is a mistake, in (0, 1].
     textbook
-        Whether to take the step of seed 004.
+        Whether to take the step of Dwork and Roth (2014, Algorithm 5).
     """
 
     alpha: float = field(converter=_to_alpha)

@@ -24,10 +24,10 @@ __all__ = [
 
 
 def textbook_step(alpha: float) -> float:
-    """The step alpha / 2 of seed 004, Algorithm 5.
+    """The step alpha / 2 of Dwork and Roth (2014, Algorithm 5).
 
     While every update meets an error above alpha, each lowers the potential by alpha² / 4 at
-    least, so that there are at most 4 ln|X| / alpha² (seed 004, Theorem 4.10).
+    least, so that there are at most 4 ln|X| / alpha² (their Theorem 4.10).
     """
     return to_gap("alpha", alpha) / 2
 

@@ -18,8 +18,17 @@ F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 class Strategy(Protocol[F_contra]):
     """A mechanism at work: it asks primitives and post-processes what comes back."""
 
-    def answer(self, form: F_contra, /) -> Measurement:
-        """Raw numbers for a form, in counts of rows for a linear one."""
+    def answer(self, form: F_contra, kernel: Kernel, /) -> Measurement:
+        """Raw numbers for a form, in counts of rows for a linear one.
+
+        Parameters
+        ----------
+        form
+            What is asked.
+        kernel
+            For this question alone: what its primitives charge is the cost of this answer, from
+            whichever thread. When the answer is given, it is closed.
+        """
         ...
 
 
@@ -43,7 +52,10 @@ class Mechanism(ABC, Generic[F_contra]):
 
     @abstractmethod
     def open(self, kernel: Kernel, /) -> Strategy[F_contra]:
-        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+        """Start work over a kernel. Whatever is paid here is paid once a channel.
+
+        The kernel serves the opening; each answer gets one of its own.
+        """
 
 
 class HypothesisStrategy(Strategy[F_contra], Protocol[F_contra]):

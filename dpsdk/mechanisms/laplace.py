@@ -6,27 +6,27 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_positive
+from dpsdk._checks import to_amount
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.kernel import Kernel, LaplaceNoise
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.mechanisms.measuring import Measuring
-from dpsdk.release import Cost, Quote
+from dpsdk.mechanisms.measuring import Measuring, quoted
+from dpsdk.release import Quote
 from dpsdk.typing import Real
 
 __all__ = ["Laplace"]
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 @frozen(cache_hash=True, repr=False)
 class Laplace(OneShot[LinearForm]):
     """Discrete Laplace noise, independent for every number, by the L1 sensitivity of the batch.
 
-    Each answer, a whole workload included, is `epsilon`-DP. Seed 004, section 4, compares every
-    other mechanism with it.
+    Each answer, a whole workload included, is `epsilon`-DP (Dwork, McSherry, Nissim and Smith
+    2006, with the noise of Ghosh, Roughgarden and Sundararajan 2009).
 
     >>> from dpsdk.mechanisms import Laplace
     >>> Laplace(epsilon="0.1")
@@ -36,11 +36,11 @@ class Laplace(OneShot[LinearForm]):
     epsilon: Fraction = field(converter=_epsilon)
 
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        pricing = price(form, LaplaceNoise(self.epsilon), facts)
-        return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
+        return quoted(form, LaplaceNoise(self.epsilon), facts, "Laplace", epsilon=self.epsilon)
 
     def open(self, kernel: Kernel, /) -> Measuring:
-        return Measuring(kernel, LaplaceNoise(self.epsilon))
+        del kernel  # nothing is paid to open
+        return Measuring(LaplaceNoise(self.epsilon), "Laplace", {"epsilon": self.epsilon})
 
     def __repr__(self) -> str:
         return f"Laplace(epsilon={float(self.epsilon):g})"

@@ -5,34 +5,46 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from threading import Lock
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count, to_positive, to_probability
+from dpsdk._checks import shown, to_amount, to_count, to_delta, to_positive
+from dpsdk._turns import Turns
 from dpsdk.accounting.charges import zcdp_rho
 from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms import Facts, GapForm
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Watch, Watching, price
+from dpsdk.forms import Facts, GapForm, LinearForm
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Top, Watch, Watching, price
 from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
 
-__all__ = ["NumericSparse", "SparsePlan", "portion", "split_pure", "split_watch", "watch_within"]
+__all__ = [
+    "NumericSparse",
+    "SparsePlan",
+    "moving_row",
+    "portion",
+    "split_pure",
+    "split_watch",
+    "watch_within",
+]
 
 Numbers: TypeAlias = Literal["measured", "gap"]
 
+_PURE_STEPS = 10**12
+"""So many steps of ε to one."""
+
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
-    return to_probability("delta", value, zero=True)
+    return to_delta(value, zero=True)
 
 
 def _tops(value: int) -> int:
@@ -59,9 +71,16 @@ def portion(total: Fraction, parts: int = 1) -> Fraction:
     return Fraction(math.floor(total / parts * 10**40), 10**40)
 
 
-@lru_cache(maxsize=1024)
 def split_pure(rho: Fraction) -> Fraction:
     """The largest ε, rounded down, of a pure run that costs no more than ρ of zCDP."""
+    checked = to_positive("rho", rho)
+    return Fraction(_split_pure(checked.numerator, checked.denominator), _PURE_STEPS)
+
+
+@lru_cache(maxsize=1024)
+def _split_pure(numerator: int, denominator: int) -> int:
+    """The same in steps, from plain integers to one, so that nobody can change what is kept."""
+    rho = Fraction(numerator, denominator)
     high = Fraction(max(1, math.ceil(2 * rho) + 1))
     # ε tanh(ε / 2) is at least the smaller of ε² / 4 and ε / 2, so 2 sqrt(ρ) + 2 ρ is too much.
     high += Fraction(math.isqrt(math.ceil(4 * rho)) + 1)
@@ -72,7 +91,7 @@ def split_pure(rho: Fraction) -> Fraction:
             low = middle
         else:
             high = middle
-    return Fraction(math.floor(low * 10**12), 10**12)
+    return math.floor(low * _PURE_STEPS)
 
 
 @frozen
@@ -113,8 +132,8 @@ class NumericSparse(Mechanism[GapForm]):
     comparison for free, which is biased by having been selected.
 
     With δ = 0 one threshold serves all tops, paid when the first question comes. With δ > 0 each
-    top has a run of its own, paid when it opens: an easy stream costs little. Dwork and Roth, The
-    Algorithmic Foundations, chapter 3, with the noise of dpsdk.kernel.watch; seed 004, section 4.2.
+    top has a run of its own, paid when it opens: an easy stream costs little. Dwork and Roth (2014,
+    section 3.6), with the noise of `kernel.watch`.
 
     >>> from dpsdk.mechanisms import NumericSparse
     >>> NumericSparse(epsilon=1, tops=3)
@@ -132,20 +151,48 @@ class NumericSparse(Mechanism[GapForm]):
 
     @property
     def plan(self) -> SparsePlan:
-        """How the budget is split: two ninths for measured numbers, as Dwork and Roth have it."""
+        """How the budget is split. Two ninths go to measured numbers, as Dwork and Roth have it."""
         share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
-        return watch_within(self.epsilon, self.delta, self.tops, share)
+        try:
+            return watch_within(self.epsilon, self.delta, self.tops, share)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
     def quote(self, form: GapForm, facts: Facts, /) -> Quote:
+        check_gap(form, "NumericSparse")
         plan = self.plan
-        costs = [plan.watching.guarantee]
+        try:
+            plan.watching.below(0.5, facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        # One answer may use up to so many runs, and measure as many numbers.
+        most = min(form.rows, self.tops)
+        costs = [plan.watching.guarantee] * (1 if plan.watching.tops else most)
+        number: Accuracy | None = None
+        measures = form.numeric and plan.noise is not None
         if form.numeric and plan.noise is not None:
-            costs.append(price(form.form, plan.noise, facts).guarantee)
-        return Quote(Cost(), Cost(tuple(costs)), SparseAccuracy(plan.watching, facts, form.rows))
+            pricing = price(form.form.row(moving_row(form.form, facts)), plan.noise, facts)
+            costs += [pricing.guarantee] * most
+            number = pricing.accuracy
+        accuracy = SparseAccuracy(
+            plan.watching,
+            facts,
+            form.rows,
+            drift_of(plan.watching, form.form, facts),
+            most,
+            self.tops,
+            measures=measures,
+            number=number,
+        )
+        return Quote(Cost(), Cost(tuple(costs)), accuracy)
 
     def open(self, kernel: Kernel, /) -> _Sparse:
         plan = self.plan
-        return _Sparse(kernel, plan, kernel.watch(plan.watching), self.tops)
+        try:
+            watch = kernel.watch(plan.watching)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        return _Sparse(plan, watch, self.tops, self)
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers == "measured" else ', numbers="gap"'
@@ -155,56 +202,118 @@ class NumericSparse(Mechanism[GapForm]):
         )
 
 
+def drift_of(watching: Watching, form: LinearForm, facts: Facts) -> float:
+    """How much further than usual rounding may move gaps of a form, in rows."""
+    return watching.rounding(facts, form) - watching.rounding(facts)
+
+
+def moving_row(form: LinearForm, facts: Facts) -> int:
+    """A function that a row may change, if there is one: others are measured for nothing."""
+    low, high = form.extents()
+    if facts.outside or facts.rows is None:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    return int((high > low).argmax())
+
+
 @frozen
 class SparseAccuracy(Accuracy):
-    """How far from its level a query may be on the other side than the answer says."""
+    """How far from its level a query may be on the other side than the answer says.
+
+    And for numbers that were measured, how far off these are. `run` is the number of the last run
+    that was open, of `runs` at the most; `drift` is by how much more than usual rounding may move
+    gaps. Where what is above is measured (`measures`), `measured`
+    has the accuracy of these numbers, by place, and `number` that of any number, while it is not
+    known which will be measured.
+
+    Failures are shared: half go to the bound of answers "below", half to what was above. The
+    bounds of "below" hold for all runs together, since a run whose threshold came out high lives
+    longer than others and is more likely to be the one that a question meets
+    (docs/explanation/proofs/watch.md).
+    """
 
     watching: Watching
     facts: Facts
     rows: int
+    drift: float
+    run: int
+    runs: int
+    measures: bool = field(kw_only=True)
+    measured: dict[int, Accuracy] = field(factory=dict[int, Accuracy], kw_only=True, hash=False)
+    number: Accuracy | None = field(default=None, kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
     proven: bool = field(init=False, default=True)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
-        mean = self.watching.mean_noise
-        asked = self.rows if joint else 1
-        runs = 1 if self.watching.tops else asked
-        below = self.watching.below(beta / 2, self.facts, runs) + mean
-        above = self.watching.above(beta / 2, self.facts, asked) - mean
-        return np.full(self.rows, max(below, above, 0.0))
+        """Half-widths in rows."""
+        rows, mean = self.rows, self.watching.mean_noise
+        asked = rows if joint else 1
+        runs = 1 if self.watching.tops else self.runs
+        below = self.watching.below_in(self.run, beta / 2, self.facts, runs) + self.drift + mean
+        most = min(rows, self.runs) if joint else 1
+        if self.number is not None:  # whichever it will be
+            above = float(self.number.radii(beta / 2 / most, joint=False).max())
+        elif self.measures:  # what was above has a number of its own
+            above = 0.0
+        else:
+            above = self.watching.above(beta / 2, self.facts, asked) + self.drift - mean
+        radii = np.full(rows, max(below, above, 0.0))
+        for place, accuracy in self.measured.items():
+            radii[place] = float(accuracy.radii(beta / 2 / most, joint=True)[0])
+        return radii
 
 
 @frozen
 class _Sparse:
-    kernel: Kernel
     plan: SparsePlan
     watch: Watch
     tops: int
-    lock: Lock = field(factory=Lock, eq=False, repr=False)
+    mechanism: NumericSparse
+    turns: Turns = field(factory=lambda: Turns("a sparse vector"), eq=False, repr=False)
 
-    def answer(self, form: GapForm, /) -> Measurement:
+    def answer(self, form: GapForm, kernel: Kernel, /) -> Measurement:
+        check_gap(form, "NumericSparse")
         # In turns: two questions at once could both come before the last top.
-        with self.lock:
-            return self._answer(form)
+        return self.turns.take(lambda: self._answer(form, kernel))
 
-    def _answer(self, form: GapForm) -> Measurement:
+    def _answer(self, form: GapForm, kernel: Kernel) -> Measurement:
         values = np.full(form.rows, np.nan)
-        accuracy: Accuracy = SparseAccuracy(self.plan.watching, self.kernel.facts, form.rows)
-        place = 0
+        measured: dict[int, Accuracy] = {}
+        place = run = 0
         while place < form.rows:
             if self.watch.tops >= self.tops:
                 answers = "1 answer" if self.tops == 1 else f"{self.tops} answers"
                 raise Closed(f"the sparse vector, after {answers} above")
-            top = self.watch.first_above(form, self.plan.watching.mean_noise, place)
+            run = self.watch.tops + 1
+            top = self._first_above(form, place, kernel)
             if top is None:
                 break
             place = top.place + 1
             # The threshold was raised by the mean of the noise, so the excess is about the gap.
             values[top.place] = 0.0 if top.excess is None else top.excess
             if form.numeric and self.plan.noise is not None:
-                measured = self.kernel.measure(form.form.row(top.place), self.plan.noise)
-                rows = self.kernel.facts.rows or 0
+                number = kernel.measure(form.form.row(top.place), self.plan.noise)
+                rows = kernel.facts.rows or 0
                 known = form.rates[top.place] * rows + form.offsets[top.place]
-                values[top.place] = measured.values[0] - known
-                accuracy = measured.accuracy if form.rows == 1 else accuracy
+                values[top.place] = number.values[0] - known
+                measured[top.place] = number.accuracy
+        accuracy = SparseAccuracy(
+            self.watch.plan,
+            kernel.facts,
+            form.rows,
+            drift_of(self.watch.plan, form.form, kernel.facts),
+            max(run, 1),
+            self.tops,
+            measures=form.numeric and self.plan.noise is not None,
+            measured=measured,
+        )
         return Measurement(values, accuracy)
+
+    def _first_above(self, form: GapForm, place: int, kernel: Kernel) -> Top | None:
+        try:
+            mean = self.plan.watching.mean_noise
+            return self.watch.first_above(form, mean, place, kernel=kernel)
+        except InvalidArgument as error:
+            if error.parameter == "offsets":
+                raise InvalidArgument("level", error.expected, "one beyond that") from None
+            given = self.mechanism
+            raise in_words(error, epsilon=given.epsilon, delta=given.delta) from None

@@ -66,8 +66,13 @@ def _rounded_exp(x: Fraction) -> float:
     return float(Fraction(low, 1 << 192))
 
 
-_EXP_WHOLE = np.array([_rounded_exp(Fraction(i)) for i in range(_WHOLE)])
-_EXP_PART = np.array([_rounded_exp(Fraction(i, 64)) for i in range(64)])
+def _sealed(values: list[float]) -> Floats:
+    """The values on memory that nobody can write to, whatever flags are set."""
+    return np.frombuffer(np.array(values).tobytes(), dtype=np.float64)
+
+
+_EXP_WHOLE = _sealed([_rounded_exp(Fraction(i)) for i in range(_WHOLE)])
+_EXP_PART = _sealed([_rounded_exp(Fraction(i, 64)) for i in range(64)])
 
 
 def _exp(x: Floats) -> Floats:

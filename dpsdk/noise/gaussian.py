@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk.noise.interval import Bracket, exp_bracket, round_up
 from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.table import Fineness, Sign, Table
+from dpsdk.noise.table import Sign, Table, shift_for
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["gaussian_survival", "half_gaussian_survival", "sampler"]
@@ -65,11 +65,11 @@ def _weight_tails(variance: Fraction, precision: int) -> list[Bracket]:
     return tails[::-1]
 
 
-def sampler(variance: Fraction, fineness: Fineness) -> Table | Lattice:
+def sampler(variance: Fraction) -> Table | Lattice:
     """The table or lattice of one variance."""
-    shift = fineness.shift(math.isqrt(int(variance)))
+    shift = shift_for(math.isqrt(int(variance)))
     if shift == 0:
-        return Table(lambda p: gaussian_survival(variance, p), Sign.MIRROR, fineness)
+        return Table(lambda p: gaussian_survival(variance, p), Sign.MIRROR)
     coarse = variance / (1 << 2 * shift)
     inverse = float(1 / (2 * variance))
     pitch = float(1 << shift + 1)
@@ -81,7 +81,7 @@ def sampler(variance: Fraction, fineness: Fineness) -> Table | Lattice:
     # The exponent is at most (M + 1/2) / coarse in cell M.
     slope = (int(coarse) >> 8).bit_length() - 1
     return Lattice(
-        table=Table(lambda p: half_gaussian_survival(coarse, p), Sign.FOLD, fineness),
+        table=Table(lambda p: half_gaussian_survival(coarse, p), Sign.FOLD),
         shift=shift,
         base=1 if slope >= 0 else 256,
         slope=max(0, slope),

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk.noise.interval import Bracket, exp_bracket, round_up
 from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.table import Fineness, Sign, Table
+from dpsdk.noise.table import LEAST_SCALE, Sign, Table, shift_for
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["geometric_survival", "laplace_survival", "sampler"]
@@ -45,13 +45,13 @@ def _powers(first: Bracket, ratio: Bracket, precision: int) -> Iterator[Bracket]
             return
 
 
-def sampler(scale: Fraction, fineness: Fineness, *, two_sided: bool) -> Table | Lattice:
+def sampler(scale: Fraction, *, two_sided: bool) -> Table | Lattice:
     """The table or lattice of one scale."""
-    shift = fineness.shift(int(scale))
+    shift = shift_for(int(scale))
     if shift == 0:
         if two_sided:
-            return Table(lambda p: laplace_survival(scale, p), Sign.MIRROR, fineness)
-        return Table(lambda p: geometric_survival(scale, p), Sign.NONE, fineness)
+            return Table(lambda p: laplace_survival(scale, p), Sign.MIRROR)
+        return Table(lambda p: geometric_survival(scale, p), Sign.NONE)
     coarse = scale / (1 << shift)
     inverse = float(1 / scale)
 
@@ -60,10 +60,10 @@ def sampler(scale: Fraction, fineness: Fineness, *, two_sided: bool) -> Table | 
 
     sign = Sign.FOLD if two_sided else Sign.NONE
     return Lattice(
-        table=Table(lambda p: geometric_survival(coarse, p), sign, fineness),
+        table=Table(lambda p: geometric_survival(coarse, p), sign),
         shift=shift,
         # The exponent is at most 1 / coarse in every cell.
-        base=-(-256 // fineness.least_scale),
+        base=-(-256 // LEAST_SCALE),
         slope=62,
         exponents=exponents,
         exact=lambda cell, offset: offset / scale,  # noqa: ARG005

@@ -29,7 +29,7 @@ class Lattice:
     """
 
     table: Table
-    """Draws V: M or -M-1, by the weight of the starts of the cells."""
+    """Draws V, which is M or -M-1, by the weight of the starts of the cells."""
 
     shift: int
     """m, at most 53, so that floats hold every offset exactly."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -13,22 +15,53 @@ from dpsdk._checks import shown, to_beta, to_fraction, to_integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["MAX_SCALE", "DiscreteGaussian", "DiscreteLaplace", "Geometric", "NoiseLaw"]
+__all__ = [
+    "MAX_SCALE",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Geometric",
+    "Kind",
+    "KnownLaw",
+    "NoiseLaw",
+    "Plain",
+    "from_plain",
+    "to_plain",
+]
+
+Kind: TypeAlias = Literal["laplace", "gaussian", "geometric"]
+
+Plain: TypeAlias = tuple[Kind, int, int]
+"""A law in exact built-ins, as its kind and its scale or variance above and below the line.
+
+What is drawn from, and what caches are keyed by: nobody can change it or decide what it equals.
+"""
 
 MAX_SCALE = 1 << 55
 """The largest scale or sigma. Draws of it reach 2^62 with probability below 2^-183."""
 
 _MAX_BITS = 1024
-_SUMMED_SD = 1 << 12
+_SUMMED_SD = 1 << 6
+_MAX_ENTRIES = 1 << 1000
+_LEAST = sys.float_info.min
+
+
+def _within(numerator: int, denominator: int, largest: int) -> bool:
+    """Whether these are exact integers that make a fraction from 0 to `largest`, of few bits."""
+    # A fraction keeps what is written into it, and a class of integers may compare as it likes.
+    if type(numerator) is not int or type(denominator) is not int:
+        return False
+    if not 0 <= numerator <= denominator * largest or denominator <= 0:
+        return False
+    return max(numerator.bit_length(), denominator.bit_length()) <= _MAX_BITS
 
 
 def _to_parameter(name: str, value: Real, largest: int, words: str) -> Fraction:
     expected = f"a number from 0 to {words}, of at most {_MAX_BITS} bits above and below the line"
     number = to_fraction(name, value, expected)
-    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
-    if not 0 <= number <= largest or bits > _MAX_BITS:
+    numerator, denominator = number.numerator, number.denominator
+    if not _within(numerator, denominator, largest):
         raise InvalidArgument(name, expected, shown(value))
-    return number
+    return Fraction(numerator, denominator)
 
 
 def _to_scale(value: Real) -> Fraction:
@@ -63,7 +96,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def _guess(self, probability: float) -> float:
-        """About where the tail falls to `probability`."""
+        """Where the tail falls to `probability`, nearly."""
 
     def radius(self, beta: float, entries: int = 1) -> int:
         """The least radius that all of `entries` independent draws exceed with probability <= beta.
@@ -86,13 +119,14 @@ class NoiseLaw(ABC):
             If beta is not in (0, 1) or entries is not at least 1.
         """
         level = to_beta(beta)
-        count = to_integer("entries", entries, "an integer of at least 1")
-        if count < 1:
-            raise InvalidArgument("entries", "an integer of at least 1", shown(entries))
-        each = -math.expm1(math.log1p(-level) / count)
+        expected = "an integer from 1 to 2^1000"
+        count = to_integer("entries", entries, expected)
+        if not 1 <= count <= _MAX_ENTRIES:
+            raise InvalidArgument("entries", expected, shown(entries))
+        each = max(_LEAST, -math.expm1(math.log1p(-level) / count))
         if self.tail(0) <= each:
             return 0
-        low, high = _bracket(self, each, int(max(0.0, self._guess(each))))
+        low, high = _bracket(self, each, max(0, math.ceil(self._guess(each))))
         while high - low > 1:
             middle = (low + high) // 2
             if self.tail(middle) <= each:
@@ -104,11 +138,14 @@ class NoiseLaw(ABC):
 
 def _bracket(law: NoiseLaw, probability: float, guess: int) -> tuple[int, int]:
     """Radii (low, high) with tail(low) > probability >= tail(high), found outwards from a guess."""
-    low = high = guess
-    step = 1 + (guess >> 40)
-    while law.tail(high) > probability:
-        low, high, step = high, high + step, 4 * step
-    step = 1 + (guess >> 40)
+    # Floats tell radii apart to a relative 2^-52, and a guess is off by a few such at the most.
+    step = 1 + (guess >> 48)
+    if law.tail(guess) > probability:
+        low, high = guess, guess + step
+        while law.tail(high) > probability:
+            low, high, step = high, high + step, 4 * step
+        return low, high
+    low, high = max(0, guess - step), guess
     while low > 0 and law.tail(low) <= probability:
         low, high, step = max(0, low - step), low, 4 * step
     return low, high
@@ -135,7 +172,7 @@ class Geometric(NoiseLaw):
         """exp(-(radius + 1) / scale)."""
         if radius < 0:
             return 1.0
-        return _exp(Fraction(radius + 1), self.scale)
+        return _exp(radius + 1, self.scale)
 
     def standard_deviation(self) -> float:
         """1 / (2 sinh(1 / (2 scale)))."""
@@ -171,23 +208,27 @@ class DiscreteLaplace(NoiseLaw):
         """2 q^(radius+1) / (1 + q) with q = exp(-1 / scale)."""
         if radius < 0:
             return 1.0
-        ratio = _exp(Fraction(1), self.scale)
-        return min(1.0, 2.0 * _exp(Fraction(radius + 1), self.scale) / (1.0 + ratio))
+        ratio = _exp(1, self.scale)
+        return min(1.0, 2.0 * _exp(radius + 1, self.scale) / (1.0 + ratio))
 
     def standard_deviation(self) -> float:
         """1 / (sqrt(2) sinh(1 / (2 scale)))."""
         return _inverse_sinh(self.scale) / math.sqrt(2)
 
     def _guess(self, probability: float) -> float:
-        return -float(self.scale) * math.log(probability) - 0.5
+        scale = float(self.scale)
+        return scale * (math.log(2.0 / (1.0 + _exp(1, self.scale))) - math.log(probability)) - 1
 
     def __str__(self) -> str:
         return f"discrete Laplace noise of scale {float(self.scale):.6g}"
 
 
-def _exp(steps: Fraction, scale: Fraction) -> float:
+def _exp(steps: int, scale: Fraction) -> float:
     """exp(-steps / scale), where scale 0 means a ratio without end."""
-    return math.exp(-float(min(steps / scale, Fraction(1000)))) if scale else 0.0
+    numerator, denominator = scale.numerator, scale.denominator
+    above = steps * denominator
+    # Integers divide to the nearest float.
+    return math.exp(-(above / numerator)) if above < 1000 * numerator else 0.0
 
 
 def _inverse_sinh(scale: Fraction) -> float:
@@ -218,11 +259,12 @@ class DiscreteGaussian(NoiseLaw):
     variance: Fraction = field(converter=_to_variance)
 
     def tail(self, radius: int) -> float:
-        """The sum of the tail where sigma is below 2^12, else an upper bound good to 10^-6.
+        """The sum of the tail where sigma is below 64, else an upper bound.
 
         The bound is erfc((radius + 1/2) / (sigma sqrt(2))): each unit cell of the density holds
         more than its midpoint where the density is convex, less where it is concave, and the two
-        are told apart by |z| = sigma.
+        are told apart by |z| = sigma. It exceeds the tail by a relative (radius / sigma²)² / 24 or
+        so: 10^-3 at ten deviations for sigma 64, 10^-6 for sigma 2^11.
         """
         if radius < 0:
             return 1.0
@@ -246,10 +288,14 @@ class DiscreteGaussian(NoiseLaw):
         return math.sqrt(2 * float(z @ (z * weight)) / (1 + 2 * float(weight.sum())))
 
     def _guess(self, probability: float) -> float:
-        # Solves phi(t) / t = probability by one step from the exponential bound; near enough.
+        # Newton's steps on the logarithm of erfc(t / sqrt(2)), which is concave.
         log = -2 * math.log(probability)
         t = math.sqrt(max(0.0, log - math.log(1 + log)))
-        return t * math.sqrt(float(self.variance))
+        for _ in range(4):
+            tail = math.erfc(t / math.sqrt(2))
+            hazard = math.sqrt(2 / math.pi) * math.exp(-t * t / 2) / tail
+            t += math.log(tail / probability) / hazard
+        return t * math.sqrt(float(self.variance)) - 0.5
 
     def __str__(self) -> str:
         return f"discrete Gaussian noise of sigma {math.sqrt(float(self.variance)):.6g}"
@@ -271,3 +317,51 @@ def _gaussian_total(variance: float) -> float:
         return 1 + 2 * _gaussian_sum(1, variance)
     dual = 2 * math.pi**2 * variance
     return math.sqrt(2 * math.pi * variance) * (1 + 2 * math.exp(-dual) + 2 * math.exp(-4 * dual))
+
+
+def to_plain(law: NoiseLaw) -> Plain:
+    """The law in exact built-ins, where it is one that there is an exact sampler for.
+
+    Whoever holds a law can write into it, at any time and from any thread. This reads each number
+    once and looks at what it read.
+
+    Raises
+    ------
+    InvalidArgument
+        For a class that is not one of the three here, subclasses of them included, and for a law
+        whose parameter was replaced by what its class would refuse.
+    """
+    kind: Kind
+    try:
+        if type(law) is DiscreteLaplace:
+            kind, number, largest = "laplace", law.scale, MAX_SCALE
+        elif type(law) is DiscreteGaussian:
+            kind, number, largest = "gaussian", law.variance, MAX_SCALE**2
+        elif type(law) is Geometric:
+            kind, number, largest = "geometric", law.scale, MAX_SCALE
+        else:
+            expected = "a DiscreteLaplace, DiscreteGaussian or Geometric law"
+            raise InvalidArgument("law", expected, shown(law))
+        if type(number) is Fraction:
+            numerator, denominator = number.numerator, number.denominator
+            if _within(numerator, denominator, largest):
+                return kind, numerator, denominator
+    except AttributeError:  # a law whose parameter was never set
+        pass
+    raise InvalidArgument("law", "a law as its class made it", "one that was written into")
+
+
+KnownLaw: TypeAlias = DiscreteLaplace | DiscreteGaussian | Geometric
+
+
+def from_plain(law: Plain) -> KnownLaw:
+    """The law of plain numbers, as an object that nobody else holds."""
+    kind, numerator, denominator = law
+    parameter = Fraction(numerator, denominator)
+    if kind == "laplace":
+        return DiscreteLaplace(parameter)
+    if kind == "gaussian":
+        return DiscreteGaussian(parameter)
+    if kind == "geometric":
+        return Geometric(parameter)
+    raise ValueError(kind)

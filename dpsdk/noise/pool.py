@@ -1,39 +1,53 @@
-"""Draws made ahead for those who want one at a time."""
+"""Draws made ahead for those who ask for a few at a time."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import numpy as np
+from attrs import define, field
 
 from dpsdk.noise.bits import Bits
-from dpsdk.noise.sampler import KnownLaw, sample
+from dpsdk.noise.exponential import Exponentials
+from dpsdk.noise.laws import Plain
+from dpsdk.noise.sampler import TABLED, sample
 from dpsdk.typing import Ints
 
 __all__ = ["Pools"]
 
 _POOLED = 128
-_FIRST = 64
+_UNPOOLED = 0
+"""Stands for all larger requests, whose draws are only counted."""
+
 _GROWTH = 8
 _LARGEST = 4096
-_LAWS = 64
+_LARGEST_UNTABLED = 1024
+"""Few enough that a law has been drawn from thousands of times before it gets a table."""
+
+_KEPT = 64
+_NONE = np.empty(0, dtype=np.int64)
 
 
+@define(eq=False)
 class _Pool:
-    """Draws of one law; those before `position` were handed out."""
+    """Draws of one law, to be given out in parts of one size, each part once."""
 
-    __slots__ = ("born", "drawn", "position")
-
-    def __init__(self, drawn: Ints, born: float) -> None:
-        self.drawn = drawn
-        self.position = 0
-        self.born = born
+    drawn: Ints = field(repr=False)
+    parts: list[int]
+    """Where in `drawn` the parts begin that were not given out yet."""
+    born: float
+    ahead: int
+    """How many parts were made at once."""
+    made: int
+    """Draws of this law and in this size, those of earlier pools included."""
 
 
 class Pools:
-    """A pool a law for fewer than 128 draws at a time; larger requests are drawn at once.
+    """A pool for each law that is asked for again, below 128 draws at a time.
 
-    A pool starts with 64 draws and grows eightfold each time it runs out, up to 4,096. The 64 laws
-    used last have one. Each draw goes out once, whichever threads ask.
+    Requests of up to 1, 2, 4, ..., 128 draws have one each. The first is drawn as it comes. Each
+    time that a pool runs out it grows eightfold, up to 1,024 draws, or 4,096 once the law has a
+    table; where 64 are kept and another begins, all others are dropped. Needs no lock: a part is
+    given out by one operation on a list, which no other thread, interrupt or finaliser can divide,
+    and a new pool replaces another in one assignment.
 
     Parameters
     ----------
@@ -43,35 +57,46 @@ class Pools:
         In seconds of the clock that `draw` is told; older pools are dropped, not used up.
     """
 
-    __slots__ = ("_bits", "_lifetime", "_lock", "_pools")
+    __slots__ = ("_bits", "_born", "_exponentials", "_lifetime", "_pools")
 
     def __init__(self, bits: Bits, lifetime: float) -> None:
         self._bits = bits
         self._lifetime = lifetime
-        self._lock = threading.Lock()
-        self._pools: OrderedDict[KnownLaw, _Pool] = OrderedDict()
+        self._exponentials = Exponentials(bits)
+        self._born = 0.0
+        # Keys are made of exact built-ins only: none has an author who could decide what it equals.
+        self._pools: dict[tuple[Plain, int], _Pool] = {}
 
-    def draw(self, law: KnownLaw, size: int, now: float) -> Ints:
+    def draw(self, law: Plain, size: int, now: float) -> Ints:
         """`size` independent draws of a law, at the time `now`."""
-        if size >= _POOLED:
-            return sample(self._bits, law, size)
-        with self._lock:
-            pool = self._pools.get(law)
-            if pool is None or now - pool.born > self._lifetime:
-                pool = self._fill(law, max(size, _FIRST), now)
-            elif pool.position + size > len(pool.drawn):
-                pool = self._fill(law, min(_GROWTH * len(pool.drawn), _LARGEST), now)
+        part = 1 << (size - 1).bit_length() if size < _POOLED else _UNPOOLED
+        pool = self._pools.get((law, part))
+        if pool is not None and now - pool.born <= self._lifetime:
+            try:
+                start = pool.parts.pop()
+            except IndexError:
+                pass
             else:
-                self._pools.move_to_end(law)
-            start = pool.position
-            pool.position = start + size
-            # A view would keep the draws still to come within the caller's reach.
-            return pool.drawn[start : pool.position].copy()
+                # A view would keep the draws still to come within the caller's reach.
+                return pool.drawn[start : start + size].copy()
+        made, ahead = 0, 1
+        if pool is not None:
+            made = pool.made
+            if part != _UNPOOLED and now - pool.born <= self._lifetime:
+                room = _LARGEST if made >= TABLED else _LARGEST_UNTABLED
+                ahead = min(_GROWTH * pool.ahead, room // part)
+        count = size if ahead == 1 else ahead * part
+        drawn = sample(self._source(now), law, count, before=made)
+        parts = [place * part for place in range(1, ahead)]
+        kept = _Pool(drawn if parts else _NONE, parts, now, ahead, made + count)
+        if pool is None and len(self._pools) >= _KEPT:
+            self._pools = {(law, part): kept}
+        else:
+            self._pools[law, part] = kept
+        return drawn[:size].copy() if parts else drawn
 
-    def _fill(self, law: KnownLaw, size: int, now: float) -> _Pool:
-        pool = _Pool(sample(self._bits, law, size), now)
-        self._pools[law] = pool
-        self._pools.move_to_end(law)
-        if len(self._pools) > _LAWS:
-            self._pools.popitem(last=False)
-        return pool
+    def _source(self, now: float) -> Exponentials:
+        if now - self._born > self._lifetime:
+            self._exponentials = Exponentials(self._bits)
+            self._born = now
+        return self._exponentials

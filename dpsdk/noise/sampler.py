@@ -1,51 +1,60 @@
 """From a law and a stream of bits to exact draws.
 
-How fine the tables are depends on the number of draws and on nothing else, so that a seeded stream
+A few draws are made without a table; once a law has been drawn from thousands of times a table is
+built for it. Which it is depends on numbers of draws and on nothing else, so that a seeded stream
 gives the same draws whatever else the process did before. Tables are public and kept for reuse.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 
-from dpsdk._checks import shown
-from dpsdk.errors import InvalidArgument
-from dpsdk.noise import gaussian, laplace
-from dpsdk.noise.bits import Bits
+from dpsdk.noise import direct, gaussian, laplace
+from dpsdk.noise.exponential import Exponentials
 from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.laws import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
-from dpsdk.noise.table import Fineness, Table
+from dpsdk.noise.laws import Kind, Plain
+from dpsdk.noise.table import Table
 from dpsdk.typing import Ints
 
-__all__ = ["FEW", "KnownLaw", "known", "sample"]
+__all__ = ["TABLED", "sample"]
 
-FEW = 1024
-"""Fewer draws than this are made with coarse tables, which a new law costs a tenth of fine ones."""
+TABLED = 4096
+"""From so many draws of a law on, those before included, a table is worth its time."""
 
 _SAMPLERS = 128
 
-KnownLaw: TypeAlias = DiscreteLaplace | DiscreteGaussian | Geometric
 
+def sample(source: Exponentials, law: Plain, size: int, *, before: int = 0) -> Ints:
+    """`size` independent exact draws, each set to ±(2^62 - 1) if it lies beyond.
 
-def known(law: NoiseLaw) -> KnownLaw:
-    """The law, where it is one that there is an exact sampler for."""
-    if isinstance(law, DiscreteLaplace | DiscreteGaussian | Geometric):
-        return law
-    raise InvalidArgument("law", "a DiscreteLaplace, DiscreteGaussian or Geometric law", shown(law))
-
-
-def sample(bits: Bits, law: KnownLaw, size: int) -> Ints:
-    """`size` independent exact draws, each set to ±(2^62 - 1) if it lies beyond."""
-    if (law.variance if isinstance(law, DiscreteGaussian) else law.scale) == 0:
+    Parameters
+    ----------
+    source : Exponentials
+        Gives the bits too, where it comes to a table.
+    law : Plain
+        The law in plain numbers.
+    size : int
+        How many draws.
+    before : int
+        How many the caller has made of this law already.
+    """
+    if law[1] == 0:
         return np.zeros(size, dtype=np.int64)
-    return _sampler(law, Fineness.COARSE if size < FEW else Fineness.FINE).draw(bits, size)
+    if before + size >= TABLED:
+        return _sampler(*law).draw(source.bits, size)
+    return direct.draw(source, law, size)
 
 
 @lru_cache(maxsize=_SAMPLERS)
-def _sampler(law: KnownLaw, fineness: Fineness) -> Table | Lattice:
-    if isinstance(law, DiscreteGaussian):
-        return gaussian.sampler(law.variance, fineness)
-    return laplace.sampler(law.scale, fineness, two_sided=isinstance(law, DiscreteLaplace))
+def _sampler(kind: Kind, numerator: int, denominator: int) -> Table | Lattice:
+    parameter = Fraction(numerator, denominator)
+    if kind == "gaussian":
+        return gaussian.sampler(parameter)
+    if kind == "laplace":
+        return laplace.sampler(parameter, two_sided=True)
+    if kind == "geometric":
+        return laplace.sampler(parameter, two_sided=False)
+    raise ValueError(kind)

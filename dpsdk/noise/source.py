@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_count, to_integer
+from dpsdk._checks import shown, to_count, to_fraction, to_integer
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.noise import bernoulli_exp as coins
 from dpsdk.noise import bits as ideal
-from dpsdk.noise.laws import NoiseLaw
+from dpsdk.noise.choice import Options
+from dpsdk.noise.exponential import Exponentials
+from dpsdk.noise.laws import NoiseLaw, to_plain
 from dpsdk.noise.pool import Pools
-from dpsdk.noise.sampler import known, sample
-from dpsdk.typing import Bools, Ints
+from dpsdk.noise.sampler import sample
+from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["NoiseSource", "SystemNoise", "to_size"]
 
@@ -39,7 +41,7 @@ class NoiseSource(ABC):
     @property
     @abstractmethod
     def private(self) -> bool:
-        """Whether the noise hides anything: true only of the operating system's generator."""
+        """Whether the noise hides anything. True only of the operating system's generator."""
 
     @abstractmethod
     def _bits(self, count: int) -> bytes:
@@ -66,9 +68,10 @@ class NoiseSource(ABC):
         Raises
         ------
         InvalidArgument
-            For a size below 0, or a law that has no exact sampler.
+            For a size below 0, a law that is not one of the three classes themselves, or one whose
+            parameter was written into.
         """
-        return sample(self._bits, known(law), to_size(size))
+        return sample(Exponentials(self._bits), to_plain(law), to_size(size))
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Whether independent draws of a law are at or above their levels.
@@ -98,7 +101,7 @@ class NoiseSource(ABC):
         InvalidArgument
             If n is not an integer of at least 1.
         """
-        number = to_count("n", n)
+        number = to_count("n", n, bits=None)
         return ideal.uniform_below(self._bits, number)
 
     def bernoulli_exp(self, x: Fraction) -> bool:
@@ -114,9 +117,10 @@ class NoiseSource(ABC):
         InvalidArgument
             If x is below 0.
         """
-        if x < 0:
+        exponent = to_fraction("x", x)
+        if exponent < 0:
             raise InvalidArgument("x", "a number of at least 0", shown(x))
-        return coins.bernoulli_exp(self._bits, Fraction(x))
+        return coins.bernoulli_exp(self._bits, exponent)
 
     def bernoulli_exp_array(self, numerators: Ints, denominator: int) -> Bools:
         """Independent coins, the i-th true with probability exp(-numerators[i] / denominator).
@@ -148,6 +152,48 @@ class NoiseSource(ABC):
             raise InvalidArgument("numerators", wanted, "another array")
         return coins.bernoulli_exp_array(self._bits, above, below)
 
+    def pick(
+        self,
+        levels: Ints | Sequence[int],
+        rate: Real,
+        multiplicities: Sequence[int] | None = None,
+    ) -> int:
+        """One of several weighted options, i with probability proportional to exp(-rate·levels[i]).
+
+        Where there are multiplicities, option i counts multiplicities[i] times: it stands for so
+        many options of one level, and its probability is proportional to
+        multiplicities[i]·exp(-rate·levels[i]). This is the exponential mechanism of McSherry and
+        Talwar (2007) where the levels are losses that a person changes by at most D each, and the
+        rate is epsilon / (2 D). Nothing is charged here.
+
+        The same is done for every option, whatever the levels; the time still depends on how
+        many options there are, on how long the multiplicities are, and, a little, on what comes
+        out (docs/explanation/proofs/noise.md, "Weighted choices"). Whoever keeps these private, or
+        whether any multiplicity is above zero, must see to it that neither time nor error is
+        observed.
+
+        Parameters
+        ----------
+        levels : Ints or sequence of int
+            From 1 to 2^26 integers, at most 2^62 apart.
+        rate : int, Fraction, Decimal, str or float
+            At least 0, of at most 1,024 bits above and below the line; text and floats are read as
+            decimals.
+        multiplicities : sequence of int, optional
+            One for each level, at least 0, not all 0, of at most 2^24 bits; 1 each by default.
+
+        Returns
+        -------
+        int
+            The position of the option in `levels`.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not as described. No level or multiplicity is shown.
+        """
+        return Options.of(levels, rate, multiplicities).draw(self._bits)
+
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("copying or pickling a source of noise")
@@ -166,17 +212,21 @@ class SystemNoise(NoiseSource):
     """Noise from the operating system's generator: the only source that is private.
 
     Takes no seed and keeps no generator state. Each batch reads fresh bytes from `os.urandom`.
-    Small draws come from a pool made ahead, so that one costs about a microsecond and the time it
-    takes says nothing of its value; a pool holds 4,096 draws of one law at most, is dropped after
-    five seconds, and belongs to one process: a forked child starts without any. Each value goes
-    out once, whichever threads ask. Copying and pickling are refused.
+    The first draws of a law take a few microseconds each and need no preparation. Where a law is
+    asked for again, small draws come from a pool made ahead, so that one costs about a microsecond
+    and the time it takes says nothing of its value; a pool holds 4,096 draws of one law at most, is
+    dropped after five seconds, and belongs to one process: a forked child starts without any. Each
+    value goes out once, whichever threads ask. Copying and pickling are refused.
+
+    The time of a first draw may depend on the noise: on the number of proposals that were refused,
+    which is independent of what is kept, and on the length of its numbers, by nanoseconds. It does
+    not depend on data, which no draw sees.
     """
 
-    __slots__ = ("_pid", "_pools")
+    __slots__ = ("_forks", "_pid", "_pools")
 
     def __init__(self) -> None:
         self._start_over()
-        _sources.add(self)
 
     @property
     @override
@@ -191,22 +241,24 @@ class SystemNoise(NoiseSource):
     @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
-        if self._pid != os.getpid():
+        if self._pid != os.getpid() or self._forks != _forks:
             self._start_over()
-        return self._pools.draw(known(law), to_size(size), time.monotonic())
+        return self._pools.draw(to_plain(law), to_size(size), time.monotonic())
 
     def _start_over(self) -> None:
-        # A new lock too: a thread that the child does not have may hold the old one.
         self._pools = Pools(os.urandom, _LIFETIME)
         self._pid = os.getpid()
-
-    @staticmethod
-    def _start_all_over() -> None:
-        for source in list(_sources):
-            source._start_over()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_start_all_over)
+        self._forks = _forks
 
 
-_sources: weakref.WeakSet[SystemNoise] = weakref.WeakSet()
+_forks = 0
+"""How many forks lie between the first process and this one, as far as Python was told of them."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)

@@ -19,7 +19,7 @@ from dpsdk.noise.bits import Bits, words
 from dpsdk.noise.interval import Bracket
 from dpsdk.typing import Ints
 
-__all__ = ["BLOCK", "LIMIT", "Fineness", "Sign", "Survival", "Table"]
+__all__ = ["BLOCK", "LEAST_SCALE", "LIMIT", "Sign", "Survival", "Table", "shift_for"]
 
 LIMIT = (1 << 62) - 1
 """No draw exceeds this in absolute value; larger ones are set to it, which is post-processing."""
@@ -42,26 +42,13 @@ _REST_MASK = (1 << _REST_BITS) - 1
 _UNRESOLVED = np.iinfo(np.int64).min
 
 
-class Fineness(Enum):
-    """What to save: time for each draw, or time to build.
+LEAST_SCALE = 64
+"""Laws too wide for a table go on a lattice, whose table has a scale from this to twice this."""
 
-    Fine tables have thousands of rows and a guide, and take a millisecond or two to build. Coarse
-    ones have hundreds and no guide: they take a tenth of that, and a draw several times as long.
-    Laws too wide for a table go on a lattice, whose table has a scale from `least_scale` to twice
-    that.
-    """
 
-    COARSE = 4
-    FINE = 64
-
-    @property
-    def least_scale(self) -> int:
-        """Half the scale at which lattices begin."""
-        return self.value
-
-    def shift(self, scale_floor: int) -> int:
-        """The m that brings a scale, given rounded down, to a table: 0 where it is one already."""
-        return max(0, scale_floor.bit_length() - self.least_scale.bit_length())
+def shift_for(scale_floor: int) -> int:
+    """The m that brings a scale, given rounded down, to a table: 0 where it is one already."""
+    return max(0, scale_floor.bit_length() - LEAST_SCALE.bit_length())
 
 
 class Sign(Enum):
@@ -77,8 +64,15 @@ class Sign(Enum):
         return np.where(negative, other, k)
 
 
+def _sealed(array: Ints) -> Ints:
+    """The array on memory that nobody can write to, whatever flags are set."""
+    return np.frombuffer(array.tobytes(), dtype=np.int64)
+
+
 class Table:
     """One law, ready to be drawn from: immutable, public, shared by threads and forks.
+
+    Takes a millisecond or two to build: for laws of which thousands of draws are wanted.
 
     Parameters
     ----------
@@ -86,13 +80,11 @@ class Table:
         Brackets of the survival function of K.
     sign : Sign
         How the sign bit acts.
-    fineness : Fineness
-        Whether to build a guide.
     """
 
     __slots__ = ("_guide", "_high", "_low", "_sign", "_survival")
 
-    def __init__(self, survival: Survival, sign: Sign, fineness: Fineness) -> None:
+    def __init__(self, survival: Survival, sign: Sign) -> None:
         low: list[int] = []
         high: list[int] = []
         for below, above in survival(_WORD_BITS + _MORE):
@@ -104,9 +96,9 @@ class Table:
             raise ArithmeticError("the survival function ended above the unit of a word")
         self._survival = survival
         self._sign = sign
-        self._low = np.array(low[::-1], dtype=np.int64)
-        self._high = np.array(high[::-1], dtype=np.int64)
-        self._guide = self._build_guide() if fineness is Fineness.FINE else None
+        self._low = _sealed(np.array(low[::-1], dtype=np.int64))
+        self._high = _sealed(np.array(high[::-1], dtype=np.int64))
+        self._guide = _sealed(self._build_guide())
 
     def _build_guide(self) -> Ints:
         """For each sign and fifteen bits of U the draw, where these alone decide it."""
@@ -126,18 +118,15 @@ class Table:
 
     def draw(self, bits: Bits, size: int) -> Ints:
         """`size` independent draws."""
-        if self._guide is None:
-            raw = words(bits, size)
-            return self._sign.apply(self._count(bits, raw & _WORD_MASK), raw < 0)
         drawn = np.empty(size, dtype=np.int64)
         for start in range(0, size, BLOCK):
             stop = min(start + BLOCK, size)
-            drawn[start:stop] = self._guided(bits, stop - start, self._guide)
+            drawn[start:stop] = self._guided(bits, stop - start)
         return drawn
 
-    def _guided(self, bits: Bits, size: int, guide: Ints) -> Ints:
+    def _guided(self, bits: Bits, size: int) -> Ints:
         index = np.frombuffer(bits(2 * size), dtype="<u2")
-        drawn: Ints = guide[index]
+        drawn: Ints = self._guide[index]
         pending = np.flatnonzero(drawn == _UNRESOLVED)
         if pending.size:
             cell = index[pending].astype(np.int64)

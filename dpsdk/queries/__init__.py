@@ -2,7 +2,8 @@
 
 from dpsdk.queries.above import Above, NumericAbove
 from dpsdk.queries.base import CountingQuery, Query, ScalarQuery
-from dpsdk.queries.conjunction import Condition, Conjunction, Not, Where
+from dpsdk.queries.conditions import Condition, Not
+from dpsdk.queries.conjunction import Conjunction, Where
 from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
 from dpsdk.queries.threshold import Interval, Threshold

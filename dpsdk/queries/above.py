@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
@@ -27,16 +26,18 @@ def _to_query(query: ScalarQuery) -> ScalarQuery:
 
 
 def _to_level(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidArgument("level", "a finite number", shown(value))
-    return float(value)
+    return float(to_finite("level", value))
 
 
 def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> GapForm:
     form = query.lower(domain)
     low, high = form.blocks[0].limits()
     if form.rows != 1 or low < 0 or high > 1:
-        raise QueryError(str(query), "the sparse vector takes weights from 0 to 1 only")
+        reason = (
+            "only a query that counts rows, or weighs them from 0 to 1, can be asked for a level; "
+            f"this one weighs them from {low:g} to {high:g}"
+        )
+        raise QueryError(str(query), reason)
     share, count = (level, 0.0) if query.normalized else (0.0, level)
     if not 0 <= share <= 1:
         raise InvalidArgument("level", "a share from 0 to 1, as the query is one", shown(level))
@@ -89,8 +90,8 @@ class Above(Query[bool, GapForm]):
 class NumericAbove(Query["float | None", GapForm]):
     """The answer to a linear query if it is at or above a level, else None.
 
-    As `Above`, with a number on top: seed 004 calls on it under the name NumericSparse. A share
-    needs a public number of rows.
+    As `Above`, with a number on top: what the NumericSparse of Dwork and Roth (2014, section 3.6)
+    answers. A share needs a public number of rows.
 
     >>> from dpsdk.queries import NumericAbove, Threshold
     >>> NumericAbove(Threshold("age", 40), 0.5)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
 
+import numpy as np
+from attrs import evolve
 from typing_extensions import TypeVar as DefaultTypeVar
 
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import PublicSizeRequired
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.release import Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["CountingQuery", "Query", "ScalarQuery"]
+__all__ = ["CountingQuery", "Query", "ScalarQuery", "settled", "to_normalized"]
 
 A_co = TypeVar("A_co", covariant=True)
 F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
@@ -45,6 +50,15 @@ class Query(ABC, Generic[A_co, F_co]):
 
     def check(self, facts: Facts, /) -> None:
         """Raise what makes the question impossible over such a table, before anything is paid."""
+
+    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
+        """The raw numbers, NaN in place of those that tell nothing of the answer.
+
+        `radii` gives their half-widths, each at confidence 95%, to a query that wants to know.
+        Whatever is made of a release, its value, its bounds and its interval, is made of these.
+        """
+        del radii, facts
+        return raw
 
     def footprint(self, domain: Domain, /) -> int:
         """How many weights the form will hold, known before it is built."""
@@ -79,6 +93,17 @@ class Query(ABC, Generic[A_co, F_co]):
         """The answers at the lower and upper ends of all half-widths."""
         return self.lift(raw - radii, facts), self.lift(raw + radii, facts)
 
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        """The answers of `bracket` as plain numbers in their own unit."""
+        return self.numbers(raw - radii, facts), self.numbers(raw + radii, facts)
+
+
+def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
+    """Read a `normalized=` argument: True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument("normalized", "True or False", shown(value))
+    return bool(cast("object", value))
+
 
 class CountingQuery(Query[A_co, LinearForm]):
     """A linear query that is a share of the rows, or, with `normalized=False`, a count of them.
@@ -110,3 +135,10 @@ class ScalarQuery(CountingQuery[float]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return float(raw[0]) * self.scale(facts)
+
+
+def settled(query: Query[A_co, F_co], measurement: Measurement, facts: Facts) -> Measurement:
+    """A measurement for a query, without the numbers that tell nothing of its answer."""
+    raw, accuracy = measurement.values, measurement.accuracy
+    values = query.settled(raw, lambda: accuracy.radii(0.05, joint=False), facts)
+    return measurement if values is raw else evolve(measurement, values=values)

@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping
-from functools import reduce
-from typing import TypeAlias, cast
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeAlias
 
-import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
-from dpsdk.domain import Attribute, Domain, Integer
-from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
+from dpsdk._checks import shown, to_name
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
 from dpsdk.forms.factors import MATRIX_LIMIT
-from dpsdk.queries.base import ScalarQuery
-from dpsdk.typing import Label
+from dpsdk.queries.base import ScalarQuery, to_normalized
+from dpsdk.queries.conditions import Condition, described, indicator, to_condition
 
-__all__ = ["Condition", "Conjunction", "Not", "Where", "indicator", "masked", "options", "to_where"]
-
-
-def _to_wanted(value: Wanted) -> Wanted:
-    if isinstance(value, set):
-        return frozenset(value)
-    return value
-
-
-@frozen(repr=False)
-class Not:
-    """The labels of an attribute other than these: a label, or a set or range of them."""
-
-    value: Wanted = field(converter=_to_wanted)
-
-    def __repr__(self) -> str:
-        return f"Not({_shown(self.value)})"
-
-
-Wanted: TypeAlias = "Label | range | set[Label] | frozenset[Label]"
-Condition: TypeAlias = "Wanted | Not"
-"""A label, a set or range of labels, or `Not` of these."""
+__all__ = ["Conjunction", "Where", "masked", "options", "to_where"]
 
 _Conditions: TypeAlias = tuple[tuple[str, Condition], ...]
 
+_SHOWN = 8
+"""So many conditions are written out in a description."""
 
-def _shown(value: object) -> str:
-    if isinstance(value, frozenset):
-        return f"{{{', '.join(sorted(map(repr, cast('frozenset[object]', value))))}}}"
-    return shown(value)
+_LONGEST = 1000
+"""Longer descriptions are cut: they go into the history of a session with every answer."""
 
 
 def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
@@ -58,24 +35,32 @@ def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
     for name, value in conditions.items():
         if not isinstance(name, str):
             raise InvalidArgument("conditions", "a mapping with names as keys", shown(name))
-        pairs.append((name, value if isinstance(value, Not) else _to_wanted(value)))
+        named = to_name("conditions", name)
+        pairs.append((named, to_condition(f"the condition on {shown(named)}", value)))
     return tuple(pairs)
+
+
+def _key(conditions: _Conditions) -> object:
+    """What tells conjunctions apart: neither the order of conditions, nor 1 from True alone."""
+    return frozenset((name, described(value), value) for name, value in conditions)
 
 
 @frozen(repr=False)
 class Conjunction(ScalarQuery):
     """The share of rows that meet a condition on each named attribute; a float.
 
-    A condition is a label, a set or range of labels, or `Not` of these. Over boolean attributes
-    this is the class of monotone and negated conjunctions of seed 004, Example 4.1.
+    A condition is a label, a set or range of labels, or `Not` of these. A range stands for those
+    labels of the attribute that lie in it, so it may reach beyond its bounds. Over boolean
+    attributes this is the class of monotone and negated conjunctions of Dwork and Roth (2014,
+    section 4.1).
 
     >>> from dpsdk.queries import Conjunction, Not
     >>> Conjunction({"sex": "Female", "age": range(17, 30), "race": Not("White")})
     Conjunction({'sex': 'Female', 'age': range(17, 30), 'race': Not('White')})
     """
 
-    conditions: _Conditions = field(converter=_to_conditions)
-    normalized: bool = field(default=True, kw_only=True)
+    conditions: _Conditions = field(converter=_to_conditions, eq=_key)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (Kronecker.of(domain, self.factors(domain)),))
@@ -84,9 +69,16 @@ class Conjunction(ScalarQuery):
         """The indicator of each condition along its attribute."""
         return {name: indicator(domain[name], wanted) for name, wanted in self.conditions}
 
+    @cached_property
+    def _described(self) -> str:
+        first = [f"{shown(name)}: {described(value)}" for name, value in self.conditions[:_SHOWN]]
+        more = len(self.conditions) - len(first)
+        text = ", ".join([*first, f"... {more:,} more"] if more else first)
+        return f"{{{text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'}}}"
+
     def __repr__(self) -> str:
-        pairs = ", ".join(f"{name!r}: {_shown(value)}" for name, value in self.conditions)
-        return f"Conjunction({{{pairs}}}{'' if self.normalized else ', normalized=False'})"
+        given = "" if self.normalized else ", normalized=False"
+        return f"Conjunction({self._described}{given})"
 
 
 Where: TypeAlias = "Conjunction | Mapping[str, Condition] | None"
@@ -102,81 +94,24 @@ def to_where(where: Where) -> Conjunction | None:
     return Conjunction(where)
 
 
-def indicator(attribute: Attribute, wanted: Condition) -> Factor:
-    """The 0/1 factor of a condition on one attribute.
-
-    Raises
-    ------
-    UnknownLabel
-        If the condition names a label that the attribute does not have.
-    QueryError
-        If it names no label at all.
-    """
-    if isinstance(wanted, Not):
-        return _complement(indicator(attribute, wanted.value))
-    if isinstance(wanted, range):
-        return _range(attribute, wanted)
-    if isinstance(wanted, set | frozenset):
-        return _chosen(attribute, (attribute.index(label) for label in wanted))
-    try:
-        index = attribute.index(wanted)
-    except TypeError:
-        raise UnknownLabel(attribute.name, shown(wanted), "a label") from None
-    return Range(attribute.size, index, index + 1)
-
-
-def _range(attribute: Attribute, wanted: range) -> Factor:
-    if not wanted:
-        raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
-    if isinstance(attribute, Integer):
-        first, last = sorted((attribute.index(wanted[0]), attribute.index(wanted[-1])))
-        if abs(wanted.step) == 1:
-            return Range(attribute.size, first, last + 1)
-        _limit(attribute)
-        return _chosen(attribute, range(first, last + 1, abs(wanted.step)))
-    return _chosen(attribute, (attribute.index(label) for label in wanted))
-
-
-def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
-    chosen = sorted(set(indices))
-    if not chosen:
-        raise QueryError(f"a condition on {attribute.name!r}", "an empty set holds no label")
-    if chosen[-1] - chosen[0] == len(chosen) - 1:
-        return Range(attribute.size, chosen[0], chosen[-1] + 1)
-    _limit(attribute)
-    weights = np.zeros((1, attribute.size))
-    weights[0, chosen] = 1.0
-    return Matrix(weights)
-
-
-def _limit(attribute: Attribute) -> None:
-    if attribute.size > MATRIX_LIMIT:
-        what, advice = f"a condition on {attribute.name!r}", "use a range of labels without gaps"
-        raise TooLarge(what, attribute.size, MATRIX_LIMIT, "weights", advice)
-
-
-def _complement(factor: Factor) -> Factor:
-    if isinstance(factor, Range) and factor.start == 0:
-        return Range(factor.size, factor.stop, factor.size)
-    if isinstance(factor, Range) and factor.stop == factor.size:
-        return Range(factor.size, 0, factor.start)
-    return Matrix(1.0 - factor.matrix())
-
-
 def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Domain) -> Kronecker:
     """A block of factors whose functions count only the rows that meet a condition."""
     joint = dict(factors)
     for name, mask in ({} if where is None else where.factors(domain)).items():
         own = joint.get(name)
-        joint[name] = mask if own is None else _product(own, mask)
+        joint[name] = mask if own is None else _product(name, own, mask)
     return Kronecker.of(domain, joint)
 
 
-def _product(factor: Factor, mask: Factor) -> Factor:
+def _product(name: str, factor: Factor, mask: Factor) -> Factor:
     if isinstance(factor, Range) and isinstance(mask, Range):
         start = max(factor.start, mask.start)
         return Range(factor.size, start, max(start, min(factor.stop, mask.stop)))
-    return Matrix(reduce(operator.mul, (factor.matrix(), mask.matrix())))
+    needed = factor.rows * factor.size
+    if needed > MATRIX_LIMIT:
+        what, advice = f"a condition on {name!r} in a query along it", "ask without the condition"
+        raise TooLarge(what, needed, MATRIX_LIMIT, "weights", advice)
+    return Matrix(factor.matrix() * mask.matrix())
 
 
 def options(where: Conjunction | None, *, normalized: bool) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, LinearForm, Matrix
 from dpsdk.forms.factors import to_weights
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_normalized
+from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Array, Floats, Record
 
@@ -30,10 +31,18 @@ Weigh: TypeAlias = Callable[[Record], float]
 def to_names(names: Sequence[str]) -> tuple[str, ...]:
     """Read a sequence of distinct attribute names."""
     expected = "distinct attribute names, at least one"
-    kept = (names,) if isinstance(names, str) else tuple(names)
-    if not kept or len(set(kept)) != len(kept) or not all(isinstance(n, str) for n in kept):
+    if not isinstance(names, Iterable):
         raise InvalidArgument("attributes", expected, shown(names))
-    return kept
+    kept = (names,) if isinstance(names, str) else tuple(names)
+    if len(kept) == 1 and isinstance(kept[0], Iterable) and not isinstance(kept[0], str):
+        one_by_one = f"{expected}, each by itself: 'a', 'b' and not ['a', 'b']"
+        raise InvalidArgument("attributes", one_by_one, shown(kept[0]))
+    if not kept or not all(isinstance(name, str) for name in kept):
+        raise InvalidArgument("attributes", expected, shown(names))
+    plain = tuple(to_name("attributes", name) for name in kept)
+    if len(set(plain)) != len(plain):
+        raise InvalidArgument("attributes", expected, shown(names))
+    return plain
 
 
 def _to_attributes(names: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -49,11 +58,17 @@ def _to_table(weights: Array | Weigh) -> Floats | Weigh:
     return table
 
 
-@frozen(eq=False, repr=False)
+def _same(one: Floats | Weigh, other: Floats | Weigh) -> bool:
+    if callable(one) or callable(other):
+        return one is other
+    return np.array_equal(one, other)
+
+
+@frozen(repr=False)
 class Linear(ScalarQuery):
     """The mean, over the rows, of a weight from 0 to 1 that a public rule gives each record.
 
-    A linear query of seed 004, section 4: a float, or with `normalized=False` the sum.
+    A linear query of Dwork and Roth (2014, chapter 4): a float, or with `normalized=False` the sum.
 
     Parameters
     ----------
@@ -76,10 +91,10 @@ class Linear(ScalarQuery):
     Linear(<lambda>, attributes=('age',))
     """
 
-    weights: Floats | Weigh = field(converter=_to_table)
+    weights: Floats | Weigh = field(converter=_to_table, eq=cmp_using(eq=_same), hash=False)
     attributes: tuple[str, ...] | None = field(default=None, converter=_to_attributes)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def footprint(self, domain: Domain, /) -> int:
         touched = set(self._touched(domain))
@@ -133,10 +148,13 @@ class Linear(ScalarQuery):
 
     def __repr__(self) -> str:
         if callable(self.weights):
-            rule = getattr(self.weights, "__name__", type(self.weights).__name__)
+            rule = str(getattr(self.weights, "__name__", type(self.weights).__name__))[:80]
         else:
             rule = f"array of shape {self.weights.shape}"
-        names = "" if self.attributes is None else f", attributes={self.attributes}"
+        names = ""
+        if self.attributes is not None:
+            comma = "," if len(self.attributes) == 1 else ""
+            names = f", attributes=({listed(self.attributes, len(self.attributes))}{comma})"
         return f"Linear({rule}{names}{options(self.where, normalized=self.normalized)})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from dpsdk._checks import shown, to_integer
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
-from dpsdk.queries.base import CountingQuery
+from dpsdk.queries.base import CountingQuery, to_normalized
+from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import Conjunction, Where, masked, options, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.workload import Workload
@@ -22,9 +24,16 @@ __all__ = ["Marginal", "MarginalTable", "marginals"]
 
 
 def _to_values(values: Array) -> Floats:
-    result = np.array(values, dtype=np.float64)
-    result.flags.writeable = False
-    return result
+    try:
+        result = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("values", "an array of numbers", shown(values)) from None
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
+
+
+def _same(one: Floats, other: Floats) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
 
 
 @frozen(repr=False)
@@ -35,7 +44,7 @@ class MarginalTable:
     """
 
     attributes: tuple[Attribute, ...]
-    values: Floats = field(converter=_to_values, eq=cmp_using(eq=np.array_equal), hash=False)
+    values: Floats = field(converter=_to_values, eq=cmp_using(eq=_same), hash=False)
 
     def __attrs_post_init__(self) -> None:
         shape = tuple(attribute.size for attribute in self.attributes)
@@ -118,16 +127,18 @@ class MarginalTable:
         InvalidArgument
             If the library is another, or an attribute has the name `value`.
         MissingExtra
-            If narwhals or that library is not installed.
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        if backend not in {"pandas", "polars", "pyarrow"}:
+        if backend not in ("pandas", "polars", "pyarrow"):
             raise InvalidArgument("backend", '"pandas", "polars" or "pyarrow"', shown(backend))
+        columns = self.to_columns(value)
         try:
             import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
-
-            return nw.from_dict(self.to_columns(value), backend=backend).to_native()
         except ImportError:
-            raise MissingExtra(f"narwhals or {backend}", "frames") from None
+            raise MissingExtra("narwhals", "frames") from None
+        if find_spec(backend) is None:
+            raise MissingExtra(backend)
+        return nw.from_dict(columns, backend=backend).to_native()
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]
@@ -166,7 +177,7 @@ class Marginal(CountingQuery[MarginalTable]):
     def __init__(self, *attributes: str, where: Where = None, normalized: bool = True) -> None:
         object.__setattr__(self, "attributes", to_names(attributes))
         object.__setattr__(self, "where", to_where(where))
-        object.__setattr__(self, "normalized", normalized)
+        object.__setattr__(self, "normalized", to_normalized(normalized))
 
     def lower(self, domain: Domain, /) -> LinearForm:
         factors = {name: Identity(domain[name].size) for name in self.attributes}
@@ -190,7 +201,7 @@ class Marginal(CountingQuery[MarginalTable]):
         return shaped.transpose([sorted_names.index(name) for name in self.attributes])
 
     def __repr__(self) -> str:
-        names = ", ".join(map(repr, self.attributes))
+        names = listed(self.attributes, len(self.attributes))
         return f"Marginal({names}{options(self.where, normalized=self.normalized)})"
 
 

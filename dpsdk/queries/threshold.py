@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import shown, to_finite, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Range
-from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.base import ScalarQuery, to_normalized
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 
 __all__ = ["Interval", "Threshold"]
@@ -21,23 +20,16 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
-def _to_number(parameter: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidArgument(parameter, "a finite number", shown(value))
-    # Integers are kept as they are: a float could not tell 2**60 from its neighbours.
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
 def _to_threshold(value: float) -> float:
-    return _to_number("threshold", value)
+    return to_finite("threshold", value)
 
 
 def _to_low(value: float) -> float:
-    return _to_number("low", value)
+    return to_finite("low", value)
 
 
 def _to_high(value: float) -> float:
-    return _to_number("high", value)
+    return to_finite("high", value)
 
 
 def _up_to(attribute: Attribute, threshold: float, query: str) -> int:
@@ -58,7 +50,7 @@ def _up_to(attribute: Attribute, threshold: float, query: str) -> int:
 
 @frozen(repr=False)
 class Threshold(ScalarQuery):
-    """The share of rows at or below a threshold of one ordered attribute; a float (seed 001).
+    """The share of rows at or below a threshold of one ordered attribute; a float.
 
     On an `Integer` attribute any finite threshold goes, also beyond its bounds. On a `Binned` one
     it must be an edge, or beyond the bounds, and the answer is the share of rows in the bins below
@@ -73,7 +65,7 @@ class Threshold(ScalarQuery):
     attribute: str = field(converter=_to_attribute)
     threshold: float = field(converter=_to_threshold)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
@@ -82,7 +74,7 @@ class Threshold(ScalarQuery):
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=self.normalized)
-        return f"Threshold({self.attribute!r}, {self.threshold}{given})"
+        return f"Threshold({shown(self.attribute)}, {self.threshold}{given})"
 
 
 @frozen(repr=False)
@@ -101,7 +93,7 @@ class Interval(ScalarQuery):
     low: float = field(converter=_to_low)
     high: float = field(converter=_to_high)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.low > self.high:
@@ -117,4 +109,4 @@ class Interval(ScalarQuery):
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=self.normalized)
-        return f"Interval({self.attribute!r}, {self.low}, {self.high}{given})"
+        return f"Interval({shown(self.attribute)}, {self.low}, {self.high}{given})"

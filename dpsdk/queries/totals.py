@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import to_name
+from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
 from dpsdk.forms.factors import MATRIX_LIMIT
-from dpsdk.queries.base import Query, ScalarQuery
+from dpsdk.forms.linear import EXACT
+from dpsdk.queries.base import Query, ScalarQuery, to_normalized
 from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
 from dpsdk.typing import Floats
 
@@ -21,18 +25,58 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
+_FINEST = 2.0**-40
+"""The kernel rounds weights to steps of this at the least."""
+
+
+def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
+    """The bounds of a numeric attribute, small enough to be added up exactly.
+
+    Raises
+    ------
+    QueryError
+        If the attribute is not numeric, or reaches beyond 2**53.
+    """
+    ends: tuple[float, float]
+    if isinstance(attribute, Integer):
+        ends = attribute.low, attribute.high  # as integers, which may be too large for floats
+    elif isinstance(attribute, Binned):
+        ends = attribute.edges[0], attribute.edges[-1]
+    else:
+        raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+    low, high = ends
+    if max(-low, high) >= EXACT:
+        reason = (
+            f"attribute {attribute.name!r} reaches to 2**53 or beyond, where sums are no longer "
+            "exact; declare narrower bounds"
+        )
+        raise QueryError(query, reason)
+    return float(low), float(high)
+
+
 def _values(attribute: Attribute, query: str) -> Floats:
     """What each cell stands for: an integer itself, a bin its middle."""
+    low, high = _ends(attribute, query)
     if attribute.size > MATRIX_LIMIT:
         advice = "declare narrower bounds, or bins"
         raise TooLarge(query, attribute.size, MATRIX_LIMIT, "weights", advice)
-    if isinstance(attribute, Integer):
-        return np.arange(attribute.low, attribute.high + 1, dtype=np.float64)
     if isinstance(attribute, Binned):
         edges = np.array(attribute.edges)
         middles: Floats = (edges[:-1] + edges[1:]) / 2
         return middles
-    raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+    return np.arange(low, high + 1)
+
+
+def _check_sums(weight: float, attribute: str, facts: Facts, query: str) -> None:
+    """Refuse what so many rows of so much weight could not be summed to exactly."""
+    rows = max(facts.row_limit, 1)
+    if weight * rows >= EXACT:
+        reason = (
+            f"up to {rows:,} rows of attribute {attribute!r}, each weighing up to {weight:g}, sum "
+            "to 2**53 or beyond, where sums are no longer exact; declare narrower bounds"
+            + ("" if facts.rows is not None else ", or a smaller max_rows")
+        )
+        raise QueryError(query, reason)
 
 
 @frozen(repr=False)
@@ -47,7 +91,7 @@ class Count(ScalarQuery):
     """
 
     where: Conjunction | None = field(default=None, converter=to_where)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (masked({}, self.where, domain),))
@@ -64,6 +108,13 @@ class Sum(ScalarQuery):
     the sum itself. A bin counts as its middle. Rows outside the domain, and rows that do not meet
     `where`, add nothing.
 
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute is not numeric, if so
+        many rows could sum to 2**53 or beyond, where floats are no longer exact, or if all values
+        are below 2**-40, to which they would be rounded.
+
     >>> from dpsdk.queries import Sum
     >>> Sum("hours", normalized=False)
     Sum('hours', normalized=False)
@@ -71,19 +122,33 @@ class Sum(ScalarQuery):
 
     attribute: str = field(converter=_to_attribute)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, kw_only=True)
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(domain[self.attribute], str(self))
+        if 0 < np.abs(values).max() < _FINEST:
+            reason = (
+                f"no value of attribute {self.attribute!r} reaches 2**-40, so all of them would be "
+                "rounded away; declare it in a smaller unit"
+            )
+            raise QueryError(str(self), reason)
         factors: dict[str, Factor] = {self.attribute: Matrix(values[None, :])}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
+    def check(self, facts: Facts, /) -> None:
+        ScalarQuery.check(self, facts)
+        attribute = facts.domain[self.attribute]
+        low, high = _ends(attribute, str(self))
+        if isinstance(attribute, Binned):
+            low, high = (low + attribute.edges[1]) / 2, (attribute.edges[-2] + high) / 2
+        _check_sums(max(-low, high), self.attribute, facts, str(self))
+
     def span(self, facts: Facts, /) -> float:
-        low, high = facts.domain[self.attribute].bounds
-        return super().span(facts) * (max(high, 0.0) - min(low, 0.0))
+        low, high = _ends(facts.domain[self.attribute], str(self))
+        return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
 
     def __repr__(self) -> str:
-        return f"Sum({self.attribute!r}{options(self.where, normalized=self.normalized)})"
+        return f"Sum({shown(self.attribute)}{options(self.where, normalized=self.normalized)})"
 
 
 @frozen(repr=False)
@@ -91,8 +156,17 @@ class Mean(Query[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute; a bin counts as its middle. It is the ratio of a
-    noisy sum and a noisy count, measured together, since the number of such rows is private. Where
-    hardly any row meets the condition, the bound of its error says so.
+    noisy sum and a noisy count, measured together, since the number of such rows is private.
+
+    Where the noisy count cannot be told from zero, with a confidence of 95%, there may be no such
+    row, and the answer is NaN: its error bound is the width of the attribute, and marked as
+    vacuous. Only what was released decides that, so it costs nothing.
+
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute is not numeric, or if so
+        many rows could sum to 2**53 or beyond, where floats are no longer exact.
 
     >>> from dpsdk.queries import Mean
     >>> Mean("hours", where={"sex": "Female"})
@@ -102,24 +176,35 @@ class Mean(Query[float]):
     attribute: str = field(converter=_to_attribute)
     where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
 
+    def check(self, facts: Facts, /) -> None:
+        low, high = _ends(facts.domain[self.attribute], str(self))
+        _check_sums(high - low, self.attribute, facts, str(self))
+
+    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
+        del facts
+        # A count that noise alone would reach says nothing, nor does a sum divided by it.
+        known = float(raw[1]) > float(radii()[1])
+        return raw if known else np.full(2, np.nan)
+
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
         values = _values(attribute, str(self))
-        low, high = attribute.bounds
+        low, high = _ends(attribute, str(self))
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
-        centred = Matrix((2 * values - (low + high))[None, :])
+        unit = _unit(_width(attribute))
+        centred = Matrix((2 * values - (low + high))[None, :] * unit)
         total = masked({self.attribute: centred}, self.where, domain)
         count = masked({}, self.where, domain)
-        weighted = Kronecker(count.names, count.factors, _width(attribute))
+        weighted = Kronecker(count.names, count.factors, _width(attribute) * unit)
         return LinearForm(domain, (total, weighted))
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         total, count = float(raw[0]), float(raw[1])
-        return self._at(total / count if count > 0 else 0.0, facts)
+        return self._at(total / count, facts) if count > 0 else math.nan
 
     def span(self, facts: Facts, /) -> float:
-        low, high = facts.domain[self.attribute].bounds
+        low, high = _ends(facts.domain[self.attribute], str(self))
         return high - low
 
     @property
@@ -141,21 +226,33 @@ class Mean(Query[float]):
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])
-        if fewest <= 0:
+        if not fewest > 0:  # NaN, where the count says nothing, included
             return self._at(-1.0, facts), self._at(1.0, facts)
         least, greatest = float(raw[0] - radii[0]), float(raw[0] + radii[0])
         ratios = [total / count for total in (least, greatest) for count in (fewest, most)]
         return self._at(min(ratios), facts), self._at(max(ratios), facts)
 
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        low, high = self.bracket(raw, radii, facts)
+        return np.array([low]), np.array([high])
+
     def _at(self, ratio: float, facts: Facts) -> float:
         """The number at a relative place within the bounds, -1 being the lower, 1 the upper."""
-        low, high = facts.domain[self.attribute].bounds
-        place = min(max(ratio, -1.0), 1.0)
         attribute = facts.domain[self.attribute]
+        low, high = _ends(attribute, str(self))
+        place = min(max(ratio, -1.0), 1.0)
         return min(max((low + high + place * _width(attribute)) / 2, low), high)
 
     def __repr__(self) -> str:
-        return f"Mean({self.attribute!r}{options(self.where, normalized=True)})"
+        return f"Mean({shown(self.attribute)}{options(self.where, normalized=True)})"
+
+
+def _unit(width: float) -> float:
+    """The power of two that makes a narrow width at least one.
+
+    The lattice of the kernel is fine beside 1, and a ratio does not depend on its unit.
+    """
+    return math.ldexp(1.0, min(max(1 - math.frexp(width)[1], 0), 1000))
 
 
 def _width(attribute: Attribute) -> float:

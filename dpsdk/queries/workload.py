@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
-from typing import Generic, TypeVar, overload
+from functools import cached_property, partial
+from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
 from attrs import field, frozen
@@ -22,6 +22,22 @@ A_co = TypeVar("A_co", covariant=True)
 
 WEIGHT_LIMIT = 2**27
 """The weights of a workload's queries fill a gigabyte at the most."""
+
+
+def _joined(pairs: Sequence[tuple[Query[object], Floats]], facts: Facts) -> Floats:
+    """The numbers of all answers in one array."""
+    return np.concatenate([query.numbers(part, facts) for query, part in pairs])
+
+
+def _end(
+    triples: Sequence[tuple[Query[object], Floats, Floats]], facts: Facts, side: int
+) -> Floats:
+    """The numbers of all lower or all upper ends in one array."""
+    return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
+
+
+def _settles(kind: type) -> bool:
+    return getattr(kind, "settled", None) is not Query.__dict__["settled"]
 
 
 @frozen(repr=False)
@@ -51,12 +67,22 @@ class Answers(Sequence[A_co], Generic[A_co]):
         return len(self.items)
 
     def __repr__(self) -> str:
-        first = ", ".join(map(repr, self.items[:4]))
-        more = f", ... {len(self.items) - 4:,} more" if len(self.items) > 4 else ""
-        return f"Answers({first}{more})"
+        first = [repr(item) for item in self.items[:4]]
+        more = len(self.items) - len(first)
+        if not any("\n" in text for text in first):
+            return f"Answers({', '.join(first)}{f', ... {more:,} more' if more else ''})"
+        # Tables take lines of their own.
+        lines = [f"Answers, {len(self.items):,} in all:"]
+        for number, text in enumerate(first):
+            lines += [f"[{number}]", text] if "\n" in text else [f"[{number}] {text}"]
+        return "\n".join(lines + ([f"... {more:,} more"] if more else []))
 
 
-@frozen(init=False, repr=False, eq=False)
+_DEEPEST = 32
+"""Workloads of workloads go no deeper than this."""
+
+
+@frozen(init=False, repr=False)
 class Workload(Query[Answers[A_co], LinearForm]):
     """Many queries asked at once: a sequence of their answers, for one charge.
 
@@ -69,21 +95,41 @@ class Workload(Query[Answers[A_co], LinearForm]):
     """
 
     queries: tuple[Query[A_co, LinearForm], ...]
-    _parts: dict[Domain, tuple[int, ...]]
+    _parts: dict[Domain, tuple[int, ...]] = field(eq=False)
+    _depth: int = field(eq=False)
 
     def __init__(self, queries: Iterable[Query[A_co, LinearForm]]) -> None:
+        if not isinstance(queries, Iterable):
+            raise InvalidArgument("queries", "a sequence of queries", shown(queries))
         kept = tuple(queries)
         if not kept:
             raise InvalidArgument("queries", "at least one query", "none")
+        depth = 1
         for query in kept:
             if not isinstance(query, Query):
                 raise InvalidArgument("queries", "queries", shown(query))
+            if isinstance(query, Workload):
+                depth = max(depth, 1 + cast("Workload[object]", query)._depth)
+        if depth > _DEEPEST:
+            expected = f"workloads at most {_DEEPEST} deep in one another"
+            raise InvalidArgument("queries", expected, f"{depth} deep")
         object.__setattr__(self, "queries", kept)
         object.__setattr__(self, "_parts", {})
+        object.__setattr__(self, "_depth", depth)
 
     def check(self, facts: Facts, /) -> None:
         for query in self.queries:
             query.check(facts)
+
+    def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
+        # Most workloads have no query that looks at its half-widths, and are not cut up for it.
+        if not any(_settles(type(query)) for query in self.queries):
+            return raw
+        wide = self._split(radii(), facts)
+        triples = zip(self.queries, self._split(raw, facts), wide, strict=True)
+        return np.concatenate(
+            [query.settled(part, partial(np.copy, own), facts) for query, part, own in triples]
+        )
 
     def footprint(self, domain: Domain, /) -> int:
         return sum(query.footprint(domain) for query in self.queries)
@@ -108,9 +154,7 @@ class Workload(Query[Answers[A_co], LinearForm]):
         parts = self._split(raw, facts)
         pairs = list(zip(self.queries, parts, strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
-        return Answers(
-            items, lambda: np.concatenate([query.numbers(part, facts) for query, part in pairs])
-        )
+        return Answers(items, partial(_joined, pairs, facts))
 
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self.queries)
@@ -133,14 +177,16 @@ class Workload(Query[Answers[A_co], LinearForm]):
         triples = list(zip(self.queries, parts, wide, strict=True))
         pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
 
-        def end(side: int, sign: float) -> Answers[A_co]:
-            def numbers() -> Floats:
-                pieces = [q.numbers(part + sign * width, facts) for q, part, width in triples]
-                return np.concatenate(pieces)
+        low, high = (
+            Answers(tuple(pair[side] for pair in pairs), partial(_end, triples, facts, side))
+            for side in (0, 1)
+        )
+        return low, high
 
-            return Answers(tuple(pair[side] for pair in pairs), numbers)
-
-        return end(0, -1.0), end(1, 1.0)
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        parts, wide = self._split(raw, facts), self._split(radii, facts)
+        triples = list(zip(self.queries, parts, wide, strict=True))
+        return _end(triples, facts, 0), _end(triples, facts, 1)
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
         if facts.domain not in self._parts:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
-import threading
 
 from typing_extensions import override
 
 from dpsdk._checks import to_integer
-from dpsdk.noise.laws import NoiseLaw
+from dpsdk.noise.laws import NoiseLaw, to_plain
 from dpsdk.noise.pool import Pools
-from dpsdk.noise.sampler import known
 from dpsdk.noise.source import NoiseSource, to_size
 from dpsdk.typing import Ints
 
@@ -25,12 +24,11 @@ class SeededNoise(NoiseSource):
     which of them gets which draws then depends on their order.
     """
 
-    __slots__ = ("_counter", "_key", "_lock", "_pools")
+    __slots__ = ("_counter", "_key", "_pools")
 
     def __init__(self, seed: int) -> None:
         self._key = b"dpsdk noise for tests\0%d\0" % to_integer("seed", seed)
-        self._counter = 0
-        self._lock = threading.Lock()
+        self._counter = itertools.count()
         self._pools = Pools(self._bits, math.inf)
 
     @property
@@ -41,15 +39,14 @@ class SeededNoise(NoiseSource):
 
     @override
     def _bits(self, count: int) -> bytes:
-        with self._lock:
-            block = self._counter
-            self._counter += 1
+        # One step, which neither a thread nor a finaliser can divide.
+        block = next(self._counter)
         return hashlib.shake_256(self._key + b"%d" % block).digest(count)
 
     @override
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
-        return self._pools.draw(known(law), to_size(size), 0.0)
+        return self._pools.draw(to_plain(law), to_size(size), 0.0)
 
 
 def seeded(seed: int) -> SeededNoise:

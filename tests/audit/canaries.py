@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from typing import Literal
@@ -272,6 +273,33 @@ def refused(*, check_first: bool) -> Program:
     return run
 
 
+def weighed(first: float, *, bounded: bool) -> Program:
+    """A sum of products whose last factor is nought: of sensitivity nought, without noise."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> str:
+        del noise
+        with np.errstate(all="ignore"):
+            # Refused from public numbers, or multiplied out in whatever floats make of it.
+            largest = np.float64(first) * 2
+            if bounded and not largest < 2.0**53:
+                return "refused"
+            return repr(np.float64(first) * count(data) * 0.0 + 0.0)
+
+    return run
+
+
+def emptied(*, copied: bool) -> Program:
+    """A law that its owner empties after it was priced."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> int:
+        handed = DiscreteLaplace(1)
+        own = DiscreteLaplace(handed.scale) if copied else handed
+        object.__setattr__(handed, "scale", Fraction(0))
+        return count(data) + int(noise.draw(own, 1)[0])
+
+    return run
+
+
 # What only a trace shows: the outcome keeps its claim, the rest of the run does not.
 
 
@@ -412,6 +440,18 @@ TWINS = (
                 cutoff=2, query_scale=Fraction(1), redraw=False, queries=5
             ),
         },
+    ),
+    Twin(
+        "product that leaves the floats",
+        weighed(sys.float_info.max / 1.5, bounded=True),
+        ONE,
+        {"product not bounded on the way": weighed(sys.float_info.max / 1.5, bounded=False)},
+    ),
+    Twin(
+        "law that was priced",
+        emptied(copied=True),
+        ONE,
+        {"law emptied by who was handed it": emptied(copied=False)},
     ),
     Twin("charge kept after a failure", budgeted(), THREE, {"refunded": budgeted(refund=True)}),
     Twin(

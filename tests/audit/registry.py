@@ -11,7 +11,7 @@ from attrs import frozen
 from dpsdk import Boolean, Categorical, Domain, Integer
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
-from dpsdk.forms import GapForm
+from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Matrix
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import (
     Above,
@@ -21,6 +21,7 @@ from dpsdk.queries import (
     Marginal,
     MarginalTable,
     Mean,
+    Not,
     NumericAbove,
     Query,
     Sum,
@@ -28,6 +29,7 @@ from dpsdk.queries import (
     Workload,
 )
 from dpsdk.testing.audit import Program, program
+from dpsdk.typing import Floats
 
 BIT = Domain(Boolean("bit"))
 THREE = Domain(Integer("level", 0, 2))
@@ -85,6 +87,19 @@ def halved(*queries: Query[Any]) -> Build:
     return lambda epsilon: program(Laplace(epsilon / len(queries)), *queries)
 
 
+class Product(Query[float]):
+    """The sum of a product of weights, none of which lie on a lattice."""
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        factors = {"a": Matrix([[0.3, 0.9]]), "b": Matrix([[0.7, 0.2]])}
+        return LinearForm(domain, [Kronecker.of(domain, factors)])
+
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
+        del facts
+        return float(raw[0])
+
+
+NOBODY = Conjunction({"bit": Not({False, True})}, normalized=False)
 CELLS = Marginal("bit", normalized=False)
 WEIGHTS = Linear(weight, normalized=False)
 BELOW = Threshold("level", 1, normalized=False)
@@ -121,6 +136,9 @@ CASES = (
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
     Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
     Case("Laplace, conjunction", laplace(BOTH), pure, PAIR, 2),
+    Case("Laplace, product of weights", laplace(Product()), pure, PAIR, 1, LARGE, lattice=3),
+    Case("Laplace, what no row changes", laplace(NOBODY), pure, BIT, 2),
+    Case("Gaussian, what no row changes", gaussian(NOBODY), concentrated, BIT, 2, (SOME,)),
     Case("sparse vector", sparse(*ABOVE), pure, BIT, 2, (Fraction(1), Fraction(3)), lattice=0),
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),

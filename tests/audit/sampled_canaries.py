@@ -9,8 +9,8 @@ from attrs import frozen
 from canaries import HALF, ONE, count
 
 from dpsdk import PrivateData
-from dpsdk.accounting import Guarantee
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
+from dpsdk.accounting import Guarantee, PureGuarantee
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, NoiseSource
 from dpsdk.testing.audit import Batch
 
 
@@ -24,6 +24,28 @@ def gaussian_batch(variance: Fraction | int) -> Batch:
     return lambda data, noise, size: (
         count(data) + noise.draw(DiscreteGaussian(variance), size)
     ).astype(float)
+
+
+TWO_FIFTHS = PureGuarantee(Fraction(2, 5))
+
+_FEW = 4000
+
+
+def untabled(law: NoiseLaw) -> Batch:
+    """The noise of first uses of a law: too few draws at a time for a table."""
+
+    def batch(data: PrivateData, noise: NoiseSource, size: int) -> np.ndarray:
+        parts = [NoiseSource.draw(noise, law, _FEW) for _ in range(size // _FEW)]
+        return (count(data) + np.concatenate(parts)).astype(float)
+
+    return batch
+
+
+def whole_exponentials(data: PrivateData, noise: NoiseSource, size: int) -> np.ndarray:
+    """Differences of floors of 5/2 E, with E cut to an integer before and not after."""
+    e = np.concatenate([NoiseSource.draw(noise, Geometric(1), _FEW) for _ in range(size // 2000)])
+    floors = 5 * e[: 2 * size] // 2
+    return (count(data) + floors[:size] - floors[size:]).astype(float)
 
 
 def float_laplace(data: PrivateData, noise: NoiseSource, size: int) -> np.ndarray:
@@ -77,6 +99,25 @@ SAMPLED = (
         HALF,
         {
             "deviation times 0.9, sampled": gaussian_batch(Fraction(729, 100)),
+        },
+        1_000_000,
+    ),
+    Sampled(
+        "Laplace without a table, sampled",
+        untabled(DiscreteLaplace("2.5")),
+        TWO_FIFTHS,
+        {
+            "scale times 8/10 without a table": untabled(DiscreteLaplace(2)),
+            "exponentials of too few bits": whole_exponentials,
+        },
+        400_000,
+    ),
+    Sampled(
+        "Gaussian without a table, sampled on its own curve",
+        untabled(DiscreteGaussian(9)),
+        HALF,
+        {
+            "deviation times 0.9 without a table": untabled(DiscreteGaussian("7.29")),
         },
         1_000_000,
     ),

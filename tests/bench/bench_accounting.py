@@ -6,24 +6,36 @@ Run it as a script; dp-accounting and opendp are compared where they are install
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 from dpsdk.accounting import (
     AdvancedComposition,
     AnyOf,
+    ApproximateGuarantee,
     BasicComposition,
+    BoundedRangeGuarantee,
     Budget,
     Composition,
     DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
     EnvelopeComposition,
+    Guarantee,
+    MixedComposition,
     Odometer,
     PureGuarantee,
     ZCDPComposition,
     default_composition,
     optimal_epsilon,
 )
+from dpsdk.errors import UnsupportedGuarantee
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mixtures import table
 
 CHARGES = 1_000_000
 CASES = [
@@ -37,9 +49,32 @@ COLUMNS: list[tuple[str, Composition]] = [
     ("advanced", AdvancedComposition()),
     ("zCDP", ZCDPComposition()),
     ("envelope", EnvelopeComposition()),
+    ("mixed", MixedComposition()),
     ("default", default_composition()),
     ("basic|envelope", AnyOf((BasicComposition(), EnvelopeComposition()))),
 ]
+KINDS: list[tuple[str, Callable[[int], Guarantee]]] = [
+    ("Gaussian", lambda n: DiscreteGaussianGuarantee(10**12 + 7919 * n, 1, 1)),
+    ("Laplace", lambda n: DiscreteLaplaceGuarantee(10**7 + Fraction(7919 * n, 1000), 1)),
+    ("pure", lambda n: PureGuarantee(Fraction(1000 + n, 10**10))),
+    ("bounded range", lambda n: BoundedRangeGuarantee(Fraction(1000 + n, 10**10))),
+    ("(ε, δ)", lambda n: ApproximateGuarantee(Fraction(1000 + n, 10**10), Fraction(1, 10**20))),
+]
+SCALES = 3_000
+
+
+def first_and_repeated(composition: Composition, make: Callable[[int], Guarantee]) -> list[float]:
+    """Microseconds a charge: of a scale that was never charged before, and of one that was."""
+    times: list[float] = []
+    for runs in ([make(n) for n in range(SCALES)], [make(SCALES) for _ in range(SCALES + 1)]):
+        odometer = Odometer(Budget(1, 1e-6), composition)
+        if len(runs) > SCALES:
+            odometer.charge(runs.pop(), "the first of its scale")
+        start = time.perf_counter()
+        for run in runs:
+            odometer.charge(run, "bench")
+        times.append((time.perf_counter() - start) / SCALES * 1e6)
+    return times
 
 
 def charge_times(composition: Composition, guarantees: list[PureGuarantee]) -> list[float]:
@@ -101,6 +136,19 @@ def main() -> None:
         for kind, guarantees in (("one", small), ("100", mixed)):
             times = charge_times(composition, guarantees)
             print(f"  {name:15s} {kind:4s}" + " ".join(f"{value:6.2f}" for value in times))
+
+    print("\ntime of one charge with a new scale, and with a repeated one (microseconds)")
+    for name, composition in COLUMNS:
+        for kind, make in KINDS:
+            try:
+                first, repeated = first_and_repeated(composition, make)
+            except UnsupportedGuarantee:
+                continue
+            ratio = first / repeated
+            print(f"  {name:15s} {kind:14s}{first:8.1f}{repeated:8.1f}   {ratio:.1f} times")
+
+    print("\nhow often mixtures fit at (1, 1e-6)\n")
+    print(table())
 
     print("\npure queries admitted under full adaptivity")
     print(f"  {'budget':14s} {'each':6s}" + "".join(f"{name:>16s}" for name, _ in COLUMNS))

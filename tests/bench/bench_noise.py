@@ -1,5 +1,9 @@
 """How fast, how frugal and how silent the noise is, beside numpy and OpenDP in the same run.
 
+The second table has the first draws of a law, which has no table or pool yet, beside those of a law
+that was drawn from before, and their ratio; the third the same for whole answers of a session and
+for error radii.
+
 Run it as ``python tests/bench/bench_noise.py``; OpenDP is left out where it is not installed. numpy
 draws floats of no privacy; OpenDP adds exact integers to a vector. Rates drift with the machine, so
 that the ratios are medians over interleaved rounds.
@@ -13,13 +17,21 @@ import statistics
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, SystemNoise
-from dpsdk.noise.sampler import known, sample
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise
+from dpsdk.noise.exponential import Exponentials
+from dpsdk.noise.laws import to_plain
+from dpsdk.noise.sampler import TABLED, sample
+from dpsdk.queries import Count
 
 SCALES = (10, 10 * 2**20)
+WIDTHS = (1, 10, 1000, 10 * 2**20, 10**9, 10**15)
+SIZES = (1, 10, 100, 1000)
 OURS, FLOATS, OPENDP = "dpsdk", "numpy", "opendp"
 
 
@@ -60,7 +72,7 @@ def bytes_a_draw(law: NoiseLaw, size: int) -> float:
         asked += count
         return os.urandom(count)
 
-    sample(counting, known(law), size)
+    sample(Exponentials(counting), to_plain(law), size, before=TABLED)
     return asked / size
 
 
@@ -68,7 +80,7 @@ def throughput(size: int, rounds: int) -> None:
     source, rng = SystemNoise(), np.random.default_rng()
     few = max(1000, size // 100)
     print(f"{'draws per second':18}{OURS:>10}{FLOATS:>10}{OPENDP:>10}", end="")
-    print(f"{'x numpy':>10}{'x opendp':>10}{'bytes a draw':>14}{'new law, ms for 64 / 1024':>28}")
+    print(f"{'x numpy':>10}{'x opendp':>10}{'bytes a draw':>14}")
     for name, (kind, scale, law) in cases().items():
         theirs = opendp_vector(kind, scale, few)
         draw = rng.laplace if kind == "laplace" else rng.normal
@@ -94,20 +106,73 @@ def throughput(size: int, rounds: int) -> None:
         median = {who: statistics.median(values) for who, values in rates.items()}
         print(f"{name:18}{median[OURS] / 1e6:9.1f}M{median[FLOATS] / 1e6:9.1f}M", end="")
         print(f"{median.get(OPENDP, float('nan')) / 1e3:9.0f}k", end="")
-        print(f"{ratio(FLOATS):10.2f}{ratio(OPENDP):10.0f}", end="")
-        first, later = (statistics.median(first_draws(kind, scale, n)) * 1e3 for n in (64, 1024))
-        print(f"{bytes_a_draw(law, size):14.2f}{first:12.2f} / {later:.2f}")
+        print(f"{ratio(FLOATS):10.2f}{ratio(OPENDP):10.0f}{bytes_a_draw(law, size):14.2f}")
 
 
 def nearby(kind: str, scale: int, k: int) -> NoiseLaw:
     near = scale + Fraction(k + 1, 1_000_003)
-    return DiscreteLaplace(near) if kind == "laplace" else DiscreteGaussian(near**2)
+    if kind == "gaussian":
+        return DiscreteGaussian(near**2)
+    return DiscreteLaplace(near) if kind == "laplace" else Geometric(near)
 
 
-def first_draws(kind: str, scale: int, size: int) -> list[float]:
-    """Seconds that the first draws of laws take which no table exists for yet."""
-    laws = [known(nearby(kind, scale, k * size)) for k in range(1, 12)]
-    return [timed(lambda law=law: sample(os.urandom, law, size)) for law in laws]
+def versus(first: list[Callable[[], object]], repeated: Callable[[], object], run: int) -> str:
+    """Microseconds of calls made once each, of one made again and again, and the ratio.
+
+    Medians over groups of calls, so that a group has its share of what is made ahead: twenty first
+    calls, or a `run` of repeated ones. Counts the time of the processor, which other
+    processes do not take away.
+    """
+
+    def grouped(calls: list[Callable[[], object]]) -> float:
+        start = time.thread_time()
+        for call in calls:
+            call()
+        return (time.thread_time() - start) / len(calls) * 1e6
+
+    once = statistics.median(grouped(first[i : i + 20]) for i in range(0, len(first), 20))
+    again = statistics.median(grouped([repeated] * run) for _ in range(9))
+    return f"{once:9.1f} /{again:6.1f} ={once / again:5.1f}x"
+
+
+def first_uses(laws: int) -> None:
+    print()
+    print("microseconds of a draw: first of a law / repeated = ratio; and of a radius of new laws")
+    print(f"{'':20}" + "".join(f"{f'{size} at a time':>26}" for size in SIZES) + f"{'radius':>9}")
+    for kind in ("laplace", "gaussian", "geometric"):
+        for scale in WIDTHS:
+            source = SystemNoise()
+            print(f"{kind} {scale:<10}"[:20].ljust(20), end="", flush=True)
+            for size in SIZES:
+                new = [nearby(kind, scale, k) for k in range(laws)]
+                old = nearby(kind, scale, laws)
+                for _ in range(2 * TABLED // size):
+                    source.draw(old, size)
+                calls = [partial(source.draw, law, size) for law in new]
+                again = versus(calls, partial(source.draw, old, size), TABLED // size + 20)
+                print(f"{again:>26}", end="", flush=True)
+            radii = statistics.median(timed(lambda law=law: law.radius(0.05)) for law in new)
+            print(f"{radii * 1e6:9.1f}", flush=True)
+
+
+def answers(queries: int) -> None:
+    """Counting queries of one session, each at a cost of its own, or all at one."""
+    print()
+    print("microseconds of an answer: first of a cost / repeated = ratio")
+    domain = Domain(Integer("age", 17, 90))
+    data = PrivateData.from_counts(np.ones(74, dtype=np.int64), domain)
+    query = Count(normalized=False)
+    for name, using in (
+        ("Laplace", lambda k: Laplace(Fraction(1, 10) + Fraction(k, 1_000_003))),
+        ("Gaussian", lambda k: Gaussian(rho=Fraction(1, 1000) + Fraction(k, 10**8))),
+    ):
+        session = Session(data, Budget(epsilon=10**6, delta="0.1"))
+        one = using(queries + 1)
+        new = [using(k) for k in range(queries)]
+        session.answer(query, using=one)
+        calls = [lambda m=m, s=session: s.answer(query, using=m) for m in new]
+        again = versus(calls, lambda one=one, s=session: s.answer(query, using=one), 100)
+        print(f"{name:20}{again}")
 
 
 def auc(low: np.ndarray, high: np.ndarray) -> float:
@@ -159,6 +224,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100_000)
     arguments = parser.parse_args()
     throughput(arguments.size, arguments.rounds)
+    first_uses(arguments.calls // 500)
+    answers(arguments.calls // 250)
     latency(arguments.calls)
 
 

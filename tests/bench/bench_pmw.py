@@ -323,7 +323,7 @@ def _line(queries: int, found: dict[str, Outcome]) -> None:
 
 
 def textbook(table: Table, queries: int) -> None:
-    """What the constants of seed 004 promise, and what they do."""
+    """What the constants of Dwork and Roth (2014) promise, and what they do."""
     title(f"The textbook setting: {queries:,} rectangles, (1, {DELTA}), beta = 0.05")
     whole = Stream.drawn("rectangles", table, rectangles, queries, seed=3)
     for rows in (table.rows, 10**7, 2 * 10**9):

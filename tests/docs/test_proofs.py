@@ -26,7 +26,9 @@ from dpsdk.forms import (
     Range,
     sensitivity,
 )
+from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel.measure import prepare
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Mean, Query, Sum, Threshold, Workload
 
@@ -101,6 +103,7 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
         rules = sys.modules["dpsdk.forms.sensitivity"]
         monkeypatch.setattr(rules, "SPAN_LIMIT", int(rng.choice([2, 4, 8])))
         monkeypatch.setattr(rules, "_PAIR_LIMIT", int(rng.integers(1, 6)))
+        monkeypatch.setattr("dpsdk.forms.linear._WRITTEN_LIMIT", (0, 8, 64)[seed % 3])
     sizes = rng.integers(1, 5, size=rng.integers(1, 4))
     domain = Domain(*(Integer(n, 1, int(s)) for n, s in zip("abc", sizes, strict=False)))
     form = random_form(rng, domain)
@@ -109,7 +112,7 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
         base = [int(cell) for cell in rng.integers(0, domain.size, min(facts.row_limit - 1, 20))]
         strength = Fraction(1, 10 ** int(rng.integers(0, 4)))
         for noise in (LaplaceNoise(strength), GaussianNoise(strength)):
-            pricing = price(form, noise, facts)
+            pricing = prepare(form, noise, Setting.of(facts), domain)
             assert pricing.form.integral
             l1, l2_squared, largest = worst_moves(pricing.form, facts, base)
             guarantee = pricing.guarantee
@@ -148,7 +151,7 @@ def test_a_scale_that_is_no_integer_goes_on_the_lattice():
     domain = Domain(Binned("x", [0.0, 0.1, 0.3]))
     facts = facts_of(domain, Neighbors.REPLACE_ONE, outside=True, rows=100)
     form = Workload([Mean("x"), Mean("x", where={"x": (0.0, 0.1)})]).lower(domain)
-    pricing = price(form, LaplaceNoise("0.001"), facts)
+    pricing = prepare(form, LaplaceNoise("0.001"), Setting.of(facts), domain)
     assert pricing.form.integral
     true, lattice = form.extents()[1], pricing.form.extents()[1] * 2.0**-pricing.bits
     assert np.abs(true - lattice).max() <= pricing.accuracy.bias / facts.row_limit + 1e-15

@@ -1,8 +1,10 @@
 """The reference is complete, and every page can be reached from the first one."""
 
+import ast
 import re
 import types
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,14 @@ PAGES = {
     "dpsdk": "dpsdk.md",
     "dpsdk.accounting": "accounting.md",
     "dpsdk.channel": "dpsdk.md",
+    "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",
     "dpsdk.desk": "dpsdk.md",
     "dpsdk.domain": "dpsdk.md",
     "dpsdk.errors": "errors.md",
     "dpsdk.forms": "forms.md",
+    "dpsdk.history": "dpsdk.md",
+    "dpsdk.lowered": "dpsdk.md",
     "dpsdk.hypothesis": "hypothesis.md",
     "dpsdk.kernel": "kernel.md",
     "dpsdk.learning": "learning.md",
@@ -118,3 +123,45 @@ def test_links_between_pages_lead_somewhere():
     for page in set(DOCS.rglob("*.md")) - NOT_PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+
+
+def inline(tree):
+    """What Sphinx may describe as an attribute in a module: each with the first line about it."""
+    public = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+    named = [n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
+    for owner in [tree, *named]:
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                marks = {getattr(mark, "id", "") for mark in node.decorator_list}
+                text = ast.get_docstring(node)
+                if marks & {"property", "cached_property"} and text:
+                    yield node.lineno, text.splitlines()[0]
+        for one, other in pairwise(owner.body):
+            if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(other, ast.Expr):
+                target = one.targets[0] if isinstance(one, ast.Assign) else one.target
+                value = getattr(other.value, "value", None)
+                name = getattr(target, "id", "_")
+                # A name at the top is public if the module lists it as a text.
+                hidden = name not in public if owner is tree else name.startswith("_")
+                if isinstance(value, str) and not hidden:
+                    yield other.lineno, value.splitlines()[0]
+
+
+MODULES = sorted(Path(import_module("dpsdk").__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_the_first_line_about_a_property_has_no_colon(module):
+    # Sphinx takes what stands before a colon there for a type, and prints it as one.
+    for line, text in inline(ast.parse(module.read_text(encoding="utf-8"))):
+        assert ":" not in text, f"line {line}: {text}"
+
+
+PAGES_OF_ALL = sorted({*DOCS.rglob("*.md"), *MODULES, DOCS.parent / "README.md"})
+
+
+@pytest.mark.parametrize("page", PAGES_OF_ALL, ids=lambda path: "/".join(path.parts[-2:]))
+def test_papers_are_cited_by_author_and_year(page):
+    # Nobody but us could tell what a numbered document is.
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"\bseeds?[ /]0\d\d\b", text, re.IGNORECASE)

@@ -60,13 +60,23 @@ def test_a_strangers_mechanism_quotes_what_it_then_charges():
     assert quote.error(0.05) == release.error(0.05)
 
 
-def test_a_stranger_cannot_overspend_and_a_part_of_its_work_stays_charged():
+def test_a_stranger_that_runs_three_times_is_refused_whole():
     asked = session()
-    with pytest.raises(BudgetExceeded):
+    # Of three draws at epsilon 2 the first would fit.
+    with pytest.raises(BudgetExceeded) as caught:
         asked.answer(Threshold("age", 40), using=Repeated(Fraction(6)))
-    # The first of three draws at epsilon 2 fitted, the second did not.
-    assert asked.spent.epsilon == 2
-    assert asked.history[-1].answered is False
+    assert asked.spent.charges == 0
+    assert asked.spent.epsilon == 0
+    assert asked.history == ()
+    assert caught.value.charges == ()
+    assert caught.value.asked == "3 runs of 2-DP, discrete Laplace"
+    data = PrivateData.from_columns({"age": AGES}, DOMAIN)
+    small = Session(data, Budget(epsilon="0.9"), noise=seeded(1))
+    with pytest.raises(BudgetExceeded):
+        small.answer(Threshold("age", 40), using=Repeated(Fraction("1.2")))
+    assert small.spent.fraction == 0
+    small.answer(Threshold("age", 40), using=Repeated(Fraction("0.9")))
+    assert small.remaining.epsilon == 0
 
 
 def test_a_strangers_bound_covers_the_truth():

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import BasicComposition, PureGuarantee, default_composition, pure_epsilon
+from dpsdk.accounting import (
+    BasicComposition,
+    Odometer,
+    PureGuarantee,
+    default_composition,
+    pure_epsilon,
+)
 from dpsdk.errors import Closed, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Range, sensitivity
-from dpsdk.kernel import Watching
-from dpsdk.mechanisms import Laplace, Mechanism, NumericSparse
+from dpsdk.kernel import Kernel, LaplaceNoise, Watching
+from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
 
@@ -20,26 +26,17 @@ DOMAIN = Domain(Integer("x", 0, 1))
 COUNT = Count(where={"x": 0}, normalized=False)
 
 
+DATA = PrivateData.from_counts([617, 383], DOMAIN)
+
+
 def session(epsilon=1, **options):
-    data = PrivateData.from_counts([617, 383], DOMAIN)
-    return Session(data, Budget(epsilon, "1e-6"), noise=seeded(1), **options)
+    return Session(DATA, Budget(epsilon, "1e-6"), noise=seeded(1), **options)
 
 
-class KeepsItsKernel(Mechanism):
-    """A mechanism of another author, which does with its kernel what it likes."""
-
-    def quote(self, form, facts, /):
-        raise NotImplementedError
-
-    def open(self, kernel, /):
-        self.kernel = kernel
-        return self
-
-
-def kernel_of(asked):
-    thief = KeepsItsKernel()
-    asked.open(thief)
-    return thief.kernel
+def kernel_over(data, epsilon=1):
+    """A kernel as a strategy has it, and what it pays from."""
+    odometer = Odometer(Budget(epsilon, "1e-6"), default_composition())
+    return Kernel(data, odometer, seeded(1), "test"), odometer
 
 
 @pytest.mark.parametrize("relation", list(Neighbors))
@@ -57,7 +54,7 @@ def test_a_watching_of_another_class_is_refused():
         guarantee = property(lambda self: PureGuarantee(0))
 
     with pytest.raises(InvalidArgument, match="plan"):
-        kernel_of(session()).watch(Cheap("50", "50", tops=10**6))
+        kernel_over(DATA)[0].watch(Cheap("50", "50", tops=10**6))
 
 
 def test_a_threshold_is_read_once():
@@ -65,7 +62,7 @@ def test_a_threshold_is_read_once():
         def __abs__(self):
             return 0.0
 
-    watch = kernel_of(session()).watch(Watching(1, 1))
+    watch = kernel_over(DATA)[0].watch(Watching(1, 1))
     gap = GapForm.around(COUNT.lower(DOMAIN), np.zeros(1))
     with pytest.raises(InvalidArgument, match="threshold"):
         watch.first_above(gap, Sly(-(2.0**60)))
@@ -83,9 +80,9 @@ class Gift(PureGuarantee):
         return hash(PureGuarantee(1000))
 
 
-def test_a_guarantee_of_another_class_cannot_be_prepaid():
+def test_a_guarantee_of_another_class_buys_no_allowance():
     with pytest.raises(UnsupportedGuarantee):
-        kernel_of(session()).prepay([Gift(0)])
+        kernel_over(DATA)[0].allowance([Gift(0)])
 
 
 @pytest.mark.parametrize("composition", [default_composition(), BasicComposition()])
@@ -133,8 +130,10 @@ def test_equal_mechanisms_of_two_classes_are_two_mechanisms():
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_cannot_use_what_was_paid():
     asked = session()
-    kernel = kernel_of(asked)
-    kernel.prepay([PureGuarantee("0.5")])
+    data = PrivateData.from_counts([617, 383], DOMAIN)
+    kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
+    paid = kernel.allowance([PureGuarantee("0.5")])
+    form = COUNT.lower(DOMAIN)
     channel = asked.open(NumericSparse("0.3", tops=1))
     channel.answer(Above(COUNT, 990))
     child = os.fork()
@@ -142,7 +141,7 @@ def test_a_forked_process_cannot_use_what_was_paid():
         refusals = 0
         for attempt in (
             lambda: channel.answer(Above(COUNT, 990)),
-            lambda: kernel.measure(COUNT.lower(DOMAIN), Laplace("0.5").open(kernel).noise),
+            lambda: kernel.measure(form, LaplaceNoise("0.5"), allowance=paid),
         ):
             try:
                 attempt()

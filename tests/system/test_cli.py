@@ -13,7 +13,7 @@ import pytest
 from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.__main__ import main
 from dpsdk.mechanisms import Gaussian
-from dpsdk.queries import Count
+from dpsdk.queries import marginals
 from dpsdk.testing import seeded
 
 ROWS = 400
@@ -117,18 +117,24 @@ def test_file_names_hold_no_path_and_do_not_collide(folder):
     assert everything == {*names, "release.json", "report.txt"}
 
 
-def test_gaussian_noise_takes_nearly_the_whole_budget_and_no_more(folder):
+def test_gaussian_noise_takes_all_of_the_budget_that_one_run_can(folder, domain):
     assert release(folder, "--epsilon", "1", "--delta", "1e-6") == 0
     written = summary(folder)
     rho = Fraction(written["cost"]["rho"]["exact"])
     assert written["mechanism"] == "Gaussian"
-    data = PrivateData.from_columns({"a": [0]}, Domain(Integer("a", 0, 1)))
+    data = PrivateData.from_csv(folder / "table.csv", domain)
     session = Session(data, Budget(epsilon=1, delta="1e-6"), noise=seeded(1))
-    session.answer(Count(), using=Gaussian(rho=rho))
-    # The default composition keeps a little that one single run cannot take.
-    assert 0 <= session.remaining.fraction < 0.03
+    pairs = marginals(domain, 2)
+    assert session.affords(pairs, using=Gaussian(rho=rho)) == 1
+    assert session.affords(pairs, using=Gaussian(rho=rho * Fraction("1.00000001"))) == 0
+    session.answer(pairs, using=Gaussian(rho=rho))
+    # The default composition keeps a little that one single run cannot take; how much is said.
+    share = written["budget"]["share_spent"]
+    assert share == session.spent.fraction
+    assert 0.97 < share <= 1
     assert written["budget"]["delta"]["exact"] == "1/1000000"
-    assert "% of (1, 1e-6)-DP in 1 charge" in (folder / "out" / "report.txt").read_text()
+    report = (folder / "out" / "report.txt").read_text()
+    assert f"{100 * share:.7g}% of (1, 1e-6)-DP is spent" in report
 
 
 def test_without_delta_laplace_noise_takes_all_of_epsilon(folder):
@@ -136,6 +142,8 @@ def test_without_delta_laplace_noise_takes_all_of_epsilon(folder):
     written = summary(folder)
     assert written["mechanism"] == "Laplace"
     assert written["cost"]["epsilon"]["exact"] == "3/10"
+    assert written["budget"]["share_spent"] == 1
+    assert "The whole of 0.3-DP is spent." in (folder / "out" / "report.txt").read_text()
 
 
 def test_counts_under_add_remove_keep_the_number_of_rows_private(folder, domain, columns):

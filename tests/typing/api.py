@@ -10,9 +10,9 @@ from acme_repeated import Repeated
 
 from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
 from dpsdk.accounting import Readings, Remaining, Spent
-from dpsdk.channel import Entry
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
+from dpsdk.history import Entry
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
@@ -50,6 +50,11 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
+
+
+def names_are_given_one_by_one(table: MarginalTable) -> None:
+    Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
+    table.project(["sex"])  # type: ignore[arg-type]  # must stay an error
 
 
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:

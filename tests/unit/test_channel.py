@@ -1,11 +1,14 @@
+import gc
 import threading
+from weakref import ref
 
+import numpy as np
 import pytest
 
 from dpsdk import Budget, Session
 from dpsdk.channel import Lowered
 from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms import LinearForm
+from dpsdk.forms import Dense, Form, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Query, Threshold
 from dpsdk.testing.noise import seeded
@@ -119,8 +122,64 @@ def test_a_form_is_built_once_for_the_same_query_and_not_shared_with_equal_ones(
     assert lowered.form(one) is lowered.form(one)
     assert lowered.form(two) is not lowered.form(one)
     assert (one.lowered, two.lowered) == (1, 1)
-    for _ in range(300):
-        lowered.form(Count())
+    others = [Count() for _ in range(300)]
+    for other in others:
+        lowered.form(other)
     lowered.form(one)
     assert one.lowered == 2
     assert lowered.facts.domain == PEOPLE
+
+
+class Wide(Counting):
+    """A query whose form takes a megabyte."""
+
+    def lower(self, domain, /) -> LinearForm:
+        self.lowered += 1
+        weights = np.zeros((2**17 // domain.size, domain.size))
+        return LinearForm(domain, (Dense(domain.names, domain.shape, weights),))
+
+
+def test_forms_are_kept_by_the_bytes_that_they_take_and_while_their_queries_live():
+    lowered = Lowered(DATA.facts)
+    queries = [Wide() for _ in range(200)]
+    forms = [ref(lowered.form(query)) for query in queries]
+    gc.collect()
+    kept = [form() is not None for form in forms]
+    assert 1 <= sum(kept) <= 64
+    assert kept[-1]
+    lowered.form(queries[-1])
+    assert queries[-1].lowered == 1
+    queries.clear()
+    gc.collect()
+    lowered.form(Counting())
+    gc.collect()
+    assert not any(form() is not None for form in forms)
+
+
+def test_a_form_larger_than_all_that_is_kept_is_not_kept(monkeypatch):
+    monkeypatch.setattr(Lowered, "_KEPT_BYTES", 2**19)
+    lowered, small, wide = Lowered(DATA.facts), Counting(), Wide()
+    for _ in range(2):
+        lowered.form(small)
+        lowered.form(wide)
+    assert (small.lowered, wide.lowered) == (1, 2)
+
+
+def test_a_form_that_cannot_be_measured_or_watched_is_built_each_time():
+    class Strange(Form):
+        domain = PEOPLE
+
+        @property
+        def __attrs_attrs__(self):
+            raise RuntimeError
+
+    class Unwatched(Counting):
+        __slots__ = ()
+
+        def lower(self, domain, /):
+            self.lowered += 1
+            return Strange()
+
+    lowered, query = Lowered(DATA.facts), Unwatched()
+    assert lowered.form(query) is not lowered.form(query)
+    assert query.lowered == 2

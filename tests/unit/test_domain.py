@@ -1,6 +1,7 @@
 import copy
 import json
 import pickle
+import unicodedata
 
 import numpy as np
 import pytest
@@ -26,7 +27,12 @@ def attributes(draw, name):
         edges = draw(st.sets(st.integers(-50, 50), min_size=2, max_size=6))
         return Binned(name, sorted(edge / 4 for edge in edges))
     labels = draw(
-        st.lists(st.text(max_size=3) | st.integers(), min_size=1, max_size=5, unique=True)
+        st.lists(
+            st.text("aé日 ", max_size=3) | st.integers(),
+            min_size=1,
+            max_size=5,
+            unique_by=lambda label: " ".join(str(label).split()),
+        )
     )
     return Categorical(name, labels, other=draw(st.sampled_from([None, *labels])))
 
@@ -137,6 +143,16 @@ def test_the_written_example_is_read():
         written(attributes=[{"kind": "categorical", "name": "a", "labels": [[1]]}]),
         written(attributes=[{"kind": "categorical", "name": "a", "labels": [1], "other": True}]),
         written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "other": []}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "labels": ["x"]}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": "Y"}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": [True]}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": ["0"]}]),
+        written(attributes=[{"kind": "integer", "name": "a", "low": 0, "high": 1, "step": 1}]),
+        written(attributes=[{"kind": "binned", "name": "a", "edges": [0, 2**53 + 1]}]),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "othr": "x"}]),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": ["\ud800"]}]),
+        written(attributes=[{"kind": "boolean", "name": "a"}, {"kind": "boolean", "name": "a "}]),
+        written().replace('"name": "a"', '"name": "b", "name": "a"'),
         '{"format": "dpsdk.domain", "version": 1, "attributes": '
         '[{"kind": "integer", "name": "a", "low": 0, "high": ' + "9" * 5000 + "}]}",
     ],
@@ -170,6 +186,21 @@ def test_a_file_that_is_no_domain_of_this_version_is_refused(text):
         lambda: Categorical("a", [0, 1], other=True),
         lambda: Categorical("a", [0, 1], other=1.0),
         lambda: Categorical("a", [0, 1], other=[1]),
+        lambda: Categorical("a", ["\ud800"]),
+        lambda: Categorical("a", ["x"], other="\ud800"),
+        lambda: Boolean("\ud800"),
+        lambda: Boolean("a", true="Y"),
+        lambda: Boolean("a", true=[1]),
+        lambda: Boolean("a", true=[""]),
+        lambda: Boolean("a", true=None),
+        lambda: Boolean("a", false=["\udfff"]),
+        lambda: Boolean("a", true=["0"]),
+        lambda: Boolean("a", true=["false"]),
+        lambda: Boolean("a", false=["TRUE"]),
+        lambda: Boolean("a", true=["Y"], false=["Y"]),
+        lambda: Boolean("a", true=["no "], false=["no"]),
+        lambda: Binned("a", [0, 2**53 + 1]),
+        lambda: Binned("a", [0.1, np.float32(0.1)]),
         lambda: Binned("a", []),
         lambda: Binned("a", [1]),
         lambda: Binned("a", [1, 1]),
@@ -264,6 +295,148 @@ def test_bins_say_which_edge_they_include():
     assert [bins.text(i) for i in range(bins.size)] == ["[0, 0.5)", "[0.5, 2]"]
     assert bins.labels == ((0.0, 0.5), (0.5, 2.0))
     assert bins.bounds == (0.0, 2.0)
+
+
+ALIKE = [
+    ("é", unicodedata.normalize("NFD", "é")),
+    ("a b", "a  b"),
+    ("a b", "a\u00a0b"),
+    ("a b", "a\u2003b"),
+    ("ab", "a\u200bb"),
+    ("ab", "ab\ufeff"),
+    ("ab", "a\u00adb"),
+    ("a", " a"),
+    ("a", "a\t"),
+    ("a", "a\x00"),
+    ("", " "),
+    ("1", 1),
+    ("-3", -3),
+    ("\u00c5", "\u212b"),
+    ("가", unicodedata.normalize("NFD", "가")),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_labels_that_look_alike_are_refused(one, other):
+    for labels in ([one, other], ["x", other, "y", one]):
+        with pytest.raises(InvalidArgument, match="look different") as caught:
+            Categorical("a", labels)
+        assert caught.value.got.isascii()
+        assert caught.value.parameter == "labels"
+    with pytest.raises(DomainError, match="look different"):
+        Domain.from_json(
+            written(attributes=[{"kind": "categorical", "name": "a", "labels": [one, other]}])
+        )
+    if one.strip() and isinstance(other, str):
+        with pytest.raises(InvalidArgument, match="look different"):
+            Domain(Boolean(one), Boolean(other))
+
+
+def test_labels_that_look_different_are_accepted():
+    labels = [
+        "a",
+        "A",
+        "á",
+        "à",
+        "ﬁ",
+        "fi",
+        "2",
+        "²",
+        "a b",
+        "a-b",
+        "🏳️‍🌈",
+        "🏳️🌈",
+        "می‌خواهم",
+        "میخواهم",
+        "01",
+        1,
+    ]
+    assert Categorical("a", labels).size == len(labels)
+
+
+def test_a_label_is_found_in_either_normal_form():
+    for declared in ("é", unicodedata.normalize("NFD", "é")):
+        attribute = Categorical("a", ["x", declared], other=declared)
+        for asked in ("é", unicodedata.normalize("NFD", "é")):
+            assert attribute.index(asked) == 1
+        assert attribute.label(1) == declared
+        assert Domain.from_json(Domain(attribute).to_json()) == Domain(attribute)
+
+
+class Odd(str):
+    """A text that is equal to nothing and to everything, in turn."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return not str.__eq__(self, other)
+
+
+class OddFloat(float):
+    def __float__(self):
+        return 7.0
+
+
+def test_what_is_declared_is_kept_as_plain_values():
+    attribute = Categorical(Odd("a"), [Odd("x"), np.str_("y")], other=np.str_("y"))
+    assert [type(label) for label in (*attribute.values, attribute.other)] == [str] * 3
+    assert attribute.index("x") == 0
+    assert type(Boolean("a", true=[Odd("Y")]).true[0]) is str
+    bins = Binned("a", [OddFloat(1), np.float64(2), np.float32(2.7), np.int8(3)])
+    assert bins.edges == (1.0, 2.0, 2.7, 3.0)
+    assert {type(edge) for edge in bins.edges} == {float}
+
+
+def test_a_boolean_lists_what_it_reads():
+    assert Boolean("a").readings == {
+        "False": False, "false": False, "FALSE": False, "0": False,
+        "True": True, "true": True, "TRUE": True, "1": True,
+    }  # fmt: skip
+    told = Boolean("a", true=["Y", "yes"], false=["N"])
+    assert {"Y": True, "yes": True, "N": False}.items() <= told.readings.items()
+    assert not {"0", "1", "y"} & set(told.readings)
+    swapped = Boolean("a", true=["0"], false=["1"])
+    assert swapped.readings["0"] is True
+    assert told != Boolean("a")
+    for attribute in (told, swapped, Boolean("a"), Boolean("a", true=[], false=[])):
+        domain = Domain(attribute)
+        assert Domain.from_json(domain.to_json()) == domain
+        assert eval(repr(attribute)) == attribute  # noqa: S307
+
+
+class Bool:
+    """A class that only bears the name."""
+
+    def __int__(self):
+        return 5
+
+
+Bool.__name__ = "bool"
+
+
+def test_only_truth_values_are_labels_of_a_boolean():
+    with pytest.raises(UnknownLabel):
+        Boolean("a").index(Bool())
+
+
+MARKED = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-8"]
+
+
+@pytest.mark.parametrize("encoding", MARKED)
+def test_a_domain_file_may_begin_with_a_byte_order_mark(encoding, tmp_path):
+    domain = Domain(Categorical("naïve", ["é", "ß"]))
+    mark = "\ufeff" if encoding.endswith("e") else ""
+    (tmp_path / "d.json").write_bytes((mark + domain.to_json()).encode(encoding))
+    assert Domain.load(tmp_path / "d.json") == domain
+    assert Domain.from_json("\ufeff" + domain.to_json()) == domain
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"\xff\xfe{", b"{\xe9}", b"", b"\xef\xbb\xbf"])
+def test_a_domain_file_that_is_no_text_is_refused(content, tmp_path):
+    (tmp_path / "d.json").write_bytes(content)
+    with pytest.raises(DomainError):
+        Domain.load(tmp_path / "d.json")
 
 
 def test_only_numeric_attributes_have_bounds():

@@ -1,6 +1,7 @@
 import copy
 import inspect
 import pickle
+from fractions import Fraction
 
 import attrs
 import pytest
@@ -8,7 +9,8 @@ import pytest
 import dpsdk.errors as module
 from dpsdk.errors import DpsdkError
 
-CLASSES = [getattr(module, name) for name in module.__all__]
+SHORTAGE = module.Shortage("delta", "basic composition", Fraction(1, 9), Fraction(0), Fraction(1))
+CLASSES = [getattr(module, name) for name in module.__all__ if name != "Shortage"]
 FIELDED = [cls for cls in CLASSES if attrs.has(cls)]
 BUILTIN = {
     "InvalidArgument": ValueError,
@@ -21,12 +23,20 @@ BUILTIN = {
     "Redacted": TypeError,
     "NotCopyable": TypeError,
     "MissingExtra": ImportError,
+    "Reentered": RuntimeError,
 }
 
 
 def made(cls):
     """One error with telling fields."""
-    values = {"int": 1234567, "str": "telling", "tuple[str, ...]": ("first", "second")}
+    values = {
+        "int": 1234567,
+        "str": "telling",
+        "tuple[str, ...]": ("first", "second"),
+        "tuple[int, ...]": (1, 2),
+        "tuple[Shortage, ...]": (SHORTAGE,),
+        "Fraction": Fraction(1, 7),
+    }
     return cls(*(values[field.type] for field in attrs.fields(cls)))
 
 
@@ -36,11 +46,11 @@ def test_every_error_is_public_and_in_one_tree():
         for name, value in vars(module).items()
         if inspect.isclass(value) and issubclass(value, Exception)
     }
-    assert defined == set(module.__all__)
+    assert defined == {cls.__name__ for cls in CLASSES}
     assert all(issubclass(cls, DpsdkError) for cls in CLASSES)
     assert all(cls.__doc__ for cls in CLASSES)
-    for name in module.__all__:
-        assert f" {name}" in module.__doc__ or name == "DpsdkError"
+    for cls in CLASSES:
+        assert f" {cls.__name__}" in module.__doc__ or cls is DpsdkError
 
 
 @pytest.mark.parametrize("name", BUILTIN)
@@ -51,7 +61,11 @@ def test_errors_can_be_caught_as_the_builtin_that_they_are(name):
 @pytest.mark.parametrize("cls", FIELDED, ids=lambda cls: cls.__name__)
 def test_messages_say_every_field_and_errors_survive_a_pickle(cls):
     error = made(cls)
-    silent = {"TooLarge": {"unit"}, "UnknownAttribute": set()}.get(cls.__name__, set())
+    silent = {
+        "TooLarge": {"unit"},
+        # In words they are in `why` and `remaining`.
+        "BudgetExceeded": {"shortages", "epsilon", "rho", "charges"},
+    }.get(cls.__name__, set())
     for field in attrs.fields(cls):
         value = getattr(error, field.name)
         if field.name not in silent:
@@ -61,6 +75,10 @@ def test_messages_say_every_field_and_errors_survive_a_pickle(cls):
         assert type(clone) is cls
         assert str(clone) == str(error)
         assert attrs.asdict(clone) == attrs.asdict(error)
+        assert clone == error
+        assert hash(clone) == hash(error)
+        assert clone != ValueError()
+    assert all(error != made(other) for other in FIELDED if other is not cls)
 
 
 @pytest.mark.parametrize("cls", FIELDED, ids=lambda cls: cls.__name__)
@@ -70,7 +88,17 @@ def test_errors_can_be_raised_with_a_cause_and_notes(cls):
     assert isinstance(caught.value.__cause__, ValueError)
     caught.value.add_note("note")
     assert caught.value.__notes__ == ["note"]
-    assert made(cls) != made(cls)
+    clone = pickle.loads(pickle.dumps(caught.value))  # noqa: S301
+    assert clone == caught.value == made(cls)
+    assert clone.__notes__ == ["note"]
+
+
+def test_what_is_added_to_a_refusal_later_survives_a_pickle():
+    error = made(module.BudgetExceeded)
+    error.charges = (7,)
+    clone = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert clone == error != made(module.BudgetExceeded)
+    assert clone.charges == (7,)
 
 
 def test_long_lists_of_names_are_cut_short():

@@ -1,13 +1,15 @@
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import beta as beta_law
+from scipy.stats import binom
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Binned, Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import PureGuarantee
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, MarginalTable, Mean, Sum, Threshold, Workload
@@ -106,7 +108,12 @@ def test_the_interval_of_tables_and_workloads_is_a_pair_of_answers():
     assert low[0] < release.value[0] < high[0]
     assert low[1] <= release.value[1] <= high[1]
     assert (low[2].values < high[2].values).all()
-    assert low.values[0] == low[0]
+    for end in (low, high):
+        assert end.values[:2].tolist() == [end[0], end[1]]
+        assert end.values[2:].tolist() == end[2].values.tolist()
+    nested = session().release(Workload([workload, Mean("hours")]), using=Laplace("0.5"))
+    for end in nested.interval():
+        assert end.values.tolist() == [*end[0].values.tolist(), end[1]]
     assert high.values.shape == release.value.values.shape == release.errors().shape
 
 
@@ -147,6 +154,106 @@ def test_a_release_says_what_was_asked_of_what_at_what_cost():
     text = repr(release)
     for part in ("Count()", "95%", "measured by Laplace(epsilon=0.5)", "NOT PRIVATE"):
         assert part in text
+
+
+def test_the_release_of_a_table_keeps_its_error_out_of_the_table():
+    release = session().release(Marginal("sex"), using=Laplace("0.5"))
+    first, *table, last = repr(release).splitlines()
+    assert first == "Release of Marginal('sex')"
+    assert table == repr(release.value).splitlines()
+    assert last.startswith(
+        f"± {release.error():.4g} at 95%, measured by Laplace(epsilon=0.5), cost "
+    )
+    assert last.endswith("NOT PRIVATE: seeded noise")
+    workload = session().release(Workload([Count(), Marginal("sex")]), using=Laplace("0.5"))
+    assert repr(workload).splitlines()[0] == "Release of Workload of 2 queries"
+    assert repr(workload).splitlines()[1] == "Answers, 2 in all:"
+    assert repr(workload).splitlines()[-1].startswith("± ")
+
+
+def test_releases_and_quotes_compare_by_value():
+    queries = [Count(), Mean("age"), Marginal("sex"), Workload([Count(), Marginal("sex")])]
+    for query in [*queries, Linear(np.full(2, 0.5), ["sex"]), Mean("age", where={"age": 24})]:
+        one = session(seed=4).release(query, using=Laplace("0.5"))
+        same = session(seed=4).release(query, using=Laplace("0.5"))
+        other = session(seed=5).release(query, using=Laplace("0.5"))
+        dearer = session(seed=4).release(query, using=Laplace("0.6"))
+        assert one == same
+        assert hash(one) == hash(same)
+        assert one != other
+        assert one != dearer
+        assert one != one.value
+        quote = session().quote(query, using=Laplace("0.5"))
+        assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301
+        assert quote == session().quote(query, using=Laplace("0.5"))
+        assert hash(quote) == hash(session().quote(query, using=Laplace("0.5")))
+        assert quote != session().quote(query, using=Laplace("0.6"))
+        assert quote != session().quote(Threshold("age", 20), using=Laplace("0.5"))
+
+
+def test_a_cost_prints_as_what_was_paid():
+    assert repr(Cost((PureGuarantee(2),))) == "Cost(2-DP)"
+
+
+EMPTY = {"age": 17, "sex": "Female", "member": True, "hours": (10, 20)}
+
+
+@pytest.mark.parametrize("mechanism", [Laplace("0.3"), Gaussian(rho="0.05")], ids=str)
+def test_a_mean_of_no_rows_is_not_a_number_and_its_bound_says_nothing(mechanism):
+    empty = [row for row in ROWS if not (row["age"] == 17 and inside(row))]
+    asked = session(table(empty), seed=6)
+    runs, numbers = 400, 0
+    for _ in range(runs):
+        release = asked.release(Mean("age", where=EMPTY), using=mechanism)
+        if math.isnan(release.value):
+            for beta in (0.01, 0.05, 0.9):
+                assert release.error(beta) == 7
+                assert release.bound(beta).vacuous
+                assert release.interval(beta) == (17, 24)
+                assert release.errors(beta).tolist() == [7]
+            assert "(vacuous)" in repr(release)
+        else:
+            numbers += 1
+    # Noise alone exceeds its 95% half-width upwards in 2.5% at the most.
+    assert binom.sf(numbers - 1, runs, 0.025) > 1e-6
+
+
+def test_a_mean_of_many_rows_is_a_number_also_at_its_bound():
+    data = PrivateData.from_columns({"a": [9] * 500}, Domain(Integer("a", 0, 9)))
+    asked = session(data, seed=7)
+    for _ in range(50):
+        release = asked.release(Mean("a"), using=Laplace("0.5"))
+        assert 8.5 < release.value <= 9
+        assert not release.bound().vacuous
+
+
+def test_in_a_workload_only_the_mean_of_no_rows_is_not_a_number():
+    empty = [row for row in ROWS if not (row["age"] == 17 and inside(row))]
+    means = Workload([Count(), Mean("age", where=EMPTY), Mean("age"), Marginal("sex")])
+    release = session(table(empty), seed=2).release(Workload([means, Count()]), using=Laplace(2))
+    inner, count = release.value
+    assert np.isnan(release.value.values).tolist() == [False, True, False, False, False, False]
+    assert math.isnan(inner[1])
+    assert 17 <= inner[2] <= 24
+    errors = release.errors()
+    assert errors[1] == 7
+    assert errors[0] < 1
+    assert release.bound().error == 7
+    assert math.isfinite(count)
+
+
+def test_the_unit_of_an_attribute_does_not_change_its_mean():
+    rows = list(range(100)) * 10
+    means = []
+    for unit in (1.0, 2.0**-30, 2.0**-900, 2.0**20):
+        domain = Domain(Binned("a", [edge * unit for edge in range(0, 101, 10)]))
+        data = PrivateData.from_columns({"a": [row * unit for row in rows]}, domain)
+        release = session(data, seed=8).release(Mean("a"), using=Laplace("0.5"))
+        means.append((release.value / unit, release.error() / unit))
+        assert not release.bound().vacuous
+    for value, error in means:
+        assert value == pytest.approx(50, abs=1.5)
+        assert error == pytest.approx(means[0][1], rel=0.2)
 
 
 def test_the_cost_of_nothing_is_nothing():
@@ -219,3 +326,19 @@ def test_rounded_weights_are_within_the_bound_without_noise():
 def test_a_cost_counts_equal_runs_together():
     run, other = PureGuarantee(Fraction(1, 10)), PureGuarantee(2)
     assert str(Cost((run, other, run))) == "2 x 0.1-DP + 2-DP"
+
+
+def test_a_cost_is_the_same_however_its_equal_runs_are_told():
+    run, other = PureGuarantee(Fraction(1, 10)), PureGuarantee(2)
+    listed = Cost((run, run, other))
+    assert listed == Cost(((run, 2), other)) == Cost([(run, 1), (run, 1), (other, 1), (run, 0)])
+    assert listed.runs == ((run, 2), (other, 1))
+    assert listed.guarantees == (run, run, other)
+    assert listed.epsilon == Fraction(22, 10)
+    many = Cost(((run, 10**12),))
+    assert str(many) == "1,000,000,000,000 x 0.1-DP"
+    assert many.epsilon == 10**11
+    assert many.rho == 10**12 * Cost((run,)).rho
+    assert not many.free
+    with pytest.raises(TooLarge, match="read runs"):
+        assert many.guarantees

@@ -72,7 +72,7 @@ class Keeping(Mechanism[LinearForm]):
             raise ValueError("no strategy")
 
         class Strategy:
-            def answer(self, form, /):
+            def answer(self, form, kernel, /):
                 return measured
 
         return Strategy()
@@ -164,7 +164,7 @@ class Twofold(OneShot[LinearForm]):
         noises = self.first, self.second
 
         class Strategy:
-            def answer(self, form, /):
+            def answer(self, form, kernel, /):
                 first, _ = (kernel.measure(form, noise) for noise in noises)
                 return first
 

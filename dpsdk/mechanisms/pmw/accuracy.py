@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
 from dpsdk.forms import Facts
 from dpsdk.mechanisms.pmw.plan import Plan
@@ -28,21 +29,31 @@ class Origin(IntEnum):
     """The hypothesis answered, and nobody looked."""
 
 
-@frozen(eq=False)
+@frozen
 class StreamAccuracy(Accuracy):
     """Measured numbers by their noise, those called below by the threshold and its noise.
 
     Numbers that nobody checked have the error that the plan promised, where it did and for a
-    confidence no higher than its own; else no bound at all. `measured` has the accuracy of the
-    numbers measured, by place.
+    confidence no higher than its own; else no bound at all. `drift` is by how much more than usual
+    rounding may move gaps of the form, in rows; `run` is the number of the last run that was open;
+    `measured` has the accuracy of the numbers measured, by place; `number` that of any number,
+    while it is not known which will be measured.
+
+    Which of these a number is depends on noise. So each kind has a share of the failures that is
+    fixed beforehand, whichever kinds the answer turns out to have, and `beta` is spent once
+    (docs/explanation/proofs/pmw.md, "Bounds of single answers"). The bounds of "below" hold for all
+    runs together: a run whose threshold came out high lives longer than others
+    (docs/explanation/proofs/watch.md).
     """
 
     plan: Plan
     facts: Facts
-    origins: Ints
-    runs: int
-    measured: dict[int, Accuracy]
+    drift: float
+    origins: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    run: int
+    measured: dict[int, Accuracy] = field(hash=False)
     promised: bool
+    number: Accuracy | None = None
     kind: str = field(init=False, default="")
     proven: bool = field(init=False, default=True)
 
@@ -59,18 +70,30 @@ class StreamAccuracy(Accuracy):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        rows = self.facts.rows or 1
-        # A joint statement shares its failures between the numbers measured and those below.
-        part = beta / 2 if joint and self.measured else beta
-        promise = self.plan.promise
-        trusted = promise is not None and self.promised and beta >= promise.beta
-        unchecked = promise.alpha * rows if promise is not None and trusted else np.inf
+        plan, rows = self.plan, self.facts.rows or 1
+        part, below, number, unchecked = beta / 2, math.inf, math.inf, math.inf
+        promise = plan.promise
+        if promise is not None and beta >= promise.beta:
+            # One event bounds thresholds and numbers of the whole stream, promised on or not.
+            part = (beta - promise.beta) / 2
+            below, number = promise.alpha * rows, plan.radius * rows
+            unchecked = below if self.promised else math.inf
         radii = np.full(len(self.origins), unchecked)
-        below = self.plan.threshold + self.plan.watching.below(
-            part, self.facts, max(self.runs, 1) if joint else 1
-        )
-        radii[self.origins == Origin.BELOW] = min(below, unchecked)
-        count = max(len(self.measured), 1) if joint else 1
+        if part > 0:
+            # Any run of the stream may be the one that was open: the noise decides that, too.
+            runs = 1 if plan.watching.tops is not None else plan.updates
+            own = plan.watching.below_in(self.run, part, self.facts, runs) + self.drift
+            below = min(below, plan.threshold + own)
+        # No answer has more numbers measured, however many it turned out to have.
+        each = part / (min(len(self.origins), plan.updates) if joint else 1)
+        if self.number is not None:
+            below = max(below, self._number(self.number, each, number))
+        radii[self.origins == Origin.BELOW] = below
         for place, accuracy in self.measured.items():
-            radii[place] = float(accuracy.radii(part / count, joint=True)[0])
+            radii[place] = self._number(accuracy, each, number)
         return radii
+
+    @staticmethod
+    def _number(accuracy: Accuracy, beta: float, promised: float) -> float:
+        """How far a measured number may be off: by its own noise, or by the event of a promise."""
+        return min(promised, float(accuracy.radii(beta, joint=True)[0])) if beta > 0 else promised

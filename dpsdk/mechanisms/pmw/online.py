@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-import numbers
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count, to_positive, to_probability
+from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
-from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
+from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
+from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
@@ -31,24 +32,32 @@ WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 
 _STARTS = ("product", "uniform")
 
+_PREPAID_LIMIT = 10_000
+"""Each prepaid round is charged by itself, and each charge is remembered."""
+
 _PIECEWISE_FROM = 2**20
 """One ordered attribute of more cells is kept by its breakpoints."""
 
 
 def _epsilon(value: Real) -> Fraction:
-    return to_positive("epsilon", value)
+    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
-    return to_probability("delta", value, zero=True)
+    return to_delta(value, zero=True)
+
+
+_LEAST_SHARE = Fraction(1, 10**12)
 
 
 def _share(parameter: str, value: float | None) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
-        raise InvalidArgument(parameter, "a number strictly between 0 and 1", shown(value))
-    return float(value)
+    expected = "a number strictly between 0 and 1, and at least 1e-12"
+    number = to_fraction(parameter, value, expected)
+    if isinstance(value, str) or not _LEAST_SHARE <= number < 1:
+        raise InvalidArgument(parameter, expected, shown(value))
+    return float(number)
 
 
 def _alpha(value: float | None) -> float | None:
@@ -82,13 +91,14 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     A public hypothesis, a distribution over the universe, answers every query that it answers
     well; a sparse vector finds out which. The others are measured, and the hypothesis learns
     them. The whole stream is (ε, δ)-DP however long it is, and what an easy stream does not need
-    stays in the session. Seed 004, Algorithm 6, sharpened; the number of rows must be public.
+    stays in the session. The number of rows must be public. Hardt and Rothblum (2010), in the form
+    of Dwork and Roth (2014, Algorithm 6), with sharper constants.
 
     With `updates=c`, a practical setting: at most so many queries are learnt, and nothing is
     promised of those that nobody checks afterwards. With `alpha=, beta=, queries=`, a promise:
     with probability 1 - beta each of so many answers is off by at most alpha, or opening is
     refused with the least alpha that can be promised. `OnlinePMW.textbook` has the constants of
-    the seed.
+    Dwork and Roth.
 
     Parameters
     ----------
@@ -153,10 +163,10 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     def textbook(
         cls, epsilon: Real, delta: Real = 0, *, alpha: float, beta: float, queries: int
     ) -> OnlinePMW:
-        """Seed 004, Algorithm 6, with its constants, corrected where they are wrong.
+        """Algorithm 6 of Dwork and Roth (2014) with its constants, corrected where they are wrong.
 
         Its promise, an error of 3 alpha for so many queries with probability 1 - beta, holds only
-        where alpha satisfies Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
+        where alpha satisfies their Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
         runs, and says that nothing is promised.
         """
         return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
@@ -173,6 +183,12 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         """
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        try:
+            return self._planned(facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+
+    def _planned(self, facts: Facts) -> Plan:
         if self.updates is not None:
             return practical(
                 self.epsilon,
@@ -197,31 +213,54 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         )  # fmt: skip
 
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        plan = self.plan(facts)
+        check_shares(form, "OnlinePMW")
+        plan = self._fitting(facts)
         opening = Cost(_opening(plan, facts))
-        rounds = _rounds(plan, price(form.row(0), plan.noise, facts).guarantee)
+        pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
+        rounds = _rounds(plan, pricing.guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
-        accuracy = StreamAccuracy(plan, facts, origins, 1, {}, plan.promise is not None)
+        most = min(form.rows, plan.updates)
+        promised = plan.promise is not None
+        drift = drift_of(plan.watching, form, facts)
+        accuracy = StreamAccuracy(plan, facts, drift, origins, most, {}, promised, pricing.accuracy)
         if self.prepaid:
-            opening = Cost((*opening.guarantees, *rounds))
+            opening = Cost((*opening.runs, *rounds))
             return Quote(opening, opening, accuracy)
-        return Quote(opening, Cost((*opening.guarantees, *rounds)), accuracy)
+        return Quote(opening, Cost((*opening.runs, *rounds)), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
         facts = kernel.facts
-        plan = self.plan(facts)
+        plan = self._fitting(facts)
         # All that can be refused comes first, so that a refusal costs nothing.
         hypothesis = self._first(plan, facts)
+        allowance: Allowance | None = None
         if self.prepaid:
-            # Any pure run of the same ε uses this up, whatever the lattice of its query.
+            # It pays for any run of at most this ε, whatever the lattice of its query.
             pure = (
                 PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
             )
-            kernel.prepay((*_opening(plan, facts), *_rounds(plan, pure)))
+            together = Cost((*_opening(plan, facts), *_rounds(plan, pure)))
+            if plan.updates > _PREPAID_LIMIT:
+                advice = "leave prepaid out, or ask for fewer updates"
+                raise TooLarge(repr(self), plan.updates, _PREPAID_LIMIT, "prepaid rounds", advice)
+            allowance = kernel.allowance(together.guarantees)
         if hypothesis is None:
-            hypothesis = noisy_product(kernel, plan)
+            hypothesis = noisy_product(kernel, plan, allowance)
         raises = self.when_spent == "raise"
-        return OnlineStrategy(kernel, plan, hypothesis, replay=self.replay, raises=raises)
+        return OnlineStrategy(
+            kernel, plan, hypothesis, replay=self.replay, raises=raises, allowance=allowance
+        )
+
+    def _fitting(self, facts: Facts) -> Plan:
+        """The plan, if all of its noise fits the lattices of the kernel."""
+        plan, everybody = self.plan(facts), LinearForm(facts.domain, (Kronecker((), ()),))
+        try:
+            plan.watching.below(0.5, facts)
+            price(everybody, plan.noise, facts)
+            _opening(plan, facts)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        return plan
 
     def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
         """The hypothesis to start from, unless it has to be measured."""
@@ -265,11 +304,11 @@ def _opening(plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
     return (price(one_way_marginals(facts), plan.start, facts).guarantee,)
 
 
-def _rounds(plan: Plan, number: Guarantee | None) -> tuple[Guarantee, ...]:
+def _rounds(plan: Plan, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
     """The runs of a whole stream: watches, and a number for each top."""
     watches = 1 if plan.watching.tops is not None else plan.updates
-    numbers = () if number is None else (number,) * plan.updates
-    return (plan.watching.guarantee,) * watches + numbers
+    numbers = () if number is None else ((number, plan.updates),)
+    return ((plan.watching.guarantee, watches), *numbers)
 
 
 def _one_ordered(facts: Facts) -> bool:

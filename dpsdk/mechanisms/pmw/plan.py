@@ -14,13 +14,14 @@ from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
+from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
 
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
-"""How the hypothesis moves: by the exact step of one dimension, or by the seed's."""
+"""The step of the hypothesis, "exact" along one dimension or that of Dwork and Roth (2014)."""
 
 # Measured on Adult by tests/bench/bench_pmw.py --tune: 10,000 rectangles, three seeds, δ = 1e-9. At
 # ε = 0.1 and 1, half the height with 22 and 103 updates has mean errors 28 and 25 % below those of
@@ -59,6 +60,17 @@ class Plan:
     rule: Rule
     start: Noise | None = None
     promise: Promise | None = None
+
+    def copied(self) -> Plan:
+        """A plan of the same numbers that shares nothing with this one."""
+        watching, promise = self.watching, self.promise
+        return evolve(
+            self,
+            watching=Watching(watching.threshold_epsilon, watching.query_epsilon, watching.tops),
+            noise=copied(self.noise),
+            start=None if self.start is None else copied(self.start),
+            promise=None if promise is None else evolve(promise),
+        )
 
 
 def practical(
@@ -115,19 +127,20 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     return watching, GaussianNoise(portion(rho * share))
 
 
-def _deviation(noise: Noise) -> float:
+def _of_one(noise: Noise) -> NoiseLaw:
+    """The law of a number of sensitivity 1."""
     if isinstance(noise, LaplaceNoise):
-        return DiscreteLaplace(1 / noise.epsilon).standard_deviation()
-    return DiscreteGaussian(1 / (2 * noise.rho)).standard_deviation()
+        return DiscreteLaplace(1 / noise.epsilon)
+    return DiscreteGaussian(1 / (2 * noise.rho))
+
+
+def _deviation(noise: Noise) -> float:
+    return _of_one(noise).standard_deviation()
 
 
 def _number_radius(noise: Noise, beta: float, numbers: int) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
-    law: NoiseLaw
-    if isinstance(noise, LaplaceNoise):
-        law = DiscreteLaplace(1 / noise.epsilon)
-    else:
-        law = DiscreteGaussian(1 / (2 * noise.rho))
+    law = _of_one(noise)
     # On finer lattices noise reaches up to a row further, and rounded weights add to it by what the
     # kernel keeps below a thousandth of its scale.
     return law.radius(beta, numbers) + 1 + _deviation(noise) / 1000
@@ -142,7 +155,7 @@ def promised(
     A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
     most g + r + s, by the tails of the threshold's noise (r) and of the gaps' (s). Derived from
-    seed 004, Theorem 4.10, with Hoeffding's lemma in place of its step.
+    Theorem 4.10 of Dwork and Roth (2014), with Hoeffding's lemma in place of its step.
 
     Raises
     ------
@@ -239,6 +252,21 @@ def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: flo
     )
 
 
+def _failures(
+    watching: Watching, noise: Noise, radius: float, updates: int, queries: int, facts: Facts
+) -> float:
+    """A bound of the probability that some noise of a stream exceeds a radius, in rows."""
+    step = 2.0 ** -watching.lattice_bits(facts)
+    steps = math.floor((radius - watching.rounding(facts)) / step)
+    if steps < 0:
+        return 1.0
+    row = Fraction(1) / Fraction(step)
+    threshold = Geometric(row / watching.threshold_epsilon).tail(steps)
+    gaps = Geometric(2 * row / watching.query_epsilon).tail(steps)
+    number = _of_one(noise).tail(math.floor(radius - 1 - _deviation(noise) / 1000))
+    return updates * threshold + queries * gaps + updates * number
+
+
 def textbook(
     epsilon: Fraction,
     delta: Fraction,
@@ -248,12 +276,14 @@ def textbook(
     facts: Facts,
     potential: float,
 ) -> Plan:
-    """Seed 004, Algorithm 6, with its constants.
+    """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
-    c = 4 ln|X| / α² tops; NumericSparse splits ε as Dwork and Roth do and its noise has their
-    scales, one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes (E16), noise for
-    sensitivity 1 / n (E8), the scale of ε₂ (E24), and an error of 3 α only where the accuracy of
-    the sparse vector is at most α; then the threshold is 2 α, else the printed one (E15).
+    c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
+    one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes, noise for sensitivity 1 / n,
+    the scale of ε₂, and an error of 3 α only where the accuracy of the sparse vector is at most α;
+    then the threshold is 2 α, else the printed one. That accuracy is taken from the exact tails as
+    well: the printed constants for δ > 0 leave out that c numbers with the noise of ε₂ need more
+    than a few thresholds do.
 
     Raises
     ------
@@ -274,23 +304,25 @@ def textbook(
         factor = 18.0 * updates
     logs = math.log(k) + math.log(4 * updates / beta)
     printed = factor * logs / (float(epsilon) * rows)
-    kept = printed / 2 <= alpha
+    watching, noise = Watching(run / 2, run / 2), LaplaceNoise(number)
+    kept = printed / 2 <= alpha and (
+        _failures(watching, noise, alpha * rows, updates, queries, facts) <= beta
+    )
     threshold = max(2 * alpha, printed) if kept else printed
     promise = Promise(3 * alpha, beta, queries) if kept else None
-    watching = Watching(run / 2, run / 2)
     if delta:
-        # The advanced composition of the seed counts on a small ε; what is claimed must hold.
+        # The advanced composition there counts on a small ε; what is claimed must hold.
         rho = updates * (zcdp_rho(watching.guarantee) + zcdp_rho(PureGuarantee(number)))
         if rho > zcdp_start(epsilon, delta):
-            expected = f"small enough for the constants of the seed, as at delta={float(delta):g}"
+            expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
     return Plan(
         updates,
         watching,
-        LaplaceNoise(number),
+        noise,
         threshold * rows,
         alpha,
-        printed / 2,
+        alpha if kept else printed / 2,
         "textbook",
         None,
         promise,

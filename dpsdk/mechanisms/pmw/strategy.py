@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from copy import deepcopy
 
 import numpy as np
 
-from dpsdk.errors import BudgetExceeded, PublicSizeRequired, UnsupportedGuarantee
+from dpsdk._turns import Turns
+from dpsdk.errors import (
+    BudgetExceeded,
+    InvalidArgument,
+    PublicSizeRequired,
+    UnsupportedGuarantee,
+)
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis
-from dpsdk.kernel import Kernel
+from dpsdk.kernel import Allowance, Kernel
 from dpsdk.learning import (
     PotentialMeter,
     Replay,
@@ -17,8 +23,10 @@ from dpsdk.learning import (
     step_towards,
     textbook_step,
 )
+from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan
+from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats, Ints
 
@@ -38,7 +46,7 @@ class _Answers:
         self.values: Floats = np.empty(rows)
         self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
         self.measured: dict[int, Accuracy] = {}
-        self.runs = 0
+        self.run = 1
 
 
 class OnlineStrategy:
@@ -46,7 +54,7 @@ class OnlineStrategy:
 
     Each number of a form is compared with the hypothesis by the kernel's `watch`. A gap called
     below the threshold is answered by the hypothesis, free; the first one above is measured, and
-    the hypothesis learns it. Calls take turns.
+    the hypothesis learns it. Calls take turns. Runs come out of `allowance` first, if one is given.
     """
 
     def __init__(
@@ -57,51 +65,66 @@ class OnlineStrategy:
         *,
         replay: bool,
         raises: bool,
+        allowance: Allowance | None = None,
     ) -> None:
-        self._kernel = kernel
+        self._facts = kernel.facts
+        self._allowance = allowance
         self._plan = plan
         self._hypothesis = hypothesis
-        self._watch = kernel.watch(plan.watching)
+        self._watch = kernel.watch(plan.watching, allowance=allowance)
         self._replay = Replay() if replay and plan.rule == "exact" else None
         self._meter = PotentialMeter(hypothesis.kl_cap())
         self._raises = raises
         self._spent = False
         self._asked = 0
-        self._lock = Lock()
+        self._turns = Turns("an online hypothesis")
 
     @property
     def hypothesis(self) -> Hypothesis:
         """The public distribution as it stands; a copy, which later answers do not change."""
-        with self._lock:
-            return self._hypothesis.copy()
+        return self._turns.take(self._hypothesis.copy)
 
     @property
     def updates(self) -> int:
         """How many numbers the hypothesis has learnt so far."""
         return self._watch.tops
 
-    def answer(self, form: LinearForm, /) -> Measurement:
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
-        with self._lock:
-            answers = _Answers(form.rows)
-            start = 0
-            # In parts, since what comes after an update is answered anew.
-            for part in form.pieces(_PART) if form.rows > _PART else (form,):
-                self._answer(part, answers, start)
-                start += part.rows
+        check_shares(form, "OnlinePMW")
+        self._check(form)
+        return self._turns.take(lambda: self._answered(form, kernel))
+
+    def _answered(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        answers = _Answers(form.rows)
+        start = 0
+        # In parts, since what comes after an update is answered anew.
+        for part in form.pieces(_PART) if form.rows > _PART else (form,):
+            self._answer(part, answers, start, kernel)
+            start += part.rows
         accuracy = StreamAccuracy(
-            self._plan,
-            self._kernel.facts,
+            self._plan.copied(),
+            self._facts,
+            drift_of(self._plan.watching, form, self._facts),
             answers.origins,
-            answers.runs,
+            answers.run,
             answers.measured,
             self._promised(),
         )
         whole = bool((answers.origins == Origin.MEASURED).all())
         return Measurement(answers.values, accuracy, "measured" if whole else "hypothesis")
 
-    def _answer(self, form: LinearForm, answers: _Answers, start: int) -> None:
-        rows = float(self._kernel.facts.rows or 0)
+    def _check(self, form: LinearForm) -> None:
+        """Refuse what a promise does not cover: it counts on weights that round by half a step."""
+        watching, facts = self._plan.watching, self._facts
+        if self._plan.promise is not None:
+            most = watching.rounding(facts)
+            if watching.rounding(facts, form) > most * (1 + 1e-9):
+                expected = "products of weights on fewer cells, which a promise can round finely"
+                raise InvalidArgument("form", expected, f"{form.rows} functions")
+
+    def _answer(self, form: LinearForm, answers: _Answers, start: int, kernel: Kernel) -> None:
+        rows = float(self._facts.rows or 0)
         self._asked += form.rows
         rates = self._hypothesis.answers(form)
         values = answers.values[start : start + form.rows]
@@ -110,15 +133,15 @@ class OnlineStrategy:
         place = 0
         while place < form.rows and self._looks():
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
+            answers.run = self._watch.tops + 1
             try:
-                top = self._watch.first_above(gap, self._plan.threshold, place)
-                answers.runs += 1
+                top = self._watch.first_above(gap, self._plan.threshold, place, kernel=kernel)
                 origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
                     return
                 place = top.place
                 row = form.row(place)
-                number = self._kernel.measure(row, self._plan.noise)
+                number = kernel.measure(row, self._plan.noise, allowance=self._allowance)
             except (BudgetExceeded, UnsupportedGuarantee):
                 if self._raises:
                     raise
@@ -156,7 +179,9 @@ class OnlineStrategy:
         else:
             hypothesis.move_to(row, near_side_target(answer, value, plan.radius), answer)
         if self._replay is not None:
-            self._replay.remember(row, value, plan.radius)
+            # A copy, since whoever asked holds the parts of this one.
+            own = LinearForm(row.domain, deepcopy(row.blocks))
+            self._replay.remember(own, value, plan.radius)
             self._replay.run(hypothesis, self._meter)
 
 
@@ -167,7 +192,7 @@ def one_way_marginals(facts: Facts) -> LinearForm:
     return LinearForm(domain, blocks)
 
 
-def noisy_product(kernel: Kernel, plan: Plan) -> Hypothesis:
+def noisy_product(kernel: Kernel, plan: Plan, allowance: Allowance | None = None) -> Hypothesis:
     """The product of noisy one-way marginals, a little blended with the uniform distribution.
 
     Raises
@@ -178,7 +203,8 @@ def noisy_product(kernel: Kernel, plan: Plan) -> Hypothesis:
     facts = kernel.facts
     if facts.rows is None or plan.start is None:
         raise PublicSizeRequired("OnlinePMW", "it needs a public number of rows")
-    numbers = kernel.measure(one_way_marginals(facts), plan.start).values / facts.rows
+    form = one_way_marginals(facts)
+    numbers = kernel.measure(form, plan.start, allowance=allowance).values / facts.rows
     tables: dict[str, Floats] = {}
     masses: list[float] = []
     start = 0

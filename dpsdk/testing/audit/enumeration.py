@@ -11,11 +11,15 @@ from typing import NoReturn
 import numpy as np
 from attrs import frozen
 
+from dpsdk._checks import to_count
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, NoiseSource
+from dpsdk.noise import DiscreteGaussian, Geometric, NoiseLaw, NoiseSource
+from dpsdk.noise.choice import Options
+from dpsdk.noise.interval import exp_bracket
+from dpsdk.noise.laws import KnownLaw, Plain, from_plain, to_plain
 from dpsdk.testing.audit.programs import Program
-from dpsdk.typing import Bools, Ints
+from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["BranchingNoise", "Law", "TooManyPaths", "enumerate_law"]
 
@@ -23,6 +27,10 @@ TAIL = 1e-13
 """The mass that the enumeration of one draw leaves out, at the most."""
 
 PATH_LIMIT = 300_000
+
+_LEAST_CHANCE = 1e-300
+_OPTION_BITS = 1200
+"""Enough for forty digits of an option's chance, if that is not below 1e-300."""
 
 
 class TooManyPaths(DpsdkError):
@@ -90,22 +98,40 @@ class BranchingNoise(NoiseSource):
 
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """One value an entry, along the current path."""
-        choice = _support(law, self._tail)
+        choice = _support(to_plain(law), self._tail)
         return np.array([self._take(choice) for _ in range(size)], dtype=np.int64)
 
     def reaches(self, law: NoiseLaw, levels: Ints) -> Bools:
         """Both sides of each comparison, each on its own path, with exact probabilities."""
-        chances = [_reaching(law, int(level)) for level in levels]
+        known = from_plain(to_plain(law))
+        chances = [_reaching(known, int(level)) for level in levels]
         return np.array([self.choose((1 - chance, chance)) == 1 for chance in chances], dtype=bool)
 
     def uniform_below(self, n: int) -> int:
         """Each of 0 to n - 1 on its own path."""
-        return self._take(_uniform(n))
+        return self._take(_uniform(to_count("n", n)))
 
     def bernoulli_exp(self, x: Fraction) -> bool:
         """Both sides of a coin, each on its own path."""
         heads = math.exp(-x)
         return bool(self._take(_Choice((1, 0), (heads, -math.expm1(-x)), 0.0)))
+
+    def pick(
+        self,
+        levels: Ints | Sequence[int],
+        rate: Real,
+        multiplicities: Sequence[int] | None = None,
+    ) -> int:
+        """Each option on its own path, with its exact probability.
+
+        Options too unlikely for a float are among what is lost.
+        """
+        options = Options.of(levels, rate, multiplicities)
+        if len(options.steps) > PATH_LIMIT:
+            message = f"one choice among {len(options.steps):,}"
+            raise TooManyPaths(message)
+        steps = tuple(options.steps.tolist())
+        return self._take(_options(steps, options.rate, options.multiplicities, self._tail))
 
     def choose(self, masses: Sequence[float]) -> int:
         """One of several outcomes with the given probabilities, each on its own path."""
@@ -125,7 +151,8 @@ class BranchingNoise(NoiseSource):
 
 
 @lru_cache(256)
-def _support(law: NoiseLaw, tail: float) -> _Choice:
+def _support(plain: Plain, tail: float) -> _Choice:
+    law = from_plain(plain)
     reach = law.radius(tail)
     if reach > PATH_LIMIT:
         message = f"one draw of {law} has more than {PATH_LIMIT:,} values"
@@ -139,6 +166,23 @@ def _support(law: NoiseLaw, tail: float) -> _Choice:
 
 
 @lru_cache(64)
+def _options(
+    steps: tuple[int, ...], rate: Fraction, multiplicities: tuple[int, ...] | None, tail: float
+) -> _Choice:
+    counts = multiplicities or (1,) * len(steps)
+    precision = _OPTION_BITS + max(counts).bit_length()
+    exponentials = {step: exp_bracket(rate * step, precision)[0] for step in set(steps)}
+    weights = [count * exponentials[step] for step, count in zip(steps, counts, strict=True)]
+    total = sum(weights)
+    chances = [float(Fraction(weight, total)) for weight in weights]
+    likely = tuple(i for i, chance in enumerate(chances) if chance >= _LEAST_CHANCE)
+    unlikely = any(count and chances[i] < _LEAST_CHANCE for i, count in enumerate(counts))
+    # What is left out is far less than the tail, which floats can tell from nothing.
+    lost = tail if unlikely else 0.0
+    return _Choice(likely, tuple((1 - lost) * chances[i] for i in likely), lost)
+
+
+@lru_cache(64)
 def _uniform(n: int) -> _Choice:
     if n > PATH_LIMIT:
         message = f"one choice among {n:,}"
@@ -146,22 +190,19 @@ def _uniform(n: int) -> _Choice:
     return _Choice(tuple(range(n)), (1.0 / n,) * n, 0.0)
 
 
-def _reaching(law: NoiseLaw, level: int) -> float:
+def _reaching(law: KnownLaw, level: int) -> float:
     """The probability of a draw at or above a level."""
     if isinstance(law, Geometric):
         return law.tail(level - 1) if level > 0 else 1.0
     return law.tail(level - 1) / 2 if level > 0 else 1.0 - law.tail(-level) / 2
 
 
-def _weight(law: NoiseLaw, value: int) -> float:
+def _weight(law: KnownLaw, value: int) -> float:
     if isinstance(law, DiscreteGaussian):
         variance = float(law.variance)
         return math.exp(-value * value / (2 * variance)) if variance else float(value == 0)
-    if isinstance(law, DiscreteLaplace | Geometric):
-        scale = float(law.scale)
-        return math.exp(-abs(value) / scale) if scale else float(value == 0)
-    message = f"a law that is not known to the enumeration: {law}"
-    raise TooManyPaths(message)
+    scale = float(law.scale)
+    return math.exp(-abs(value) / scale) if scale else float(value == 0)
 
 
 def enumerate_law(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -12,10 +12,11 @@ from attrs import field, frozen
 
 from dpsdk.data import PrivateData
 from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.noise.choice import Options
 from dpsdk.observe import Event
 from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.noise import seeded
-from dpsdk.typing import Ints
+from dpsdk.typing import Ints, Real
 
 __all__ = ["Difference", "Trace", "record", "replay"]
 
@@ -24,7 +25,7 @@ __all__ = ["Difference", "Trace", "record", "replay"]
 class Trace:
     """What one run did.
 
-    `events` has, in order, each draw as ("draw", law, size), each coin and uniform choice, each
+    `events` has, in order, each draw as ("draw", law, size), each coin and choice, each
     event of a session and each log line as text, and how the run ended; `noise` has the values
     that it drew.
     """
@@ -74,6 +75,25 @@ class _Recording(WatchingNoise):
         """Toss, or repeat the toss made at this place."""
         self.events.append(("coin", x))
         return bool(self._next((int(self._source.bernoulli_exp(x)),))[0])
+
+    def pick(
+        self,
+        levels: Ints | Sequence[int],
+        rate: Real,
+        multiplicities: Sequence[int] | None = None,
+    ) -> int:
+        """Choose, or repeat the choice made at this place, if it can be made here too.
+
+        How many options there are and their rate must be public; their weights need not.
+        """
+        options = Options.of(levels, rate, multiplicities)
+        self.events.append(("pick", len(options.steps), options.rate))
+        fresh = self._source.pick(levels, rate, multiplicities)
+        (chosen,) = self._next((fresh,))
+        if 0 <= chosen < len(options.steps) and options.multiplicity(chosen):
+            return chosen
+        self.noise[-1] = (fresh,)
+        return fresh
 
     def observe(self, event: Event, /) -> None:
         """Write down what the session says."""

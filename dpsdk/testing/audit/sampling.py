@@ -26,7 +26,7 @@ from dpsdk.typing import Bools, Floats
 __all__ = ["Batch", "SamplingReport", "clopper_pearson", "sample", "sample_batches"]
 
 Batch: TypeAlias = Callable[[PrivateData, NoiseSource, int], Floats]
-"""Many independent runs of a program at once: so many outcomes, each a number."""
+"""Many independent runs of a program at once, giving so many outcomes, each a number."""
 
 _Event: TypeAlias = Callable[[Floats], Bools]
 

@@ -15,6 +15,7 @@ from dpsdk.accounting import (
     Odometer,
     PureGuarantee,
     RenyiComposition,
+    State,
     ZCDPComposition,
     calibrate,
     default_composition,
@@ -80,7 +81,8 @@ def test_noise_is_calibrated_as_well_as_epsilon():
 
 def test_nothing_fits_an_empty_budget():
     composition = ZCDPComposition()
-    assert max_epsilon_for(composition, composition.begin(Budget(1)), 3) == 0
+    state = composition.begin(Budget(1, 1e-6))
+    assert max_epsilon_for(composition, State(state.limit, state.limit), 3) == 0
     assert largest(lambda _: False, Fraction(1)) == 0
 
 
@@ -123,7 +125,7 @@ def test_a_total_of_rho_allows_no_leaks():
     assert calibrate_within(ZCDPComposition(), Fraction(1, 10), leaky) == 0
 
 
-def test_the_kernel_calibrates_and_prepays_within_its_composition():
+def test_the_kernel_calibrates_and_allows_within_its_composition():
     domain = Domain(Boolean("member"))
     data = PrivateData.from_columns({"member": [True, False]}, domain)
     odometer = Odometer(Budget(1, 1e-6), default_composition())
@@ -135,7 +137,7 @@ def test_the_kernel_calibrates_and_prepays_within_its_composition():
     scale = kernel.calibrate(planned, Budget("0.4"))
     assert scale == Fraction(2, 5)
     assert odometer.spent.charges == 0
-    kernel.prepay(planned(scale))
+    assert kernel.allowance(planned(scale)).left == 5
     assert odometer.spent.epsilon == Fraction(2, 5)
     rho = kernel.calibrate(planned, rho="0.01")
     assert sum(map(zcdp_rho, planned(rho))) <= Fraction(1, 100)

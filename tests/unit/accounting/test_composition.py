@@ -1,4 +1,5 @@
 from fractions import Fraction
+from itertools import groupby
 
 import pytest
 from attrs import field, frozen
@@ -16,6 +17,7 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
     Guarantee,
+    MixedComposition,
     PureGuarantee,
     RenyiComposition,
     State,
@@ -120,8 +122,9 @@ def test_a_free_run_has_no_price_by_its_claim():
 
 
 def test_free_runs_pass_where_nothing_else_does():
-    closed = AnyOf((ZCDPComposition(), EnvelopeComposition()))
-    start = closed.begin(Budget(1))
+    closed = AnyOf((BasicComposition(), ZCDPComposition()))
+    start = closed.charge(closed.begin(Budget(1)), PureGuarantee(1))
+    assert start is not None
     assert closed.charge(start, PureGuarantee("1e-9")) is None
     for free in (PureGuarantee(0), DiscreteGaussianGuarantee(0, 0, 0, claim=("0.5", "1e-8"))):
         assert closed.charge(start, free) == start
@@ -178,10 +181,35 @@ def test_leaks_spend_only_the_share_kept_for_them():
         leaking = ApproximateGuarantee("1e-6", "1e-8")
         assert composition.capacity(start, leaking) == 10
         state = run(composition, start, leaking)[1]
-        assert composition.fraction(state) == 1.0
+        assert composition.fraction(state) < 1e-6
         assert composition.charge(state, PureGuarantee("1e-6")) is not None
-    without = ZCDPComposition()
-    assert without.charge(without.begin(Budget(1, 1e-6)), leaking) is None
+
+
+@pytest.mark.parametrize(
+    "composition",
+    [
+        AdvancedComposition(leak_share=0),
+        ZCDPComposition(),
+        RenyiComposition(30),
+        EnvelopeComposition(),
+        MixedComposition(),
+        AnyOf((ZCDPComposition(), EnvelopeComposition())),
+    ],
+    ids=lambda composition: type(composition).__name__,
+)
+def test_without_a_share_for_leaks_a_leaking_run_is_refused_by_that_name(composition: Composition):
+    leaking = ApproximateGuarantee("0.001", "1e-12")
+    start = composition.begin(Budget(1, 1e-6))
+    for ask in (composition.charge, composition.capacity):
+        with pytest.raises(UnsupportedGuarantee, match="leak_share="):
+            ask(start, leaking)
+    assert composition.charge(start, PureGuarantee("0.001")) is not None
+
+
+def test_advanced_composition_takes_the_runs_of_its_theorem():
+    composition = AdvancedComposition()
+    start = composition.begin(Budget(1, 1e-6))
+    assert composition.capacity(start, ApproximateGuarantee("0.01", "1e-12")) == 349
 
 
 def test_kept_leaks_and_conversion_together_use_no_more_than_delta():
@@ -190,9 +218,10 @@ def test_kept_leaks_and_conversion_together_use_no_more_than_delta():
 
 
 def test_any_of_gives_basic_no_delta():
-    composition = AnyOf((BasicComposition(), ZCDPComposition()))
+    composition = AnyOf((BasicComposition(), ZCDPComposition(leak_share=0)))
     start = composition.begin(Budget(1, 1e-6))
-    assert composition.charge(start, ApproximateGuarantee("0.1", "1e-9")) is None
+    with pytest.raises(UnsupportedGuarantee, match="leak_share="):
+        composition.charge(start, ApproximateGuarantee("0.1", "1e-9"))
 
 
 def test_any_of_shares_delta_between_the_members_that_spend_it():
@@ -202,8 +231,11 @@ def test_any_of_shares_delta_between_the_members_that_spend_it():
     assert start.parts[1] == half
 
 
+BASIC_OR_ENVELOPE = AnyOf((BasicComposition(), EnvelopeComposition()))
+
+
 def test_an_accepted_run_closes_the_members_it_overflows():
-    composition = default_composition()
+    composition = BASIC_OR_ENVELOPE
     state = composition.begin(Budget(1, 1e-6))
     # One large run: too much for the envelope (a squared shift of 0.09), within basic.
     state = composition.charge(state, PureGuarantee("0.3"))
@@ -216,7 +248,7 @@ def test_an_accepted_run_closes_the_members_it_overflows():
 
 
 def test_a_run_that_a_member_cannot_price_closes_that_member():
-    composition = default_composition()
+    composition = BASIC_OR_ENVELOPE
     state = composition.charge(composition.begin(Budget(1, 1e-6)), GAUSSIAN)
     assert state is not None
     assert state.parts[0] is None
@@ -226,8 +258,8 @@ def test_a_run_that_a_member_cannot_price_closes_that_member():
 
 @pytest.mark.parametrize(
     "composition",
-    [default_composition(), AnyOf((BasicComposition(), ZCDPComposition()))],
-    ids=["default", "basic or zCDP"],
+    [BASIC_OR_ENVELOPE, AnyOf((BasicComposition(), ZCDPComposition()))],
+    ids=["basic or envelope", "basic or zCDP"],
 )
 def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition: AnyOf):
     state = composition.begin(Budget(1, 1e-6))
@@ -240,7 +272,7 @@ def test_a_run_that_only_a_closed_member_prices_does_not_fit(composition: AnyOf)
 
 def test_a_run_that_no_member_ever_prices_is_unsupported():
     narrow = DiscreteGaussianGuarantee("0.1", 1, 1)
-    composition = default_composition()
+    composition = BASIC_OR_ENVELOPE
     start = composition.begin(Budget(1, 1e-6))
     closing = composition.charge(start, PureGuarantee("0.5"))
     assert closing is not None
@@ -324,6 +356,22 @@ def test_rounds_is_how_often_all_of_several_runs_fit(
         except UnsupportedGuarantee:
             continue
         assert composition.rounds(state, runs) == expected
+        # The same runs, told by how many equal ones follow each other.
+        repeated = [(run, len(list(group))) for run, group in groupby(runs * 3)]
+        assert composition.rounds(state, repeated) == composition.rounds(state, runs * 3)
+
+
+@pytest.mark.parametrize("composition", ALL[1:], ids=str)
+def test_a_round_of_very_many_equal_runs_is_counted_without_walking_them(composition: Composition):
+    start = composition.begin(Budget(1, 1e-6))
+    tiny, number = PureGuarantee("1e-12"), DiscreteGaussianGuarantee(10**22, 1, 1)
+    count = composition.rounds(start, [(tiny, 10**9), (number, 10**9)])
+    assert count is not None
+    assert count >= 10
+    thousand = composition.rounds(start, [(tiny, 10**12), (number, 10**12)])
+    assert thousand is not None
+    assert count // 1000 - 1 <= thousand <= count // 1000
+    assert composition.rounds(start, [(tiny, 10**40)]) == 0
 
 
 @pytest.mark.parametrize("composition", ALL[1:], ids=str)
@@ -359,22 +407,20 @@ def test_capacity_of_any_of_is_the_number_of_runs_that_follow():
 def test_without_delta_the_default_is_basic_composition():
     composition = default_composition()
     start = composition.begin(Budget(1))
-    assert start.parts[1] == NEVER_OPEN
+    assert start.parts[1:] == (NEVER_OPEN, NEVER_OPEN)
     assert composition.capacity(start, PureGuarantee(0.1)) == 10
     with pytest.raises(UnsupportedGuarantee):
         composition.charge(start, GAUSSIAN)
-    alone = ZCDPComposition()
-    assert alone.charge(alone.begin(Budget(1)), GAUSSIAN) is None
-    assert alone.fraction(alone.begin(Budget(1))) == 1.0
 
 
 def test_what_is_spent_is_described_for_people():
     composition = default_composition()
     state = composition.charge(composition.begin(Budget(1, 1e-6)), PureGuarantee("0.1"))
     assert state is not None
-    basic, envelope = composition.describe(state)
+    basic, envelope, mixed = composition.describe(state)
     assert basic == "basic composition: epsilon 0.1 of 1"
     assert envelope.startswith("envelope composition: squared shift 0.0103")
+    assert mixed.startswith("mixed composition at order 128: divergence 0.09")
 
 
 def test_bad_parameters_are_named():

@@ -50,7 +50,7 @@ def test_the_start_is_certified_at_no_more_than_epsilon(epsilon, monkeypatch):
         return bound(target, mu)
 
     monkeypatch.setattr(gdp, "_delta_up", seen)
-    gdp_start.__wrapped__(epsilon, Fraction(1, 10**6))
+    gdp._gdp_start.__wrapped__(epsilon, Fraction(1, 10**6))
     assert asked
     assert max(map(Fraction, asked)) <= epsilon
 

@@ -12,11 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dpsdk.accounting import (
     AnyOf,
+    Anytime,
     ApproximateGuarantee,
     BasicComposition,
     Budget,
     Charge,
+    Composition,
     DiscreteGaussianGuarantee,
+    EnvelopeComposition,
     Guarantee,
     Odometer,
     PureGuarantee,
@@ -25,7 +28,8 @@ from dpsdk.accounting import (
     default_composition,
     zcdp_rho,
 )
-from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, UnsupportedGuarantee
+from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
+from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, Shortage, UnsupportedGuarantee
 
 TENTH = PureGuarantee(0.1)
 EITHER = AnyOf((BasicComposition(), ZCDPComposition("0.1")))
@@ -142,7 +146,7 @@ def test_shown_in_one_line_for_a_notebook():
         "Spent(25% of (1, 1e-6)-DP in 1 charge, epsilon 0.25, rho 0.031088)"
     )
     assert repr(odometer.remaining) == (
-        "Remaining(75%, at most one run of epsilon 0.75 or of rho 0)"
+        "Remaining(75%, at most one run of epsilon 0.75 or of rho 0.0050472)"
     )
     assert repr(odometer).startswith("Odometer(25% of ")
 
@@ -237,3 +241,123 @@ class Spending(RuleBasedStateMachine):
 
 Spending.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestSpending = Spending.TestCase
+
+
+# Refusals in words and numbers
+
+
+def refused(odometer: Odometer, *runs: Guarantee) -> BudgetExceeded:
+    with pytest.raises(BudgetExceeded) as caught:
+        odometer.charge_all(runs, "refused")
+    assert pickle.loads(pickle.dumps(caught.value)) == caught.value  # noqa: S301
+    assert odometer.spent.charges == 0
+    return caught.value
+
+
+def test_a_refusal_names_the_limit_that_did_not_fit_in_the_callers_words():
+    odometer = Odometer(Budget(1, 1e-6), BasicComposition())
+    run = DiscreteGaussianGuarantee(100, 1, 1, claim=(0.5, 1e-5))
+    error = refused(odometer, run)
+    assert error.asked == "(0.5, 1e-5)-DP by discrete Gaussian noise"
+    assert (
+        error.why == "its delta 1e-5 is more than the 1e-6 that basic composition has left of 1e-6"
+    )
+    assert "zCDP" not in str(error)
+    assert error.shortages == (
+        Shortage(
+            "delta", "basic composition", Fraction(1, 10**5), Fraction(1, 10**6), Fraction(1, 10**6)
+        ),
+    )
+    assert error.epsilon == odometer.remaining.epsilon == 1
+    assert error.rho == odometer.remaining.rho
+
+
+def test_a_refusal_by_several_counts_names_each_that_is_open():
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    error = refused(odometer, PureGuarantee("0.6"), PureGuarantee("0.5"))
+    assert error.asked == "2 runs together, the first of 0.6-DP"
+    assert [(short.limit, short.within) for short in error.shortages] == [
+        ("epsilon", "basic composition"),
+        ("squared shift", "envelope composition"),
+    ]
+    assert error.shortages[0].asked == Fraction(11, 10)
+    assert error.shortages[0].left == error.shortages[0].cap == 1
+    # Whatever is said to fit does.
+    odometer.charge(PureGuarantee(error.epsilon), "fits")
+
+
+def test_a_refusal_by_a_leak_or_a_sum_names_its_axis():
+    leaking = Odometer(Budget(1, 1e-6), EnvelopeComposition("0.5"))
+    error = refused(leaking, ApproximateGuarantee("0.01", "1e-6"))
+    assert [short.limit for short in error.shortages] == ["delta"]
+    assert error.shortages[0].left == Fraction(1, 2 * 10**6)
+    concentrated = Odometer(Budget(1, 1e-6), ZCDPComposition())
+    error = refused(concentrated, DiscreteGaussianGuarantee(2, 1, 1))
+    assert error.asked == "0.25-zCDP, discrete Gaussian"
+    assert error.why.startswith("its rho 0.25 is more than the 0.0")
+
+
+def test_a_refusal_of_a_composition_that_is_not_known_still_says_what_is_left():
+    class Other(Composition):
+        def begin(self, budget):
+            return State((0,), (1,))
+
+        def charge(self, state, guarantee):
+            return None
+
+        def capacity(self, state, guarantee):
+            return 0
+
+        def fraction(self, state):
+            return 0.0
+
+        def leaked(self, state):
+            return Fraction(0)
+
+        def largest_epsilon(self, state):
+            return Fraction(1, 3)
+
+        largest_rho = largest_epsilon
+
+        def describe(self, state):
+            return ()
+
+    error = refused(Odometer(Budget(1), Other()), TENTH)
+    assert error.why == ""
+    assert error.epsilon == Fraction(1, 3)
+    assert str(error).startswith("asked for 0.1-DP; spent 0%")
+
+
+# Readings
+
+
+def test_no_reading_is_above_what_the_session_keeps_in_any_case():
+    budget = Budget(1, 1e-6)
+    bound = Anytime(1e-6, "0.02")
+    odometer = Odometer(budget, default_composition(), bound)
+    for _ in range(320):
+        odometer.charge(PureGuarantee("0.013"), "many")
+    readings = odometer.readings(1e-6)
+    assert bound.epsilon(odometer.spent.rho) > 1
+    assert readings.level <= 1
+    assert readings.planned <= 1
+    assert readings.anytime == 1
+    # At a smaller delta than the budget's, its epsilon says nothing.
+    assert odometer.readings(1e-9).level > 1
+
+
+def test_a_part_and_a_scope_read_books_that_are_charged():
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    generation = odometer.generation()
+    odometer.divide(generation, 2, moves=False)
+    parts = [PartOdometer(odometer, "part", generation, number) for number in range(2)]
+    scope = ScopeOdometer(odometer, "scope", "0.9")
+    parts[0].charge(PureGuarantee("0.3"), "part")
+    scope.charge(TENTH, "scope")
+    assert parts[0].state != parts[1].state != odometer.composition.begin(odometer.budget)
+    assert parts[0].readings(1e-6).level > parts[1].readings(1e-6).level > 0
+    assert parts[0].readings(1e-6).planned >= 0.3
+    assert scope.readings(1e-6).planned == pytest.approx(0.1, rel=1e-4)
+    assert scope.state != odometer.state
+    assert [entry.guarantee for entry in scope.entries] == [TENTH]
+    assert len(odometer.entries) == len(parts[0].entries) == 2

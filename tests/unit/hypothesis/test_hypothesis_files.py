@@ -1,6 +1,8 @@
 import io
 import json
 import math
+import tracemalloc
+import warnings
 import zipfile
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from reference import GRID, one, seen
 
 from dpsdk import Domain, Integer
-from dpsdk.errors import DataError
+from dpsdk.errors import DataError, TooLarge
 from dpsdk.forms import Range
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 
@@ -171,3 +173,185 @@ def test_files_that_are_no_such_archive_are_refused(tmp_path):
         Hypothesis.load(path)
     with pytest.raises(FileNotFoundError):
         Hypothesis.load(tmp_path / "absent")
+
+
+def plain(path):
+    """The members of a saved hypothesis, as bytes by name."""
+    with zipfile.ZipFile(path) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def packed(path, members, compression=zipfile.ZIP_STORED):
+    """An archive of members in their order; a name may come twice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(path, "w", compression) as archive:
+            for name, content in members:
+                archive.writestr(name, content)
+
+
+def row(described):
+    text = described.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 32
+
+
+FOREIGN_ROWS = {
+    "an expression": "{'descr': '<f8', 'fortran_order': False, 'shape': (2+2,), }",
+    "a call": "__import__('os').abort()",
+    "deep brackets": "(" * 4000,
+    "deep signs": "-" * 4000 + "1",
+    "a long shape": "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "9" * 4000 + ",), }",
+    "a shape below zero": "{'descr': '<f8', 'fortran_order': False, 'shape': (-4,), }",
+    "two dimensions": "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }",
+    "no dimension": "{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
+    "objects": "{'descr': '|O', 'fortran_order': False, 'shape': (4,), }",
+    "records": "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,), }",
+    "the other end first": "{'descr': '>f8', 'fortran_order': False, 'shape': (4,), }",
+    "Fortran": "{'descr': '<f8', 'fortran_order': True, 'shape': (4,), }",
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN_ROWS)
+def test_what_describes_an_array_is_matched_and_never_evaluated(tmp_path, what):
+    examples()["dense"].save(tmp_path / "kept")
+    members = plain(tmp_path / "kept") | {"outside.npy": row(FOREIGN_ROWS[what])}
+    packed(tmp_path / "bad", members.items())
+    with pytest.raises(DataError, match="the hypothesis file 'bad'"):
+        Hypothesis.load(tmp_path / "bad")
+
+
+def header_with(text):
+    return ('{"format":"dpsdk.hypothesis","version":1,"kind":"dense",' + text + "}").encode()
+
+
+HEADERS = {
+    "deep lists": header_with('"logarithms":' + "[" * 10**6 + "]" * 10**6),
+    "deep objects": header_with('"logarithms":' + '{"a":' * 10**5 + "1" + "}" * 10**5),
+    "a deep domain": header_with('"domain":' + "[" * 10**5 + "]" * 10**5),
+    "long numbers": header_with('"logarithms":' + "9" * 10**6),
+    "no number": header_with('"logarithms":NaN'),
+    "a key twice": header_with('"logarithms":true,"logarithms":false'),
+    "the format twice": header_with('"format":"dpsdk.hypothesis"'),
+    "another encoding": header_with('"logarithms":"é"').replace(b"\xc3\xa9", b"\xe9"),
+    "half a pair": header_with('"logarithms":"\\ud800"'),
+    "a list": b"[1]",
+    "nothing": b"",
+    "a huge domain": header_with(
+        '"logarithms":false,"domain":{"format":"dpsdk.domain","version":1,"attributes":'
+        '[{"kind":"integer","name":"x","low":0,"high":' + "9" * 300 + "}]}"
+    ),
+    "labels without end": header_with('"logarithms":"' + "x" * 2**24 + '"'),
+}
+
+
+@pytest.mark.parametrize("what", HEADERS)
+def test_a_foreign_header_is_refused(tmp_path, what):
+    examples()["dense"].save(tmp_path / "kept")
+    members = plain(tmp_path / "kept") | {"header.json": HEADERS[what]}
+    packed(tmp_path / "bad", members.items())
+    with pytest.raises(DataError, match="the hypothesis file 'bad'"):
+        Hypothesis.load(tmp_path / "bad")
+
+
+def test_a_header_is_never_unpacked(tmp_path):
+    examples()["dense"].save(tmp_path / "kept")
+    members = plain(tmp_path / "kept")
+    members["header.json"] = header_with('"logarithms":[' + "[]," * 2**22 + "[]]")
+    packed(tmp_path / "bad", members.items(), zipfile.ZIP_DEFLATED)
+    assert (tmp_path / "bad").stat().st_size < 2**16
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="packed"):
+            Hypothesis.load(tmp_path / "bad")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_are_few_different_and_no_longer_than_the_file(tmp_path):
+    examples()["dense"].save(tmp_path / "kept")
+    kept, bad = plain(tmp_path / "kept"), tmp_path / "bad"
+    for more in (
+        [("weights.npy", kept["weights.npy"])],
+        [("header.json", kept["header.json"])],
+        [(f"{number}.npy", kept["weights.npy"]) for number in range(10**4)],
+        [("weights", kept["weights.npy"])],
+        [("../" * 5 + "etc/passwd", b"x")],
+        [("x" * 10**4, b"x")],
+    ):
+        packed(bad, [*kept.items(), *more])
+        with pytest.raises(DataError) as caught:
+            Hypothesis.load(bad)
+        assert len(str(caught.value)) < 300
+    for leave in kept:
+        packed(bad, [(name, content) for name, content in kept.items() if name != leave])
+        with pytest.raises(DataError):
+            Hypothesis.load(bad)
+    # Many entries of the directory may name one part of the file: together they are longer than it.
+    packed(bad, kept.items())
+    whole = bytearray(bad.read_bytes())
+    with zipfile.ZipFile(bad) as archive:
+        weights = archive.getinfo("weights.npy").file_size
+    for place in range(whole.index(b"PK\x01\x02"), len(whole) - 4):
+        if whole[place : place + 4] == weights.to_bytes(4, "little"):
+            whole[place : place + 4] = (2**31 - 1).to_bytes(4, "little")
+    bad.write_bytes(bytes(whole))
+    with pytest.raises(DataError):
+        Hypothesis.load(bad)
+
+
+def test_an_encrypted_member_is_refused(tmp_path):
+    examples()["dense"].save(tmp_path / "kept")
+    whole = bytearray((tmp_path / "kept").read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = whole.index(mark)
+        whole[start + place] |= 1
+    (tmp_path / "bad").write_bytes(bytes(whole))
+    with pytest.raises(DataError, match="encrypted"):
+        Hypothesis.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("name", examples())
+def test_no_flipped_byte_gives_an_untyped_error(tmp_path, name):
+    examples()[name].save(tmp_path / "kept")
+    whole = (tmp_path / "kept").read_bytes()
+    rng, path = np.random.default_rng(7), tmp_path / "bad"
+    for _ in range(400):
+        flipped = bytearray(whole)
+        for place in rng.integers(0, len(whole), rng.integers(1, 4)):
+            flipped[place] = rng.integers(0, 256)
+        path.write_bytes(bytes(flipped[: len(whole) if rng.random() < 0.8 else place]))
+        try:
+            loaded = Hypothesis.load(path)
+        except DataError:
+            continue
+        assert loaded.kl_cap() >= 0
+
+
+@pytest.mark.parametrize("name", examples())
+def test_extreme_numbers_load_as_a_distribution_or_not_at_all(tmp_path, name):
+    examples()[name].save(tmp_path / "kept")
+    rng, path = np.random.default_rng(8), tmp_path / "bad"
+    floats = [0.0, 5e-324, 1.0, 1.7e308, -1.7e308, -0.0, math.inf, -math.inf, math.nan]
+    ints = [0, 1, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**63) + 2, -1]
+    for _ in range(300):
+        header, arrays = parts(tmp_path / "kept")
+        for array in arrays.values():
+            extremes = floats if array.dtype.kind == "f" else ints
+            for place in range(len(array)):
+                if rng.random() < 0.4:
+                    array[place] = extremes[rng.integers(len(extremes))]
+        made(path, header, arrays)
+        try:
+            loaded = Hypothesis.load(path)
+        except DataError:
+            continue
+        assert 0 <= loaded.outside_mass <= 1
+        assert loaded.kl_cap() >= 0
+
+
+def test_a_domain_too_long_for_a_reader_is_not_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpsdk.hypothesis.files._HEADER_LIMIT", 200)
+    with pytest.raises(TooLarge, match="header"):
+        examples()["dense"].save(tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -9,7 +9,7 @@ from dpsdk import Budget, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import BudgetExceeded, Redacted, ReleaseFailed
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
-from dpsdk.kernel.measure import Pricing
+from dpsdk.kernel.measure import Prepared
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.observe import Charged, Refused
 from dpsdk.queries import Count, Marginal
@@ -123,7 +123,7 @@ def broken_table(monkeypatch):
 
 
 def broken_settle(monkeypatch):
-    monkeypatch.setattr(Pricing, "settle", explode)
+    monkeypatch.setattr(Prepared, "settle", explode)
 
 
 def broken_memory(monkeypatch):

@@ -192,12 +192,12 @@ def test_an_open_run_goes_on_where_nothing_is_left_to_spend(monkeypatch):
 # Paid before
 
 
-def test_prepaid_runs_are_used_up_before_anything_new_is_charged(monkeypatch):
+def test_allowed_runs_are_used_up_before_anything_new_is_charged(monkeypatch):
     world = World(monkeypatch, epsilon=3)
-    world.kernel.prepay([ONE.guarantee] * 2)
+    allowance = world.kernel.allowance([ONE.guarantee] * 2)
     assert world.odometer.spent.epsilon == 2
     assert world.did() == ["charge"]
-    watch = world.kernel.watch(ONE)
+    watch = world.kernel.watch(ONE, allowance=allowance)
     for _ in range(2):
         watch.first_above(gaps(), -FAR)
     assert "charge" not in world.did()
@@ -207,38 +207,40 @@ def test_prepaid_runs_are_used_up_before_anything_new_is_charged(monkeypatch):
         watch.first_above(gaps(), -FAR)
 
 
-def test_runs_are_prepaid_all_or_none(monkeypatch):
+def test_runs_are_allowed_all_or_none(monkeypatch):
     world = World(monkeypatch, epsilon=3)
     before = world.books
     with pytest.raises(BudgetExceeded):
-        world.kernel.prepay([ONE.guarantee] * 4)
+        world.kernel.allowance([ONE.guarantee] * 4)
     assert world.books == before
-    world.kernel.prepay([])
+    assert world.kernel.allowance([]).left == 0
     assert world.books == before
     world.kernel.watch(ONE).open()
     assert world.odometer.spent.epsilon == 1
 
 
-def test_what_was_prepaid_serves_any_run_of_the_same_pure_epsilon_and_no_other(monkeypatch):
-    world = World(monkeypatch, epsilon=3)
-    world.kernel.prepay([PureGuarantee(1), PureGuarantee("0.5")])
+def test_what_was_allowed_serves_any_run_of_no_larger_pure_epsilon(monkeypatch):
+    world = World(monkeypatch, epsilon=4)
+    allowance = world.kernel.allowance([PureGuarantee(1), PureGuarantee("0.5"), PureGuarantee(1)])
     form = PREFIXES.row(0)
-    world.kernel.measure(form, LaplaceNoise("0.5"))
-    assert world.odometer.spent.epsilon == Fraction(3, 2)
-    world.kernel.measure(form, LaplaceNoise("0.4"))
-    assert world.odometer.spent.epsilon == Fraction(19, 10)
-    world.kernel.watch(ONE).open()
-    assert world.odometer.spent.epsilon == Fraction(19, 10)
-    world.kernel.watch(ONE).open()
-    assert world.odometer.spent.epsilon == Fraction(29, 10)
+    world.kernel.measure(form, LaplaceNoise("0.4"), allowance=allowance)
+    assert allowance.left == 2
+    world.kernel.measure(form, LaplaceNoise("1.1"), allowance=allowance)
+    assert world.odometer.spent.epsilon == Fraction(36, 10)
+    world.kernel.watch(ONE, allowance=allowance).open()
+    world.kernel.measure(form, LaplaceNoise("0.2"), allowance=allowance)
+    assert allowance.left == 0
+    assert world.odometer.spent.epsilon == Fraction(36, 10)
+    world.kernel.measure(form, LaplaceNoise("0.2"), allowance=allowance)
+    assert world.odometer.spent.epsilon == Fraction(38, 10)
 
 
-def test_a_prepaid_pure_run_does_not_pay_for_a_gaussian():
+def test_an_allowed_pure_run_does_not_pay_for_a_gaussian():
     odometer = Odometer(Budget(100, "1e-6"), BasicComposition())
     data = PrivateData.from_counts(COUNTS, LINE)
     kernel = Kernel(data, odometer, seeded(1), "test")
-    kernel.prepay([PureGuarantee(1)])
-    kernel.measure(PREFIXES, GaussianNoise("0.01", (1, "1e-7")))
+    allowance = kernel.allowance([PureGuarantee(1)])
+    kernel.measure(PREFIXES, GaussianNoise("0.01", (1, "1e-7")), allowance=allowance)
     assert odometer.spent.charges == 2
 
 
@@ -791,7 +793,7 @@ def test_nothing_that_a_strategy_can_reach_holds_true_answers_or_a_threshold(mec
     exact = {SECRET, *levels, *(SECRET << b for b in bits)}
     found = reachable(channel, skip=NoiseSource)
     assert any(thing is watches[0] for thing in found)
-    assert any(isinstance(thing, Kernel) for thing in found)
+    assert any(isinstance(thing, access.Access) for thing in found)
     for thing in found:
         if isinstance(thing, np.ndarray) and thing.dtype.kind in "iuf":
             assert not np.isin(thing, list(exact)).any()

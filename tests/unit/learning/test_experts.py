@@ -37,7 +37,7 @@ def test_the_bound_of_halving_is_reached():
 
 
 def test_counting_dead_experts_breaks_the_bound():
-    # The notes print the majority over all experts (erratum to seed 000, Algorithm 1).
+    # A majority over all experts, as some notes print it, would bound nothing.
     experts, alive, mistakes = 16, np.arange(16) == 0, 0
     for _ in range(50):
         predictions = np.arange(16) != 0
@@ -94,13 +94,13 @@ def test_weighted_majority_keeps_its_bound_on_random_streams():
 
 
 def test_the_constant_of_weighted_majority_is_rounded_up():
-    # Seed 000 prints 2.4, which is below 1 / log2(4/3) = 2.4094.
+    # Often printed as 2.4, which is below 1 / log2(4/3) = 2.4094.
     assert WeightedMajority(2).mistake_bound(10**6) > 2.4 * (10**6 + 1)
     assert WeightedMajority(1).mistake_bound(0) == 0
 
 
 def test_whoever_was_right_keeps_its_weight():
-    # Seed 000, Algorithm 2 says what becomes of the wrong only.
+    # Weighted majority says what becomes of those that were wrong, and of nobody else.
     rule = WeightedMajority(3)
     state = rule.update(rule.start(), np.array([True, False, True]), True)
     assert state.tolist() == [0, 1, 0]

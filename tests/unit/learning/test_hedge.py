@@ -71,7 +71,7 @@ def test_two_fair_coins_come_near_the_bound_of_hedge():
 
 
 def test_the_printed_rate_makes_weights_negative_in_few_rounds():
-    # Seed 000, Theorem 12.3 sets no condition on T: with 100 experts and 2 rounds it fails.
+    # Without a condition on T the bound fails: with 100 experts and 2 rounds, for one.
     printed = math.sqrt(math.log(100) / 2)
     weights = np.ones(100)
     weights[0] *= 1 - printed * 1.0
@@ -87,7 +87,7 @@ def test_the_printed_rate_makes_weights_negative_in_few_rounds():
 
 
 def test_the_total_weight_shrinks_by_the_rate_times_the_loss():
-    # Seed 000, (12.3) prints W(1 - ℓ·p), without the rate.
+    # The total shrinks to W(1 - rate ℓ·p): some notes print it without the rate.
     rng = np.random.default_rng(3)
     rule = RandomizedMultiplicativeWeights(5, 100)
     state = rule.start()

@@ -99,7 +99,7 @@ def test_errors_of_any_stream_add_up_to_less_than_the_regret_bound():
 
 
 def test_the_printed_sign_moves_away_from_the_truth():
-    # Seed 003, Figure 3 multiplies by exp(+ηu) where u is positive on what has too much mass.
+    # Ullman (2015), Figure 3 multiplies by exp(+ηu) where u is positive on too much mass.
     rng = np.random.default_rng(7)
     truth = rng.dirichlet(np.full(32, 0.2))
     queries = rng.integers(0, 2, (40, 32)).astype(float)
@@ -122,7 +122,7 @@ def test_the_printed_sign_moves_away_from_the_truth():
 
 
 def test_the_printed_equalities_of_the_potential_are_inequalities():
-    # Seed 004, Lemma 4.12 prints "=" twice where the drop is only at least what stands there.
+    # Dwork and Roth (2014), Lemma 4.12 prints "=" twice where only ">=" holds.
     rng = np.random.default_rng(8)
     truth, values, eta = rng.dirichlet(np.ones(16)), rng.random(16), 0.3
     hypothesis = uniform(16)

@@ -2,12 +2,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import BasicComposition, ZCDPComposition, zcdp_start
+from dpsdk.accounting import (
+    BasicComposition,
+    Odometer,
+    ZCDPComposition,
+    default_composition,
+    zcdp_start,
+)
 from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, ReleaseFailed
 from dpsdk.forms import GapForm, Kronecker, LinearForm, Prefix
+from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
 from dpsdk.noise import NoiseSource
@@ -238,7 +246,7 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     for beta in (0.9, 0.2, 0.001):
         for accuracy, gaps in ((one, 1), (four, 4)):
-            below = watching.below(beta / 2, of, gaps) + mean
+            below = watching.below_in(gaps, beta / 2, of, 50) + mean
             above = watching.above(beta / 2, of, gaps) - mean
             assert accuracy.radii(beta, joint=True)[0] == pytest.approx(max(below, above))
     single = NumericSparse(60, tops=50)
@@ -247,7 +255,59 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     below = watching.below(0.45, of) + mean
     assert shared[0] == pytest.approx(max(below, watching.above(0.45, of, 4) - mean))
-    assert (four.radii(0.2, joint=False) == one.radii(0.2, joint=False)[0]).all()
+    alone = four.radii(0.2, joint=False)
+    assert one.radii(0.2, joint=False)[0] <= alone[0] <= joint[0]
+
+
+def numeric(levels):
+    """Several gaps in one form, whose sizes are asked for as well."""
+    form = LinearForm(LINE, [Kronecker.of(LINE, {"x": Prefix(4)})])
+    return GapForm(form, np.zeros(4), np.array(levels, float), absolute=False, numeric=True)
+
+
+@pytest.mark.parametrize("delta", [0, DELTA])
+@pytest.mark.parametrize("tops", [1, 2, 3, 50])
+def test_a_quote_of_several_numbers_covers_all_their_runs(delta, tops):
+    mechanism, levels = NumericSparse(60, delta, tops=tops), np.full(4, -(10.0**6))
+    levels[min(tops, 4) :] = 10.0**6
+    data = PrivateData.from_counts(COUNTS, LINE)
+    odometer = Odometer(Budget(10**9, "0.1"), default_composition())
+    told = []
+    kernel = Kernel(data, odometer, seeded(1), "quoted", lambda e: told.append(e.guarantee))
+    quote = mechanism.quote(numeric(levels), data.facts)
+    try:
+        mechanism.open(kernel).answer(numeric(levels), kernel)
+    except Closed:
+        assert tops < 4
+    paid, quoted = sum(map(zcdp_rho, told)), sum(map(zcdp_rho, quote.at_most.guarantees))
+    assert len(told) == len(quote.at_most.guarantees)
+    assert len(told) == (min(tops, 4) if delta else 1) + min(tops, 4)
+    assert paid <= quoted <= paid * Fraction(1001, 1000)
+
+
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_numbers_of_several_gaps_are_bounded_by_their_own_noise(delta):
+    mechanism, beta, trials = NumericSparse(4, delta, tops=4), 0.2, 120
+    data, source = PrivateData.from_counts(COUNTS, LINE), seeded(6)
+    levels = np.array([-(10.0**4), 10.0**4, -(10.0**4), 10.0**4])
+    true = np.cumsum(COUNTS) - levels
+    failed = np.zeros(2)
+    for _ in range(trials):
+        odometer = Odometer(Budget(10**9, "0.1"), default_composition())
+        kernel = Kernel(data, odometer, source, "numbers")
+        answer = mechanism.open(kernel).answer(numeric(levels), kernel)
+        above = ~np.isnan(answer.values)
+        assert above.tolist() == [True, False, True, False]
+        off = np.abs(answer.values - true)[above]
+        joint = answer.accuracy.radii(beta, joint=True)
+        alone = answer.accuracy.radii(beta, joint=False)
+        failed += (off > joint[above]).any(), (off[0] > alone[0])
+        # Numbers are off by their own noise, which is not that of the comparisons.
+        assert joint[0] != joint[1]
+        assert alone[0] < joint[0]
+    # They have half of the failures, and use most of them up where there are two numbers for four.
+    assert (binom.sf(failed - 1, trials, beta / 2) > 1e-4).all()
+    assert (failed > trials * beta / 10).all()
 
 
 @pytest.mark.parametrize(

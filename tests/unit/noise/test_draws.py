@@ -7,7 +7,7 @@ import pytest
 from chi_square import fit, fit_parts
 
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw, SystemNoise, sampler
-from dpsdk.noise.table import Fineness
+from dpsdk.noise.exponential import Exponentials
 from dpsdk.testing.noise import seeded
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction("127.9"), Fraction("1000.7")]
@@ -73,21 +73,34 @@ def test_the_widest_laws_stay_in_range(law: NoiseLaw) -> None:
     assert drawn.astype(float).std() / law.standard_deviation() == pytest.approx(1, abs=0.02)
 
 
-def test_the_number_of_draws_alone_decides_how_fine_the_tables_are(
+def test_numbers_of_draws_alone_decide_where_there_is_a_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Fineness] = []
+    built: list[int] = []
     build = sampler._sampler
 
-    def recording(law: sampler.KnownLaw, fineness: Fineness) -> object:
-        asked.append(fineness)
-        return build(law, fineness)
+    def recording(*law: object) -> object:
+        built.append(size)
+        return build(*law)
 
     monkeypatch.setattr(sampler, "_sampler", recording)
-    for size in (1, 1023, 1024, 10**5, 5):
-        sampler.sample(seeded(1)._bits, DiscreteLaplace("321.1"), size)
-    coarse, fine = Fineness.COARSE, Fineness.FINE
-    assert asked == [coarse, coarse, fine, fine, coarse]
+    for size in (1, 24, 25, 4095, 4096, 10**5, 5):
+        sampler.sample(Exponentials(seeded(1)._bits), ("laplace", 3211, 10), size)
+    assert built == [4096, 10**5]
+    built.clear()
+    size = 1
+    for before in (4094, 4095, 10**9):
+        sampler.sample(Exponentials(seeded(1)._bits), ("laplace", 3211, 10), 1, before=before)
+    assert len(built) == 2
+    built.clear()
+    for source in (seeded(1), SystemNoise()):
+        for size in [1000] * 6 + [1] * 3657:
+            source.draw(DiscreteLaplace("321.1"), size)
+        assert built == [1000, 1000]  # the fifth thousand is beyond 4,096
+        # Singles are made 1, 8, 64 and 512 at a time, and then 1,024 three times.
+        source.draw(DiscreteLaplace("321.1"), 1)
+        assert built == [1000, 1000, 1]
+        built.clear()
 
 
 def test_sizes_beyond_one_block_are_filled() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from attrs import evolve
 
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, gaussian, laplace
 from dpsdk.noise.lattice import Lattice
-from dpsdk.noise.sampler import KnownLaw
-from dpsdk.noise.table import LIMIT, Fineness, Sign
+from dpsdk.noise.table import LIMIT, Sign
 from dpsdk.testing.noise import seeded
+
+KnownLaw: TypeAlias = DiscreteGaussian | DiscreteLaplace | Geometric
 
 LAWS: list[KnownLaw] = [
     DiscreteLaplace(128),
@@ -25,12 +27,12 @@ LAWS: list[KnownLaw] = [
 ]
 
 
-def lattice_of(law: KnownLaw, fineness: Fineness) -> Lattice:
+def lattice_of(law: KnownLaw) -> Lattice:
     if isinstance(law, DiscreteGaussian):
-        built = gaussian.sampler(law.variance, fineness)
+        built = gaussian.sampler(law.variance)
     else:
         two_sided = isinstance(law, DiscreteLaplace)
-        built = laplace.sampler(law.scale, fineness, two_sided=two_sided)
+        built = laplace.sampler(law.scale, two_sided=two_sided)
     assert isinstance(built, Lattice)
     return built
 
@@ -42,10 +44,9 @@ def exponent(law: KnownLaw, z: int) -> Fraction:
     return abs(z) / law.scale
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_start_of_cell_and_coin_multiply_to_the_law(law: KnownLaw, fineness: Fineness) -> None:
-    lattice = lattice_of(law, fineness)
+def test_start_of_cell_and_coin_multiply_to_the_law(law: KnownLaw) -> None:
+    lattice = lattice_of(law)
     size = 1 << lattice.shift
     signs = (1,) if lattice.table._sign is Sign.NONE else (1, -1)
     for cell in (0, 1, 5, 60, 1000):
@@ -56,10 +57,9 @@ def test_start_of_cell_and_coin_multiply_to_the_law(law: KnownLaw, fineness: Fin
                 assert exponent(law, z) == start + lattice.exact(cell, offset)
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_coarse_table_is_of_the_law_at_the_starts(law: KnownLaw, fineness: Fineness) -> None:
-    lattice = lattice_of(law, fineness)
+def test_coarse_table_is_of_the_law_at_the_starts(law: KnownLaw) -> None:
+    lattice = lattice_of(law)
     size = 1 << lattice.shift
     low = lattice.table._low[::-1].astype(float) / 2.0**63
     mass = -np.diff(np.concatenate([[1.0], low]))[:40]
@@ -67,19 +67,17 @@ def test_coarse_table_is_of_the_law_at_the_starts(law: KnownLaw, fineness: Finen
     assert mass / mass[0] == pytest.approx(weights, rel=1e-9, abs=1e-14)
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_first_byte_settles_only_what_it_may(law: KnownLaw, fineness: Fineness) -> None:
-    lattice = lattice_of(law, fineness)
+def test_first_byte_settles_only_what_it_may(law: KnownLaw) -> None:
+    lattice = lattice_of(law)
     for cell in range(3000):
         most = lattice.exact(cell, 1 << lattice.shift)
         assert min(most * 256, Fraction(256)) <= lattice.base + (cell >> lattice.slope)
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_float_exponents_are_within_their_stated_error(law: KnownLaw, fineness: Fineness) -> None:
-    lattice = lattice_of(law, fineness)
+def test_float_exponents_are_within_their_stated_error(law: KnownLaw) -> None:
+    lattice = lattice_of(law)
     rng = np.random.default_rng(8)
     cells = np.concatenate([rng.integers(0, 1200, 300), [0, 0, 2**20]])
     offsets = np.concatenate([rng.integers(1, (1 << lattice.shift) + 1, 300), [0, 1, 1]])
@@ -91,7 +89,7 @@ def test_float_exponents_are_within_their_stated_error(law: KnownLaw, fineness: 
 
 @pytest.mark.parametrize("shift", [1, 3])
 def test_cells_and_offsets_name_every_integer_once(shift: int) -> None:
-    lattice = evolve(lattice_of(DiscreteLaplace(1000), Fineness.FINE), shift=shift)
+    lattice = evolve(lattice_of(DiscreteLaplace(1000)), shift=shift)
     size = 1 << shift
     coarse = np.repeat(np.arange(-5, 5), size)
     fine = np.tile(np.arange(size), 10)
@@ -100,7 +98,7 @@ def test_cells_and_offsets_name_every_integer_once(shift: int) -> None:
 
 @pytest.mark.parametrize("shift", [1, 20, 49])
 def test_values_out_of_range_are_set_to_the_bound(shift: int) -> None:
-    lattice = evolve(lattice_of(DiscreteLaplace(1000), Fineness.FINE), shift=shift)
+    lattice = evolve(lattice_of(DiscreteLaplace(1000)), shift=shift)
     last = LIMIT >> shift
     full = (1 << shift) - 1
     coarse = np.array(
@@ -120,12 +118,9 @@ def test_values_out_of_range_are_set_to_the_bound(shift: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("law", [DiscreteLaplace(2000), DiscreteGaussian(2000**2)], ids=str)
-def test_the_place_within_a_cell_has_the_law_that_the_coin_gives_it(
-    law: KnownLaw, fineness: Fineness
-) -> None:
-    lattice = lattice_of(law, fineness)
+def test_the_place_within_a_cell_has_the_law_that_the_coin_gives_it(law: KnownLaw) -> None:
+    lattice = lattice_of(law)
     size = 1 << lattice.shift
     places = np.abs(lattice.draw(seeded(31)._bits, 3_000_000)) % size
     z = np.arange(40 * 2000 // size * size)

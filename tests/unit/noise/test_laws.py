@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 from fractions import Fraction
+from itertools import accumulate
 
 import mpmath as mp
 import pytest
@@ -38,7 +39,8 @@ def brute_tails(law: NoiseLaw, end: int) -> list[mp.mpf]:
     with mp.workdps(40):
         weights = [weight(law, z) for z in range(end)]
         total = 1 + sides * mp.fsum(weights[1:])
-        return [sides * mp.fsum(weights[r + 1 :]) / total for r in range(end)]
+        beyond = list(accumulate(reversed(weights), initial=mp.mpf(0)))[::-1]
+        return [sides * beyond[r + 1] / total for r in range(end)]
 
 
 @pytest.mark.parametrize("law", SMALL, ids=str)
@@ -64,17 +66,36 @@ def test_standard_deviation_is_that_of_the_law(law: NoiseLaw) -> None:
     assert law.standard_deviation() == pytest.approx(truth, rel=1e-12)
 
 
-def test_gaussian_bound_is_above_the_truth_and_tight() -> None:
-    law = DiscreteGaussian(4097**2)
+@pytest.mark.parametrize("sigma", [64, 65, 300, 1000])
+def test_gaussian_bound_is_above_the_truth_and_tight(sigma: int) -> None:
+    law = DiscreteGaussian(sigma**2)
     with mp.workdps(40):
-        total = mp.sqrt(2 * mp.pi * law.variance.numerator)
-        for radius in (0, 3000, 4096, 9000, 30000):
-            weights = (weight(law, z) for z in range(radius + 1, radius + 40000))
-            truth = 2 * mp.fsum(weights) / total
-            assert float(truth) * (1 - 1e-12) <= law.tail(radius) <= float(truth) * (1 + 1e-5)
+        total = mp.sqrt(2 * mp.pi) * sigma
+        for deviations in (0, 0.7, 1, 2.2, 7.3, 11):
+            radius = int(deviations * sigma)
+            weights = (weight(law, z) for z in range(radius + 1, radius + 6 * sigma))
+            truth = float(2 * mp.fsum(weights) / total)
+            excess = (deviations / sigma) ** 2 / 24 + 1 / sigma**2
+            assert truth * (1 - 1e-12) <= law.tail(radius) <= truth * (1 + 1.1 * excess)
 
 
-LARGE = [DiscreteLaplace(10 * 2**20), DiscreteGaussian(100 * 2**40), DiscreteLaplace(2**55)]
+@pytest.mark.parametrize("sigma", ["63.9", "64.1", "200.3"])
+@pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 1e-9, 1e-40])
+def test_the_bound_moves_a_radius_by_one_at_the_most(sigma: str, beta: float) -> None:
+    law = DiscreteGaussian(Fraction(sigma) ** 2)
+    truth = brute_tails(law, int(20 * float(sigma)))
+    least = next(radius for radius, tail in enumerate(truth) if tail <= beta)
+    assert least <= law.radius(beta) <= least + 1
+
+
+LARGE = [
+    DiscreteLaplace(10 * 2**20),
+    DiscreteGaussian(64**2),
+    DiscreteGaussian(1000),
+    DiscreteGaussian(100 * 2**40),
+    DiscreteGaussian(2**110),
+    DiscreteLaplace(2**55),
+]
 
 
 @pytest.mark.parametrize("law", [*SMALL, *LARGE, Geometric(2**40)], ids=str)
@@ -139,9 +160,35 @@ def test_radius_refuses_a_beta_outside_0_1(beta: float) -> None:
         DiscreteLaplace(1).radius(beta)
 
 
-def test_radius_refuses_no_entries() -> None:
+@pytest.mark.parametrize("entries", [0, -1, 10**400])
+def test_radius_refuses_no_entries_and_too_many(entries: int) -> None:
     with pytest.raises(InvalidArgument, match="entries"):
-        DiscreteLaplace(1).radius(0.1, 0)
+        DiscreteLaplace(1).radius(0.1, entries)
+
+
+@pytest.mark.parametrize("law", [*SMALL, *LARGE], ids=str)
+@pytest.mark.parametrize(("beta", "entries"), [(5e-324, 1), (5e-324, 2**1000), (1e-9, 2**1000)])
+def test_radii_of_the_rarest_events_are_found(law: NoiseLaw, beta: float, entries: int) -> None:
+    # The least probability of full precision that a float has is 2.2e-308.
+    assert law.tail(law.radius(beta, entries)) <= 2.3e-308
+
+
+@pytest.mark.parametrize("law", [*SMALL, *LARGE, Geometric(2**55)], ids=str)
+@pytest.mark.parametrize("beta", [0.9, 0.05, 1e-9, 1e-40])
+def test_a_radius_is_found_without_a_search(
+    law: NoiseLaw, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    tail = type(law).tail
+
+    def counted(self: NoiseLaw, radius: int) -> float:
+        asked.append(radius)
+        return tail(self, radius)
+
+    monkeypatch.setattr(type(law), "tail", counted)
+    law.radius(beta)
+    # One at 0, and one to either side of the radius; floats of wide laws take a few more.
+    assert len(asked) <= (4 if law.standard_deviation() < 2**44 else 16)
 
 
 def test_laws_name_themselves_briefly() -> None:

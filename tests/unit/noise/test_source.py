@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from fractions import Fraction
 from multiprocessing.connection import Connection
 
@@ -45,6 +46,16 @@ def test_only_the_system_is_private() -> None:
 
 def test_single_draws_never_repeat_across_pools() -> None:
     assert repeated(singles(SystemNoise(), 20_000)) == 0
+
+
+@pytest.mark.parametrize("source", [SystemNoise, lambda: seeded(10)], ids=["system", "seeded"])
+def test_no_sizes_share_a_draw(source: Callable[[], NoiseSource]) -> None:
+    edges = [n + d for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0, 1)]
+    sizes = np.random.default_rng(6).permutation(edges * 30).tolist()
+    shared = source()
+    draws = [shared.draw(WIDE, size).tolist() for size in sizes]
+    assert [len(part) for part in draws] == sizes
+    assert repeated(*draws) == 0
 
 
 def test_a_pool_serves_sizes_in_turn() -> None:
@@ -111,16 +122,76 @@ def test_forked_children_share_no_draw_with_each_other_or_the_parent() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_forked_while_the_lock_is_held_can_draw() -> None:
+def test_a_child_forked_while_a_thread_draws_can_draw() -> None:
     source = SystemNoise()
+    done = threading.Event()
+    drawn: list[int] = []
+
+    def work() -> None:
+        while not done.is_set():
+            drawn.extend(singles(source, 50))
+
+    thread = threading.Thread(target=work)
+    thread.start()
     context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    with source._pools._lock:
+    theirs: list[list[int]] = []
+    for _ in range(5):
+        receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=send_singles, args=(sender, source))
         process.start()
-    assert receiver.poll(20)
-    assert repeated(receiver.recv()) == 0
-    process.join()
+        assert receiver.poll(20)
+        theirs.append(receiver.recv())
+        process.join()
+    done.set()
+    thread.join()
+    assert repeated(drawn, *theirs) == 0
+
+
+def test_a_draw_in_the_middle_of_a_draw_repeats_nothing() -> None:
+    # As a finaliser or the handler of a signal makes one: it must neither wait for the draw that
+    # it came upon nor take what that draw takes.
+    class Nested(SeededNoise):
+        def __init__(self) -> None:
+            super().__init__(8)
+            self.inner: list[int] = []
+            self.asleep = False
+
+        def _bits(self, count: int) -> bytes:
+            if not getattr(self, "asleep", True):
+                self.asleep = True
+                self.inner += [int(self.draw(WIDE, 1)[0]) for _ in range(20)]
+                self.asleep = False
+            return super()._bits(count)
+
+    source = Nested()
+    outer = singles(source, 3000)
+    assert len(source.inner) >= 40
+    assert repeated(outer, source.inner) == 0
+
+
+@pytest.mark.parametrize("size", [1, 10, 200])
+def test_an_interrupted_refill_repeats_nothing(size: int) -> None:
+    class Interrupting(SeededNoise):
+        left = 0
+
+        def _bits(self, count: int) -> bytes:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super()._bits(count)
+
+    source = Interrupting(9)
+    seen: list[int] = []
+    interrupted = 0
+    for after in range(1, 30):
+        source.left = after % 11 + 1
+        try:
+            while len(seen) < 1000 * after:
+                seen += source.draw(WIDE, size).tolist()
+        except KeyboardInterrupt:
+            interrupted += 1
+    assert interrupted > 10
+    assert repeated(seen) == 0
 
 
 def test_a_pool_of_another_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +239,9 @@ def test_old_pools_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     source = SystemNoise()
     singles(source, 20)
     (pool,) = source._pools._pools.values()
-    left = set(pool.drawn[pool.position :].tolist())
+    left = {int(pool.drawn[part]) for part in pool.parts} | set(source._pools._exponentials._words)
     clock[0] += 5.1
+    assert left
     assert not left & set(singles(source, 200))
 
 

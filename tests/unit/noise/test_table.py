@@ -11,7 +11,7 @@ from scripted import Scripted, no_bits, word64
 from dpsdk.noise.gaussian import gaussian_survival, half_gaussian_survival
 from dpsdk.noise.interval import Bracket
 from dpsdk.noise.laplace import geometric_survival, laplace_survival
-from dpsdk.noise.table import Fineness, Sign, Survival, Table
+from dpsdk.noise.table import LEAST_SCALE, Sign, Survival, Table, shift_for
 
 PRECISION = 400
 
@@ -65,9 +65,9 @@ def survival_of(kind: str, parameter: Fraction) -> Survival:
     return lambda precision: SURVIVALS[kind](parameter, precision)  # type: ignore[return-value]
 
 
-def table_of(kind: str, parameter: Fraction, fineness: Fineness = Fineness.FINE) -> Table:
+def table_of(kind: str, parameter: Fraction) -> Table:
     sign = Sign.MIRROR if kind in ("laplace", "gaussian") else Sign.FOLD
-    return Table(survival_of(kind, parameter), sign, fineness)
+    return Table(survival_of(kind, parameter), sign)
 
 
 @pytest.mark.parametrize(("kind", "parameter"), CASES)
@@ -106,7 +106,6 @@ def test_brackets_hold_the_survival_function_at_any_precision(
 def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Fraction) -> None:
     table = table_of(kind, parameter)
     guide = table._guide
-    assert guide is not None
     resolved = guide != np.iinfo(np.int64).min
     index, drawn = np.flatnonzero(resolved), guide[resolved]
     cell, negative = (index % 2**15).astype(np.uint64), index >= 2**15
@@ -136,13 +135,10 @@ def test_no_prefix_of_sixteen_bits_is_decided_wrongly(kind: str, parameter: Frac
     assert resolved.mean() > 0.95
 
 
-def draw_one(table: Table, fineness: Fineness, prefix: int, more: list[int]) -> int:
+def draw_one(table: Table, prefix: int, more: list[int]) -> int:
     """The draw of a positive sign whose U starts with 63 bits of `prefix`, then words `more`."""
-    if fineness is Fineness.COARSE:
-        script = [word64(prefix)]
-    else:
-        cell, rest = prefix >> 48, prefix & (2**48 - 1)
-        script = [cell.to_bytes(2, "little"), word64(rest)]
+    cell, rest = prefix >> 48, prefix & (2**48 - 1)
+    script = [cell.to_bytes(2, "little"), word64(rest)]
     bits = Scripted(script + [word64(word) for word in more])
     (drawn,) = table.draw(bits, 1)
     assert bits.done
@@ -153,7 +149,6 @@ def scaled(g: mp.mpf, length: int) -> int:
     return int(mp.floor(mp.ldexp(g, length)))
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize(
     ("kind", "parameter"),
     [
@@ -165,9 +160,9 @@ def scaled(g: mp.mpf, length: int) -> int:
     ],
 )
 def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(
-    kind: str, parameter: Fraction, fineness: Fineness
+    kind: str, parameter: Fraction
 ) -> None:
-    table = table_of(kind, parameter, fineness)
+    table = table_of(kind, parameter)
     rows = len(table._low) - 1
     with mp.workprec(PRECISION):
         survival = truths(kind, parameter, rows)
@@ -176,21 +171,20 @@ def test_a_word_that_holds_a_breakpoint_is_decided_by_further_bits(
             second = scaled(survival[k], 127) & (2**64 - 1)
             third = scaled(survival[k], 191) & (2**64 - 1)
             # Below P(K > k) the draw is k + 1; at or above it, k.
-            assert draw_one(table, fineness, prefix, [second - 1]) == k + 1
-            assert draw_one(table, fineness, prefix, [second + 1]) == k
-            assert draw_one(table, fineness, prefix, [second, third - 1]) == k + 1
-            assert draw_one(table, fineness, prefix, [second, third + 1]) == k
-            assert draw_one(table, fineness, prefix, [second, third, 0]) == k + 1
-            assert draw_one(table, fineness, prefix, [second, third, 2**64 - 1]) == k
+            assert draw_one(table, prefix, [second - 1]) == k + 1
+            assert draw_one(table, prefix, [second + 1]) == k
+            assert draw_one(table, prefix, [second, third - 1]) == k + 1
+            assert draw_one(table, prefix, [second, third + 1]) == k
+            assert draw_one(table, prefix, [second, third, 0]) == k + 1
+            assert draw_one(table, prefix, [second, third, 2**64 - 1]) == k
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize("zeros", [0, 1, 3])
-def test_draws_beyond_the_last_row_are_found(fineness: Fineness, zeros: int) -> None:
-    table = table_of("laplace", Fraction(10), fineness)
+def test_draws_beyond_the_last_row_are_found(zeros: int) -> None:
+    table = table_of("laplace", Fraction(10))
     length = 63 + 64 * (zeros + 1)
     for word in (2**30 + 1, 2**40 + 1, 2**64 - 1):
-        drawn = draw_one(table, fineness, 0, [0] * zeros + [word])
+        drawn = draw_one(table, 0, [0] * zeros + [word])
         with mp.workprec(PRECISION):
             u, v = mp.ldexp(word, -length), mp.ldexp(word + 1, -length)
             # The draw k has P(K > k) <= U < P(K > k-1) for all U from u to v.
@@ -206,23 +200,19 @@ def test_a_resolved_prefix_takes_no_further_bits() -> None:
     assert table.draw(Scripted([b""]), 0).tolist() == []
 
 
-@pytest.mark.parametrize("fineness", Fineness)
 @pytest.mark.parametrize(
     ("sign", "expected"), [(Sign.NONE, [3, 3]), (Sign.MIRROR, [3, -3]), (Sign.FOLD, [3, -4])]
 )
-def test_the_sign_bit_acts_as_named(sign: Sign, expected: list[int], fineness: Fineness) -> None:
-    table = Table(survival_of("geometric", Fraction(5)), sign, fineness)
+def test_the_sign_bit_acts_as_named(sign: Sign, expected: list[int]) -> None:
+    table = Table(survival_of("geometric", Fraction(5)), sign)
     # P(K > 3) < 1/2 < P(K > 2), half-way into the interval of 3.
-    if fineness is Fineness.COARSE:
-        bits = Scripted([word64(2**62) + word64(2**62 + 2**63)])
-    else:
-        bits = Scripted([(2**14).to_bytes(2, "little") + (2**14 + 2**15).to_bytes(2, "little")])
+    bits = Scripted([(2**14).to_bytes(2, "little") + (2**14 + 2**15).to_bytes(2, "little")])
     assert table.draw(bits, 2).tolist() == expected
 
 
 def test_a_survival_function_that_ends_too_early_is_refused() -> None:
     with pytest.raises(ArithmeticError, match="ended above"):
-        Table(lambda precision: [(1 << precision - 1,) * 2], Sign.NONE, Fineness.COARSE)
+        Table(lambda precision: [(1 << precision - 1,) * 2], Sign.NONE)
 
 
 def test_small_scales_need_no_bits_beyond_the_guide_for_zero() -> None:
@@ -232,10 +222,16 @@ def test_small_scales_need_no_bits_beyond_the_guide_for_zero() -> None:
         table.draw(no_bits, 1)
 
 
-@pytest.mark.parametrize("fineness", Fineness)
-def test_shift_brings_every_scale_into_the_table(fineness: Fineness) -> None:
-    least = fineness.least_scale
-    assert fineness.shift(2 * least - 1) == 0
+def test_shift_brings_every_scale_into_the_table() -> None:
+    least = LEAST_SCALE
+    assert shift_for(2 * least - 1) == 0
     for scale in (2 * least, 2 * least + 1, 10**6, 2**55 - 1, 2**55):
-        assert least <= Fraction(scale, 2 ** fineness.shift(scale)) < 2 * least
-    assert fineness.shift(2**55) <= 53
+        assert least <= Fraction(scale, 2 ** shift_for(scale)) < 2 * least
+    assert shift_for(2**55) <= 53
+
+
+def test_tables_cannot_be_written_to() -> None:
+    table = table_of("laplace", Fraction(10))
+    for array in (table._guide, table._low, table._high):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True

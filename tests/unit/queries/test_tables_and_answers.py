@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -6,7 +8,7 @@ import pytest
 
 from dpsdk import Binned, Boolean, Categorical, Integer
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel
-from dpsdk.queries import Answers, Count, Marginal, MarginalTable, Threshold, Workload
+from dpsdk.queries import Answers, Count, Linear, Marginal, MarginalTable, Threshold, Workload
 from worlds import PEOPLE, QUIET, people, quiet, table
 
 SEX, AGE = Categorical("sex", ["F", "M"]), Integer("age", 0, 2)
@@ -104,9 +106,22 @@ def test_frames_of_three_libraries_hold_the_columns(backend, kind):
 def test_frames_are_of_a_known_library_that_is_installed(monkeypatch):
     with pytest.raises(InvalidArgument, match="backend"):
         TABLE.to_frame("excel")
-    monkeypatch.setitem(__import__("sys").modules, "narwhals.stable.v2", None)
-    with pytest.raises(MissingExtra):
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v2", None)
+    with pytest.raises(MissingExtra, match=r"^narwhals is not installed; install dpsdk\[frames\]$"):
         TABLE.to_frame("polars")
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_a_missing_frame_library_is_the_one_that_is_named(backend, monkeypatch):
+    monkeypatch.setitem(sys.modules, backend, None)
+    with pytest.raises(MissingExtra, match=f"^{backend} is not installed; install {backend}$"):
+        TABLE.to_frame(backend)
+
+
+@pytest.mark.parametrize("backend", [None, 3, ["polars"], "Polars"])
+def test_another_backend_is_refused(backend):
+    with pytest.raises(InvalidArgument, match="backend"):
+        TABLE.to_frame(backend)
 
 
 def test_an_attribute_named_value_is_not_overwritten():
@@ -174,7 +189,54 @@ def test_answers_are_a_sequence_with_slices_and_one_array_of_numbers():
 def test_a_workload_says_how_many_queries_it_has():
     assert repr(Workload([Count()])) == "Workload of 1 query"
     assert repr(Workload([Count()] * 1234)) == "Workload of 1,234 queries"
+    assert Workload([Count()]) == Workload((Count(),))
+    assert hash(Workload([Count()])) == hash(Workload((Count(),)))
+    assert Workload([Count()]) != Workload([Count(), Count()])
     assert Workload(iter([Count()])).queries == (Count(),)
+
+
+def test_answers_with_tables_print_each_on_lines_of_its_own():
+    table = MarginalTable((SEX,), [1.0, 2.0])
+    answers = Answers((0.5, table, table, 1.0, 2.0), lambda: np.zeros(7))
+    assert repr(answers).splitlines() == [
+        "Answers, 5 in all:", "[0] 0.5", "[1]", "sex  value", "F    1", "M    2", "[2]",
+        "sex  value", "F    1", "M    2", "[3] 1.0", "... 1 more",
+    ]  # fmt: skip
+
+
+def test_workloads_are_not_nested_without_end():
+    workload = Workload([Count()])
+    for _ in range(31):
+        workload = Workload([workload])
+    assert workload.lower(PEOPLE).rows == 1
+    with pytest.raises(InvalidArgument, match="32 deep"):
+        Workload([workload])
+
+
+def test_tables_compare_by_what_they_hold():
+    unknown = MarginalTable((SEX,), [np.nan, 1.0])
+    assert unknown == MarginalTable((SEX,), [np.nan, 1.0])
+    assert unknown != MarginalTable((SEX,), [1.0, np.nan])
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        unknown.values.flags.writeable = True
+    for values in (["x", "y"], [[1], [2, 3]], None, "xy"):
+        with pytest.raises(InvalidArgument, match="values"):
+            MarginalTable((SEX,), values)
+
+
+def test_linear_queries_compare_by_their_weights_and_by_their_function():
+    def rule(record):
+        return 0.5
+
+    given = np.array([0.0, 1.0])
+    one = Linear(given, ["sex"])
+    given[0] = 0.5
+    assert one == Linear(np.array([0.0, 1.0]), ["sex"])
+    assert hash(one) == hash(Linear([0.0, 1.0], ["sex"]))
+    assert one != Linear(given, ["sex"])
+    assert one != Linear(rule, ["sex"])
+    assert Linear(rule) == Linear(rule)
+    assert Linear(rule) != Linear(lambda record: 0.5)
 
 
 def test_one_workload_serves_several_universes():

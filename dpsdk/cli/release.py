@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import re
-from collections.abc import Sequence
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
+from itertools import combinations
 from math import comb
 from pathlib import Path
 from typing import Literal
@@ -16,10 +14,15 @@ from attrs import frozen
 
 from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.errors import DomainError, DpsdkError, InvalidArgument, TooLarge
+from dpsdk.accounting.calibration import largest
+from dpsdk.cli.declare import load
+from dpsdk.cli.staged import staged
+from dpsdk.cli.tables import file_names, write_table
+from dpsdk.cli.words import printable
+from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnsupportedGuarantee
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import NoiseSource
-from dpsdk.queries import Answers, MarginalTable, marginals
+from dpsdk.queries import Answers, MarginalTable, Workload, marginals
 
 __all__ = ["Request", "installed_version", "release_tables"]
 
@@ -52,8 +55,8 @@ class Request:
     marginals
         How many attributes each table has.
     budget
-        All of it is spent.
-    neighbors, outside, max_rows
+        As much of it is spent as one run can spend: all of it by Laplace noise.
+    neighbors, outside, max_rows, encoding, delimiter
         As declared for the table; see PrivateData.
     counts
         Counts of rows instead of shares of them.
@@ -73,17 +76,24 @@ class Request:
     neighbors: Neighbors = Neighbors.REPLACE_ONE
     outside: Literal["cell", "clip"] = "cell"
     max_rows: int | None = None
+    encoding: str = "utf-8"
+    delimiter: str = ","
     counts: bool = False
-    beta: float = 0.05
+    beta: float | Fraction = 0.05
     name: str | None = None
     force: bool = False
 
+    @property
+    def label(self) -> str:
+        """What the table is called in the output."""
+        return printable(self.table.name) if self.name is None else self.name
+
 
 def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
-    """Release all tables for the whole budget, write them, and return a report for people.
+    """Release all tables for one budget, write them, and return a report for people.
 
-    Every check that can fail, fails before the budget is spent. The summary is written last, so
-    a directory that has one is complete.
+    Every check that can fail, fails before the budget is spent. The files appear together once
+    they are complete; if anything fails, nothing is left behind.
 
     Raises
     ------
@@ -92,49 +102,66 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     OSError
         If a file cannot be read or written.
     """
-    beta = to_beta(request.beta)
-    if request.neighbors is Neighbors.ADD_REMOVE and not request.counts:
+    beta = to_beta(float(request.beta))
+    if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
         expected = "given with --neighbors add-remove, which keeps the number of rows private"
         raise InvalidArgument("--counts", expected, "no such option")
-    domain = _load(request.domain)
+    domain = load(request.domain)
+    _check_writable(request.domain, domain)
     _check_size(domain, request.marginals)
-    _check_empty(request.out, force=request.force)
+    workload = marginals(domain, request.marginals, normalized=not request.counts)
+    names = file_names(list(combinations(domain.names, request.marginals)))
+    _check_place(request.out, [*names, _REPORT, _SUMMARY], force=request.force)
     data = PrivateData.from_csv(
         request.table,
         domain,
-        name=request.table.name if request.name is None else request.name,
+        name=request.label,
         neighbors=request.neighbors,
         outside=request.outside,
         max_rows=request.max_rows,
+        encoding=request.encoding,
+        delimiter=request.delimiter,
     )
-    _prepare(request.out)
     session = Session(data, request.budget, noise=noise)
-    if request.budget.delta:
-        mechanism: Gaussian | Laplace = Gaussian(rho=session.remaining.rho)
-    else:
-        mechanism = Laplace(epsilon=session.remaining.epsilon)
-    workload = marginals(domain, request.marginals, normalized=not request.counts)
-    release = session.release(workload, using=mechanism)
-
-    names = _file_names(release.value)
-    for name, table in zip(names, release.value, strict=True):
-        _write_table(request.out / name, table, release.error(beta))
-    report = _report(request, session, release)
-    (request.out / _REPORT).write_text(report, encoding="utf-8")
-    summary = _summary(request, session, release, mechanism, names)
-    text = json.dumps(summary, indent=1, ensure_ascii=False)
-    (request.out / _SUMMARY).write_text(text + "\n", encoding="utf-8")
+    with staged(request.out, _SUMMARY) as folder:
+        # A disk that cannot be written to is found out before anything is paid.
+        (folder / _REPORT).touch()
+        mechanism = _mechanism(session, workload)
+        release = session.release(workload, using=mechanism)
+        for name, table in zip(names, release.value, strict=True):
+            write_table(folder / name, table, release.error(beta))
+        report = _report(request, session, release)
+        (folder / _REPORT).write_text(report, encoding="utf-8")
+        summary = _summary(request, session, release, mechanism, names)
+        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        (folder / _SUMMARY).write_text(text + "\n", encoding="utf-8")
     return report
 
 
-def _load(path: Path) -> Domain:
+def _mechanism(session: Session, workload: Workload[MarginalTable]) -> Gaussian | Laplace:
+    """The mechanism whose one run takes as much of the budget as one run can."""
+    if not session.budget.delta:
+        return Laplace(epsilon=session.remaining.epsilon)
+
+    def fits(rho: Fraction) -> bool:
+        try:
+            count = session.affords(workload, using=Gaussian(rho=rho))
+        except (InvalidArgument, UnsupportedGuarantee):
+            return False
+        return count is None or count >= 1
+
+    rho = largest(fits, session.remaining.rho)
+    if not rho:
+        expected = "large enough for one run of Gaussian noise"
+        raise InvalidArgument("--epsilon and --delta", expected, str(session.budget))
+    return Gaussian(rho=rho)
+
+
+def _check_writable(path: Path, domain: Domain) -> None:
     try:
-        return Domain.load(path)
-    except DomainError as error:
-        message = f"{path}: {error}"
-        raise DomainError(message) from None
-    except UnicodeDecodeError:
-        message = f"{path}: not text in utf-8"
+        json.dumps(json.loads(domain.to_json()), ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        message = f"{path}: a label holds half of a surrogate pair, which no text file can hold"
         raise DomainError(message) from None
 
 
@@ -147,44 +174,22 @@ def _check_size(domain: Domain, ways: int) -> None:
     for size in domain.shape:
         for k in range(ways, 0, -1):
             entries[k] += size * entries[k - 1]
-    if entries[ways] > ENTRY_LIMIT:
+    # Each table is a file of its own, even where it has few entries.
+    if max(entries[ways], comb(count, ways)) > ENTRY_LIMIT:
         what = f"{comb(count, ways):,} tables of {ways} attributes"
         advice = "ask for tables of fewer attributes, or declare a coarser domain"
         raise TooLarge(what, entries[ways], ENTRY_LIMIT, "entries", advice)
 
 
-def _check_empty(out: Path, *, force: bool) -> None:
-    if not force and out.exists() and any(out.iterdir()):
-        raise InvalidArgument("--out", "an empty or new directory, or come with --force", str(out))
-
-
-def _prepare(out: Path) -> None:
-    # A disk that cannot be written to is found out before anything is paid.
-    out.mkdir(parents=True, exist_ok=True)
-    (out / _SUMMARY).unlink(missing_ok=True)
-    (out / _REPORT).write_text("The release was begun and has not been finished.\n", "utf-8")
-
-
-def _file_names(tables: Sequence[MarginalTable]) -> list[str]:
-    """A name for each table that any file system takes: numbered, of few characters."""
-    digits = len(str(len(tables)))
-    names: list[str] = []
-    for number, table in enumerate(tables, start=1):
-        words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in table.names]
-        label = "_".join(filter(None, words))[:80]
-        names.append(f"{number:0{digits}d}_{label}.csv" if label else f"{number:0{digits}d}.csv")
-    return names
-
-
-def _write_table(path: Path, table: MarginalTable, error: float) -> None:
-    # No attribute has an empty name, so its column cannot be taken for that of the numbers.
-    columns = list(table.to_columns("").values())
-    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
-    header = [*table.names, f"value{suffix}", f"error{suffix}"]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(header)
-        lines.writerows([*row, error] for row in zip(*columns, strict=True))
+def _check_place(out: Path, names: list[str], *, force: bool) -> None:
+    if out.exists() and any(out.iterdir()):
+        if not force:
+            expected = "an empty or new directory, or come with --force"
+            raise InvalidArgument("--out", expected, printable(out))
+        taken = next((name for name in names if (out / name).is_dir()), None)
+        if taken is not None:
+            expected = f"without a directory {taken!r} in it, where a file should be"
+            raise InvalidArgument("--out", expected, printable(out))
 
 
 def _exact(number: Fraction) -> dict[str, float | str]:
@@ -196,9 +201,9 @@ def _summary(
     session: Session,
     release: Release[Answers[MarginalTable]],
     mechanism: Gaussian | Laplace,
-    names: Sequence[str],
+    names: list[str],
 ) -> dict[str, object]:
-    facts, bound = session.facts, release.bound(request.beta)
+    facts, bound = session.facts, release.bound(float(request.beta))
     price = mechanism.rho if isinstance(mechanism, Gaussian) else mechanism.epsilon
     kind = "rho" if isinstance(mechanism, Gaussian) else "epsilon"
     return {
@@ -207,7 +212,7 @@ def _summary(
         "made_by": f"dpsdk {installed_version()}",
         "private": release.private,
         "data": {
-            "name": request.table.name if request.name is None else request.name,
+            "name": request.label,
             "neighbors": facts.neighbors.value,
             "rows": facts.rows,
             "outside": request.outside,
@@ -216,6 +221,7 @@ def _summary(
         "budget": {
             "epsilon": _exact(session.budget.epsilon),
             "delta": _exact(session.budget.delta),
+            "share_spent": session.spent.fraction,
         },
         "mechanism": type(mechanism).__name__,
         "cost": {kind: _exact(price or Fraction(0)), "text": str(release.cost)},
@@ -241,25 +247,26 @@ def _summary(
 
 
 def _report(request: Request, session: Session, release: Release[Answers[MarginalTable]]) -> str:
-    bound = release.bound(request.beta)
+    bound = release.bound(float(request.beta))
     tables = len(release.value)
     entries = sum(table.values.size for table in release.value)
     unit = "rows" if request.counts else "of the rows, as a share"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     seeded = "" if release.private else "\nNOT PRIVATE: made with seeded noise."
     return (
-        f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in {request.out}\n"
+        f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
+        f"{printable(request.out)}\n"
         f"With probability {1 - bound.beta:g}, no entry is off by more than {bound.error:.4g} "
         f"{unit}.{vacuous}\n"
         f"cost: {release.cost}, by {release.mechanism}\n"
+        f"{_spent(session)}\n"
         f"{session!r}{seeded}\n"
         "Nothing is remembered between runs: what another run on this table spends comes on top.\n"
     )
 
 
-def problem(error: DpsdkError | OSError) -> str:
-    """An error as one line for a terminal."""
-    text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
-    return " ".join(text.split())
+def _spent(session: Session) -> str:
+    share = session.spent.fraction
+    if share >= 1:
+        return f"The whole of {session.budget} is spent."
+    return f"{100 * share:.7g}% of {session.budget} is spent; no run with less Gaussian noise fits."

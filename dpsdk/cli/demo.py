@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 from dpsdk import Budget, Domain, PrivateData, Session
+from dpsdk.cli.words import say
 from dpsdk.errors import BudgetExceeded
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import NoiseSource
@@ -29,7 +30,7 @@ def example(name: str) -> Generator[Path]:
         with as_file(packaged) as path:
             yield path
     else:
-        yield Path(__file__).parents[1] / "docs" / "examples" / name
+        yield Path(__file__).parents[2] / "docs" / "examples" / name
 
 
 def demo(noise: NoiseSource | None = None) -> None:
@@ -148,4 +149,4 @@ def _code(text: str) -> str:
 
 
 def _write(text: str) -> None:
-    print(text)
+    say(text)

@@ -1,0 +1,100 @@
+"""Copies that belong to the books, so that who handed something over can change nothing later."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from dpsdk.accounting.additive import AdvancedComposition, BasicComposition, ZCDPComposition
+from dpsdk.accounting.any_of import AnyOf
+from dpsdk.accounting.anytime import Anytime
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.composition import Composition
+from dpsdk.accounting.envelope import EnvelopeComposition
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.mixed import MixedComposition
+from dpsdk.accounting.remembered import Key, admitted, key_of
+from dpsdk.accounting.renyi import RenyiComposition
+
+__all__ = ["kept", "own_anytime", "own_budget", "own_composition"]
+
+C = TypeVar("C", bound=Composition)
+
+_KEPT = 4096
+
+_kept: dict[Key, Guarantee] = {}
+
+_SHIPPED: frozenset[type] = frozenset(
+    {
+        AdvancedComposition,
+        AnyOf,
+        BasicComposition,
+        EnvelopeComposition,
+        MixedComposition,
+        RenyiComposition,
+        ZCDPComposition,
+    }
+)
+
+
+def own_budget(budget: Budget) -> Budget:
+    """A copy that nobody else holds, checked as a new one is."""
+    return Budget(budget.epsilon, budget.delta)
+
+
+def own_anytime(anytime: Anytime) -> Anytime:
+    """A copy that nobody else holds, checked as a new one is."""
+    return Anytime(anytime.delta, anytime.around)
+
+
+def own_composition(composition: C) -> C:
+    """A copy that nobody else holds, of one of the package; any other as it is.
+
+    A composition of another author decides what fits, so whoever opens a session with one trusts
+    its code, whatever it may hold on to.
+    """
+    if type(composition) not in _SHIPPED:
+        return composition
+    copied: Composition = composition
+    match composition:
+        case AnyOf():
+            members = tuple(own_composition(member) for member in composition.members)
+            copied = AnyOf(members, composition.weights, composition.leak_share)
+        case RenyiComposition():
+            copied = RenyiComposition(composition.order, composition.leak_share)
+        case AdvancedComposition():
+            copied = AdvancedComposition(composition.leak_share)
+        case ZCDPComposition():
+            copied = ZCDPComposition(composition.leak_share)
+        case EnvelopeComposition():
+            copied = EnvelopeComposition(composition.leak_share)
+        case MixedComposition():
+            copied = MixedComposition(composition.leak_share)
+        case BasicComposition():
+            copied = BasicComposition()
+        case _:
+            raise TypeError(type(composition).__name__)
+    return cast("C", copied)
+
+
+def kept(guarantee: Guarantee) -> Guarantee:
+    """A copy that the books keep and never hand out: one and the same for equal guarantees.
+
+    It is looked up by plain numbers alone.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        For a guarantee of none of the known classes.
+    InvalidArgument
+        If what the guarantee holds is no longer what its constructor takes.
+    """
+    try:
+        known = _kept.get(key_of(guarantee))
+    except (AttributeError, TypeError):
+        known = None
+    if known is None:
+        known = admitted(guarantee)
+        if len(_kept) >= _KEPT:
+            _kept.clear()
+        _kept[key_of(known)] = known
+    return known

@@ -1,0 +1,164 @@
+"""Refusals in the caller's words: what was asked, which limit it would pass, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpsdk.accounting.additive import AdditiveComposition
+from dpsdk.accounting.any_of import AnyOf
+from dpsdk.accounting.charges import leak
+from dpsdk.accounting.composition import NEVER_OPEN, Composition, State
+from dpsdk.accounting.envelope import EnvelopeComposition
+from dpsdk.accounting.figures import figure
+from dpsdk.accounting.grid import LEAK_STEPS, from_steps
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
+from dpsdk.accounting.spent import Remaining, Spent
+from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
+
+__all__ = ["refusal", "worded"]
+
+_RESERVED = "it would not leave what scopes have reserved"
+
+
+def worded(runs: Sequence[Guarantee]) -> str:
+    """Some runs in words. A Gaussian that was asked for by a pair (ε, δ) is called by that pair."""
+    first = runs[0]
+    if len(runs) == 1:
+        return _named(first)
+    if all(run == first for run in runs):
+        return f"{len(runs):,} runs of {_named(first)}"
+    return f"{len(runs):,} runs together, the first of {_named(first)}"
+
+
+def _named(guarantee: Guarantee) -> str:
+    if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
+        epsilon, delta = guarantee.claim
+        return f"({figure(epsilon)}, {figure(delta)})-DP by discrete Gaussian noise"
+    return str(guarantee)
+
+
+def refusal(
+    composition: Composition,
+    states: Sequence[State],
+    runs: Sequence[Guarantee],
+    spent: Spent,
+    remaining: Remaining,
+    *,
+    within: str = "",
+    reserved: bool = False,
+) -> BudgetExceeded:
+    """The refusal of runs that do not fit one of these states.
+
+    Parameters
+    ----------
+    composition
+        The filter that refused.
+    states
+        What the payer may use; one of them was too far spent.
+    runs
+        What was asked.
+    spent, remaining
+        What is shown of it.
+    within
+        Whose limits these are, if they are not the session's; else empty.
+    reserved
+        Whether the runs would have fitted but for what scopes have set aside.
+    """
+    shortages: list[Shortage] = []
+    for state in states:
+        found = _shortages(composition, state, runs, within)
+        if found:
+            shortages = found
+            break
+    why = _why(shortages)
+    if reserved:
+        why = f"{why}, besides what scopes have reserved" if why else _RESERVED
+    return BudgetExceeded(
+        worded(runs),
+        str(spent),
+        str(remaining),
+        why,
+        tuple(shortages),
+        remaining.epsilon,
+        remaining.rho,
+    )
+
+
+def _why(shortages: Sequence[Shortage]) -> str:
+    told: list[str] = []
+    for short in shortages:
+        asked = "" if short.asked is None else f" {figure(short.asked)}"
+        left = f"{figure(short.left)} that {short.within} has left of {figure(short.cap)}"
+        told.append(f"its {short.limit}{asked} is more than the {left}")
+    return ", and ".join(told)
+
+
+def _shortages(
+    composition: Composition, state: State, runs: Sequence[Guarantee], within: str
+) -> list[Shortage]:
+    """The limits that the runs would pass; none where they fit, or where nothing is known."""
+    if isinstance(composition, AnyOf):
+        found: list[Shortage] = []
+        for member, part in zip(composition.members, state.parts, strict=True):
+            if part is None or part == NEVER_OPEN:
+                continue
+            short = _shortages(member, part, runs, within)
+            if not short and _fits(member, part, runs):
+                return []
+            found += short
+        return found
+    title = getattr(type(composition), "title", type(composition).__name__)
+    place = f"{within}, by {title}" if within else title
+    try:
+        if isinstance(composition, AdditiveComposition):
+            return _sums(composition, state, runs, place)
+        if isinstance(composition, EnvelopeComposition):
+            return _shift(composition, state, runs, place)
+    except UnsupportedGuarantee:
+        pass
+    return []
+
+
+def _fits(composition: Composition, state: State, runs: Sequence[Guarantee]) -> bool:
+    for run in runs:
+        try:
+            after = composition.charge(state, run)
+        except UnsupportedGuarantee:
+            return False
+        if after is None:
+            return False
+        state = after
+    return True
+
+
+def _sums(
+    composition: AdditiveComposition, state: State, runs: Sequence[Guarantee], place: str
+) -> list[Shortage]:
+    costs = [composition.cost(run) for run in runs if not run.free]
+    found: list[Shortage] = []
+    for axis, (limit, steps) in enumerate(((composition.axis, None), ("delta", LEAK_STEPS))):
+        asked = sum(cost[axis] for cost in costs)
+        spent, cap = state.spent[axis], state.limit[axis]
+        if asked > cap - spent:
+            amounts = (asked, cap - spent, cap)
+            one, left, whole = (
+                from_steps(amount) if steps is None else from_steps(amount, steps)
+                for amount in amounts
+            )
+            found.append(Shortage(limit, place, one, left, whole))
+    return found
+
+
+def _shift(
+    composition: EnvelopeComposition, state: State, runs: Sequence[Guarantee], place: str
+) -> list[Shortage]:
+    leaks = sum((leak(run) for run in runs), Fraction(0))
+    leak_left = from_steps(state.limit[1] - state.spent[1], LEAK_STEPS)
+    if leaks > leak_left:
+        cap = from_steps(state.limit[1], LEAK_STEPS)
+        return [Shortage("delta", place, leaks, leak_left, cap)]
+    if _fits(composition, state, runs):
+        return []
+    left, cap = from_steps(state.limit[0] - state.spent[0]), from_steps(state.limit[0])
+    return [Shortage("squared shift", place, None, left, cap)]

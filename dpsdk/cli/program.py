@@ -1,0 +1,229 @@
+"""The command line's options, and the one place where its errors end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from typing_extensions import override
+
+from dpsdk import Budget, Neighbors
+from dpsdk._checks import read_decimal, read_whole, shown, to_count
+from dpsdk.cli.declare import Declared, Header, declare, described, load
+from dpsdk.cli.demo import demo
+from dpsdk.cli.release import Request, installed_version, release_tables
+from dpsdk.cli.staged import write_new
+from dpsdk.cli.words import problem, say
+from dpsdk.errors import InvalidArgument
+from dpsdk.noise import NoiseSource
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None) -> int:
+    """Run one command and return its exit code: 0, 2 if something was refused, 130 if interrupted.
+
+    Parameters
+    ----------
+    argv
+        The arguments, by default those of the process.
+    noise
+        Where randomness comes from, by default the operating system; another source is for tests.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.command == "demo":
+            demo(noise)
+        elif arguments.command == "domain":
+            _domain(arguments)
+        else:
+            say(release_tables(_request(arguments), noise).removesuffix("\n"))
+    except KeyboardInterrupt as error:
+        say(f"dpsdk: {problem(error)}", sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # noqa: BLE001  # a traceback could quote what a row holds
+        say(f"dpsdk: {problem(error)}", sys.stderr)
+        return 2
+    return 0
+
+
+def _domain(arguments: argparse.Namespace) -> None:
+    declared: list[Declared] = arguments.declared or []
+    if arguments.check is not None and declared:
+        raise InvalidArgument("--check", "given alone, or not at all", "declarations beside it")
+    domain = declare(declared) if arguments.check is None else load(arguments.check)
+    header = None
+    if arguments.table is not None:
+        encoding, delimiter = _encoding(arguments.encoding), _delimiter(arguments.delimiter)
+        header = Header(arguments.table, encoding, delimiter)
+    text = described(domain, header)
+    if arguments.out is not None:
+        write_new(arguments.out, f"{domain.to_json()}\n")
+    say(text if arguments.check is not None or arguments.out is not None else domain.to_json())
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    return Request(
+        table=arguments.table,
+        domain=arguments.domain,
+        out=arguments.out,
+        marginals=_whole("--marginals", arguments.marginals),
+        budget=Budget(epsilon=arguments.epsilon, delta=arguments.delta),
+        neighbors=Neighbors(arguments.neighbors),
+        outside=arguments.outside,
+        max_rows=None if arguments.max_rows is None else _whole("--max-rows", arguments.max_rows),
+        encoding=_encoding(arguments.encoding),
+        delimiter=_delimiter(arguments.delimiter),
+        counts=arguments.counts,
+        beta=_decimal("--beta", arguments.beta),
+        name=arguments.name,
+        force=arguments.force,
+    )
+
+
+def _whole(option: str, text: str) -> int:
+    number = read_whole(text)
+    if number is None:
+        raise InvalidArgument(option, "a whole number", shown(text))
+    return to_count(option, number)
+
+
+def _decimal(option: str, text: str) -> Fraction:
+    number = read_decimal(text)
+    if number is None:
+        raise InvalidArgument(option, "a decimal number", shown(text))
+    return Fraction(number)
+
+
+def _encoding(text: str) -> str:
+    try:
+        " ".encode(text)
+    except (LookupError, ValueError):
+        expected = "the name of an encoding of text"
+        raise InvalidArgument("--encoding", expected, shown(text)) from None
+    return text
+
+
+def _delimiter(text: str) -> str:
+    return {"tab": "\t", "\\t": "\t"}.get(text, text)
+
+
+class _Declare(argparse.Action):
+    """Keeps declarations in the order in which they were given."""
+
+    @override
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        words = (values,) if isinstance(values, str) else tuple(map(str, values or ()))
+        kept: list[Declared] = getattr(namespace, self.dest) or []
+        kind = (option_string or "").lstrip("-")
+        setattr(namespace, self.dest, [*kept, Declared(kind, words)])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dpsdk",
+        description="Privacy-accounted queries: one private table, one budget, many typed answers.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"dpsdk {installed_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser(
+        "demo",
+        help="a short tour on census data, with real noise",
+        description="Ask a few questions of an example table, and show the code that asks them.",
+        allow_abbrev=False,
+    )
+    domain = commands.add_parser(
+        "domain",
+        help="make the file of a domain, or say what is wrong with one",
+        description="Make the JSON file of a domain from declared columns, or check a file. Bounds "
+        "and labels are declared, from public knowledge; of a table only the first line is read, "
+        "which names its columns.",
+        allow_abbrev=False,
+    )
+    _add_domain_arguments(domain)
+    release = commands.add_parser(
+        "release",
+        help="write all k-way tables of a file, for one budget",
+        description="Release all tables of K attributes of a private file as one workload, for as "
+        "much of the budget as one run can spend: with Laplace noise all of it, where delta is 0; "
+        "else with Gaussian noise nearly all, and report.txt says how much. Writes one CSV file a "
+        "table, release.json and report.txt, all of them or none. Nothing is remembered between "
+        "runs: each run spends a budget of its own.",
+        allow_abbrev=False,
+    )
+    _add_release_arguments(release)
+    return parser
+
+
+def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
+    for option, names, words, what in (
+        ("--boolean", ("NAME",), 1, "an attribute that is true or false"),
+        ("--integer", ("NAME", "LOW", "HIGH"), 3, "whole numbers, both ends included"),
+        ("--binned", ("NAME", "EDGE"), "+", "reals, cut into bins at these edges"),
+        ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
+        ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
+    ):
+        domain.add_argument(
+            option, action=_Declare, dest="declared", nargs=words, metavar=names, help=what
+        )
+    domain.add_argument("--out", type=Path, metavar="DOMAIN.json", help="a new file to write")
+    domain.add_argument("--check", type=Path, metavar="DOMAIN.json", help="a file to check")
+    domain.add_argument(
+        "--table", type=Path, metavar="TABLE.csv", help="a table whose column names to check"
+    )
+    _add_text_arguments(domain)
+
+
+def _add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--encoding", default="utf-8", help="how the table's text is encoded (default utf-8)"
+    )
+    parser.add_argument(
+        "--delimiter", default=",", help="what is between columns, or tab (default a comma)"
+    )
+
+
+def _add_release_arguments(release: argparse.ArgumentParser) -> None:
+    add = release.add_argument
+    add("table", type=Path, metavar="TABLE.csv", help="the private table, .csv or .csv.gz")
+    add("--domain", type=Path, required=True, metavar="DOMAIN.json", help="see dpsdk domain")
+    add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
+    # All numbers are read as text, so that each is the decimal that was typed.
+    add("--marginals", default="2", metavar="K", help="attributes a table (default 2)")
+    add("--epsilon", required=True, help="the budget's epsilon")
+    add("--delta", default="0", help="the budget's delta (default 0)")
+    add(
+        "--neighbors",
+        choices=[relation.value for relation in Neighbors],
+        default=Neighbors.REPLACE_ONE.value,
+        help="which tables must look alike (default replace-one: the number of rows is public)",
+    )
+    add("--counts", action="store_true", help="counts of rows, not shares of them")
+    add(
+        "--beta",
+        default="0.05",
+        help="the error bound may fail with this probability (default 0.05)",
+    )
+    add(
+        "--outside",
+        choices=["cell", "clip"],
+        default="cell",
+        help="values outside the domain: count nowhere (cell, the default), or move to the "
+        "nearest bound (clip)",
+    )
+    add("--max-rows", metavar="N", help="the table has no more rows than this")
+    _add_text_arguments(release)
+    add("--name", help="what to call the table (default: its file name)")
+    add("--force", action="store_true", help="write into DIR although it holds files")

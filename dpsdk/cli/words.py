@@ -1,0 +1,52 @@
+"""What the command line prints: one line an error, in characters that the terminal has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from dpsdk.errors import DpsdkError
+
+__all__ = ["printable", "problem", "say"]
+
+
+def printable(text: str | Path) -> str:
+    """A text that UTF-8 can hold: halves of surrogate pairs, as in odd file names, are escaped."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print a text, and escape what the terminal cannot show. Nobody may be listening any more."""
+    stream = sys.stdout if file is None else file
+    encoding = stream.encoding or "utf-8"
+    shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+    try:
+        print(shown, file=stream, flush=True)
+    except BrokenPipeError:
+        # What is still buffered would fail once more when Python ends.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def problem(error: BaseException) -> str:
+    """An error as one line for a terminal, in public words."""
+    if isinstance(error, DpsdkError):
+        text = str(error)
+    elif isinstance(error, OSError):
+        reason = error.strerror or type(error).__name__
+        text = reason if error.filename is None else f"{_named(error.filename)}: {reason}"
+    elif isinstance(error, KeyboardInterrupt):
+        text = "interrupted"
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory"
+    else:
+        # Its own words might quote a row.
+        text = f"failed in a way that was not foreseen ({type(error).__name__})"
+    return " ".join(printable(text).split())
+
+
+def _named(filename: object) -> str:
+    return os.fsdecode(filename) if isinstance(filename, bytes) else str(filename)

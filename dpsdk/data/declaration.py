@@ -1,0 +1,130 @@
+"""What an owner declares of a table: all that is public about it, checked and made anew."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import evolve, frozen
+
+from dpsdk._checks import shown, to_count, to_name
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.facts import Facts, Neighbors
+
+__all__ = ["Declaration", "Outside", "declared", "has_public_rows", "own_neighbors"]
+
+Outside: TypeAlias = Literal["cell", "clip", "raise"]
+"""What becomes of a row with a value outside the domain.
+
+- "cell": it falls into one extra public cell where every query is zero.
+- "clip": numbers move to the nearest bound; what is not a number still goes to the extra cell.
+- "raise": loading fails. For trusted, offline use, since the failure tells that there is one.
+"""
+
+DEFAULT_MAX_ROWS = 2**24
+"""The most rows of a table whose row count is private, unless its owner declares another limit."""
+
+_ATTRIBUTE_LIMIT = 2**62
+
+
+@frozen
+class Declaration:
+    """The public arguments of every way to load a table, as values that no caller holds."""
+
+    domain: Domain
+    name: str
+    neighbors: Neighbors
+    outside: Outside
+    max_rows: int | None
+
+    @property
+    def limit(self) -> int | None:
+        """The most rows that the table may have; None where that is not declared."""
+        if self.max_rows is None and not has_public_rows(self.neighbors):
+            return DEFAULT_MAX_ROWS
+        return self.max_rows
+
+    def facts(self, rows: int) -> Facts:
+        """What is public of a table of so many rows."""
+        public = has_public_rows(self.neighbors)
+        # Whoever asked for an error on any row outside has none; all others may have some.
+        outside = self.outside != "raise"
+        limit = rows if public or self.limit is None else self.limit
+        return Facts(self.domain, self.neighbors, rows if public else None, outside, limit)
+
+
+def has_public_rows(neighbors: Neighbors) -> bool:
+    """Whether the number of rows is the same in all neighbouring tables, and so public."""
+    match own_neighbors(neighbors).value:
+        case "replace-one":
+            return True
+        case "add-remove":
+            return False
+        case _:
+            raise InvalidArgument("neighbors", "a relation that is known here", shown(neighbors))
+
+
+def own_neighbors(neighbors: Neighbors) -> Neighbors:
+    """The member of this package's relations that a value says it is.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none, so that no rule takes what it does not know for the cheaper relation.
+    """
+    if type(neighbors) is Neighbors:
+        value = getattr(neighbors, "_value_", None)
+        for known in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
+            if type(value) is str and value == known.value:
+                return known
+    raise InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
+
+
+def declared(
+    domain: Domain, name: str, neighbors: Neighbors, outside: Outside, max_rows: int | None
+) -> Declaration:
+    """The public arguments, checked.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is not as expected.
+    TooLarge
+        If an attribute has more cells than can be numbered.
+    """
+    own = _own_domain(domain)
+    name = str.__str__(to_name("name", name))
+    neighbors = own_neighbors(neighbors)
+    outside = _own_outside(outside)
+    if max_rows is not None:
+        max_rows = to_count("max_rows", max_rows)
+    for attribute in own.attributes:
+        if attribute.size > _ATTRIBUTE_LIMIT:
+            advice = "declare narrower bounds, or split it into several attributes"
+            what = f"attribute {attribute.name!r}"
+            raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
+    return Declaration(own, name, neighbors, outside, max_rows)
+
+
+def _own_outside(outside: Outside) -> Outside:
+    if issubclass(type(outside), str):
+        value = str.__str__(outside)
+        for known in ("cell", "clip", "raise"):
+            if value == known:
+                return known
+    raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+
+
+def _own_domain(domain: Domain) -> Domain:
+    """A domain that the caller does not hold, of attributes whose methods are this package's."""
+    if not isinstance(domain, Domain):
+        raise InvalidArgument("domain", "a domain", shown(domain))
+    return Domain(*(_own_attribute(attribute) for attribute in domain.attributes))
+
+
+def _own_attribute(attribute: Attribute) -> Attribute:
+    for known in (Boolean, Categorical, Integer, Binned):
+        if type(attribute) is known:
+            return evolve(attribute)
+    expected = "made of Boolean, Categorical, Integer and Binned"
+    raise InvalidArgument("domain", expected, f"an attribute of class {type(attribute).__name__}")

@@ -1,0 +1,141 @@
+"""The lines of a text file, and the fields of a line. What one line holds touches no other.
+
+A line ends at a line feed; a carriage return before that belongs to the end, too. Bytes are cut
+into lines before they are decoded, and each line is decoded and cut into fields on its own, so
+that no byte, quote or escape of one can reach into the next.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["LINE_LIMIT", "decoded_lines", "splitter", "to_encoding"]
+
+LINE_LIMIT = 2**20
+"""A longer line, in bytes, is not read. It is one row outside the domain."""
+
+_BLOCK = 2**18
+_ESCAPES = {"unicode-escape", "raw-unicode-escape", "idna", "punycode"}
+"""Spellings of other texts in ASCII, not encodings; reading them warns of what they meet."""
+
+_WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+
+
+def to_encoding(encoding: str) -> str:
+    """The name of an encoding in whose bytes the line feed can be found.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is none of this name, or not such a one.
+    """
+    expected = "an encoding of text in which a line feed is the byte 10, or UTF-16"
+    try:
+        name = codecs.lookup(str.__str__(encoding)).name
+        feed = "\n".encode(name)
+    except (LookupError, TypeError, ValueError):
+        raise InvalidArgument("encoding", expected, shown(encoding)) from None
+    if name == "utf-8-sig":
+        return "utf-8"
+    if name in _ESCAPES or (name not in _WIDE and feed != b"\n"):
+        raise InvalidArgument("encoding", expected, shown(encoding))
+    return name
+
+
+def decoded_lines(file: BinaryIO, encoding: str) -> Iterator[list[str | None]]:
+    """The lines of a file in order, some at a time, without their ends; None for one too long.
+
+    A byte that cannot be decoded becomes half of a surrogate pair, which is no text to anybody. A
+    byte order mark at the beginning is dropped. The last line may lack its end; if it is also
+    empty, it is no line.
+    """
+    read: Callable[[int], bytes] = file.read
+    if encoding in _WIDE:
+        read, encoding = _transcoded(read, encoding), "utf-8"
+    first = True
+    for pieces in _cut(read):
+        lines: list[str | None] = [_line(piece, encoding) for piece in pieces]
+        if first and lines[0] is not None:
+            lines[0] = lines[0].removeprefix("\ufeff")
+        first = False
+        yield lines
+
+
+def _line(piece: bytes | None, encoding: str) -> str | None:
+    if piece is None or len(piece) > LINE_LIMIT:
+        return None
+    try:
+        text = piece.decode(encoding, "surrogateescape")
+    except UnicodeError:
+        # Some decoders give up where they should escape.
+        text = piece.decode("ascii", "surrogateescape")
+    return text.removesuffix("\r")
+
+
+def _cut(read: Callable[[int], bytes]) -> Iterator[list[bytes | None]]:
+    rest, too_long = b"", False
+    while block := read(_BLOCK):
+        first, *others = block.split(b"\n")
+        too_long = too_long or len(rest) + len(first) > LINE_LIMIT
+        rest = b"" if too_long else rest + first
+        if others:
+            last = others.pop()
+            yield [None if too_long else rest, *others]
+            rest, too_long = last, False
+    if rest or too_long:
+        yield [None if too_long else rest]
+
+
+def _transcoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], bytes]:
+    """Reads UTF-16 as UTF-8. A half of a surrogate pair stays what it is, and touches no other."""
+    begun = b""
+    if encoding == "utf-16":
+        # Without a byte order mark, the smaller half comes first.
+        begun = read(2)
+        encoding = "utf-16-be" if begun == codecs.BOM_UTF16_BE else "utf-16-le"
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+
+    def read_on(size: int) -> bytes:
+        nonlocal begun
+        while block := begun + read(size):
+            begun = b""
+            # Empty means the end to those who read, so what is only begun is completed first.
+            if text := decoder.decode(block):
+                return text.encode("utf-8", "surrogatepass")
+        return b""
+
+    return read_on
+
+
+def splitter(delimiter: str, *, strip: bool) -> Callable[[str], list[str] | None]:
+    """Cuts a line into its fields; None where its quotes do not close.
+
+    A field that begins with a double quote goes on to the next single one, and two of them in it
+    stand for one; after it comes a delimiter or the end of the line. In other fields, a quote is a
+    character like any other. With `strip`, white space may stand around the quotes.
+    """
+    other = re.escape(delimiter)
+    space = f"[^\\S{other}]*+" if strip else ""
+    quoted, plain = '"([^"]*+(?:""[^"]*+)*+)"', f"([^{other}]*+)"
+    field = re.compile(f'(?:{space}{quoted}{space}|(?!{space}"){plain})({other}|\\Z)')
+
+    def split(line: str) -> list[str] | None:
+        if '"' not in line:
+            return line.split(delimiter)
+        fields: list[str] = []
+        place = 0
+        while found := field.match(line, place):
+            inside, text, end = found.groups()
+            fields.append(text if inside is None else inside.replace('""', '"'))
+            if not end:
+                return fields
+            place = found.end()
+        return None
+
+    return split

@@ -1,0 +1,216 @@
+"""Which cell a value falls into along an attribute; -1 is outside.
+
+Values arrive as exact built-ins: a text, a truth value, or a number with its exact value. The
+rules, the same by whichever door a table comes in:
+
+- A float is the decimal that it prints as in its own width.
+- A text is a number where it spells one in strict decimals; numbers match by their exact value.
+- A truth value is the text True or False to a `Categorical`, and no number.
+- An empty text, nan and NaN are missing values, unless they are labels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from decimal import Decimal
+
+from dpsdk.data.columns import Kind
+from dpsdk.data.texts import Number, TextFormat, is_canonical, is_nan, is_number, is_text
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Integer
+from dpsdk.domain.spelling import normal
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
+
+_ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
+_MISSING = {"", "nan", "NaN"}
+_NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
+
+
+class Matcher(ABC):
+    """Finds the cells of values along one attribute."""
+
+    def __init__(self, name: str, size: int, texts: TextFormat) -> None:
+        self.name: str = name
+        self.size: int = size
+        self._texts = texts
+
+    def mismatch(self, kind: Kind | str) -> str | None:
+        """What is wrong with a column of this kind, or None; asked before a value is read."""
+        expected = self.refusal(kind)
+        if expected is None:
+            return None
+        held = kind.value if isinstance(kind, Kind) else kind
+        return f"column {self.name!r} holds {held}, none of which can match; give {expected}"
+
+    @abstractmethod
+    def refusal(self, kind: Kind | str) -> str | None:
+        """What would match instead of a column of this kind, or None if that can match."""
+
+    @abstractmethod
+    def number(self, value: Number) -> int:
+        """The cell of a number, which may be infinite but not NaN."""
+
+    def boolean(self, *, value: bool) -> int:  # noqa: ARG002  # the rule of those that read none
+        """The cell of a truth value."""
+        return -1
+
+    def text(self, value: str) -> int:
+        """The cell of a text."""
+        number = self._texts.number(value)
+        return -1 if number is None or is_nan(number) else self.number(number)
+
+
+class _NumericMatcher(Matcher):
+    def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(name, size, texts)
+        self.clip: bool = clip
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        if kind in _ANY or kind in _NUMBERS:
+            return None
+        expected = "integers, floats, decimals, or texts that spell numbers"
+        return f"{expected}, or declare a Boolean" if kind is Kind.BOOLEAN else expected
+
+
+class IntegerMatcher(_NumericMatcher):
+    """Along integers: whole numbers, however they are spelt."""
+
+    def __init__(self, attribute: Integer, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        self.low: int = attribute.low
+        self.high: int = attribute.high
+
+    def number(self, value: Number) -> int:
+        if value < self.low:
+            return 0 if self.clip else -1
+        if value > self.high:
+            return self.size - 1 if self.clip else -1
+        # Within the bounds, so turning it into an int is no work.
+        whole = int(value)
+        return whole - self.low if whole == value else -1
+
+
+class BinnedMatcher(_NumericMatcher):
+    """Along bins: numbers of any kind, against edges that are the decimals they print as."""
+
+    def __init__(self, attribute: Binned, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute.name, attribute.size, texts, clip=clip)
+        self.exact: tuple[Decimal, ...] = tuple(Decimal(repr(edge)) for edge in attribute.edges)
+
+    def number(self, value: Number) -> int:
+        cell = bisect_right(self.exact, value) - 1
+        if cell == self.size and value == self.exact[-1]:
+            return cell - 1
+        if self.clip:
+            return min(max(cell, 0), self.size - 1)
+        return cell if cell < self.size else -1
+
+
+class BooleanMatcher(Matcher):
+    """Along False and True: truth values, and the texts that the attribute lists."""
+
+    def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
+        super().__init__(attribute.name, attribute.size, texts)
+        self._words = {normal(word): int(cell) for word, cell in attribute.readings.items()}
+        self._numbers, self._odd = _numbers_among(self._words)
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        if kind in _ANY or kind is Kind.BOOLEAN:
+            return None
+        if kind in _NUMBERS and self._numbers and self._odd is None:
+            return None
+        numbers = ", or list the numbers in true= and false=" if kind in _NUMBERS else ""
+        return f"booleans, or texts among {_some(list(self._words))}{numbers}"
+
+    def boolean(self, *, value: bool) -> int:
+        return int(value)
+
+    def number(self, value: Number) -> int:
+        return self._numbers.get(value, -1)
+
+    def text(self, value: str) -> int:
+        found = _looked_up(self._words, value, self._texts)
+        return super().text(value) if found is None else found
+
+
+class CategoricalMatcher(Matcher):
+    """Along labels: texts by their spelling, numbers by their value."""
+
+    def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
+        super().__init__(attribute.name, attribute.size, texts)
+        self._labels = {normal(str(label)): number for number, label in enumerate(attribute.values)}
+        self._other = -1 if attribute.other is None else attribute.index(attribute.other)
+        self._numbers, self._odd = _numbers_among(self._labels)
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        if kind in _ANY or (kind in _NUMBERS and self._numbers and self._odd is None):
+            return None
+        if kind is Kind.BOOLEAN and not {"True", "False"}.isdisjoint(self._labels):
+            return None
+        expected = f"texts such as {_some(list(self._labels))}"
+        if kind is Kind.BOOLEAN:
+            return f"{expected}, or declare a Boolean"
+        if self._odd is not None and kind in _NUMBERS:
+            return f"{expected}: the label {self._odd!r} is a text that no number prints as"
+        return expected
+
+    def boolean(self, *, value: bool) -> int:
+        return self._labels.get(str(value), self._other)
+
+    def number(self, value: Number) -> int:
+        return self._numbers.get(value, self._other)
+
+    def text(self, value: str) -> int:
+        found = _looked_up(self._labels, value, self._texts)
+        if found is not None:
+            return found
+        if not is_text(value) or (value.strip() if self._texts.strip else value) in _MISSING:
+            return -1
+        number = self._texts.number(value) if self._numbers else None
+        return self._other if number is None else self.number(number)
+
+
+def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:
+    found = words.get(normal(text))
+    return words.get(normal(text.strip())) if found is None and texts.strip else found
+
+
+def _numbers_among(words: dict[str, int]) -> tuple[dict[Number, int], str | None]:
+    """The words that a number prints as, and one that only looks like such a word, if there is.
+
+    Among "08", "09" and "10", a column of integers would find one label of three.
+    """
+    odd = next((word for word in words if is_number(word) and not is_canonical(word)), None)
+    return {Decimal(word): cell for word, cell in words.items() if is_canonical(word)}, odd
+
+
+def _some(words: list[str]) -> str:
+    names = ", ".join(repr(word) for word in words[:8])
+    return f"{names}, ..." if len(words) > 8 else names
+
+
+def matcher_of(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matcher:
+    """What finds the cells of an attribute.
+
+    `clip` moves numbers beyond the bounds of a numeric attribute to the nearest cell; what is not
+    a number stays outside.
+
+    Raises
+    ------
+    InvalidArgument
+        If the attribute is of a class of another author, whose methods would see values.
+    """
+    match attribute:
+        case Integer():
+            return IntegerMatcher(attribute, texts, clip=clip)
+        case Binned():
+            return BinnedMatcher(attribute, texts, clip=clip)
+        case Boolean():
+            return BooleanMatcher(attribute, texts)
+        case Categorical():
+            return CategoricalMatcher(attribute, texts)
+        case _:
+            expected = "made of Boolean, Categorical, Integer and Binned"
+            raise InvalidArgument("domain", expected, type(attribute).__name__)

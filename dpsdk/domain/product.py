@@ -1,0 +1,168 @@
+"""The universe itself: a product of attributes, whose cells are numbered."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.domain.attributes import Attribute
+from dpsdk.domain.files import FORMAT, VERSION, decoded, read_attributes
+from dpsdk.domain.spelling import require_different
+from dpsdk.errors import DomainError, InvalidArgument, UnknownAttribute
+from dpsdk.typing import Label, Record
+
+__all__ = ["Domain"]
+
+
+@frozen(init=False, repr=False)
+class Domain:
+    """A finite public universe: the product of its attributes.
+
+    The cells are numbered in C order: the last attribute varies fastest. `size` is a Python int,
+    so a universe of 10**20 cells is as good as a small one until something asks to write it out.
+
+    >>> from dpsdk import Categorical, Domain, Integer
+    >>> domain = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]))
+    >>> domain.size, domain.index({"age": 18, "sex": "Male"}), domain.record(3)
+    (148, 3, {'age': 18, 'sex': 'Male'})
+    """
+
+    attributes: tuple[Attribute, ...]
+    names: tuple[str, ...] = field(eq=False)
+    shape: tuple[int, ...] = field(eq=False)
+    size: int = field(eq=False)
+    _positions: dict[str, int] = field(eq=False)
+
+    def __init__(self, *attributes: Attribute) -> None:
+        if not attributes:
+            raise InvalidArgument("attributes", "at least one attribute", "none")
+        for attribute in attributes:
+            if not isinstance(attribute, Attribute):
+                raise InvalidArgument("attributes", "attributes of a domain", shown(attribute))
+        names = tuple(attribute.name for attribute in attributes)
+        positions = {name: position for position, name in enumerate(names)}
+        if len(positions) != len(names):
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise InvalidArgument("attributes", "attributes of distinct names", repr(repeated))
+        require_different("attributes", names)
+        shape = tuple(attribute.size for attribute in attributes)
+        # The attributes arrive as positional arguments, so the frozen fields are set by hand.
+        object.__setattr__(self, "attributes", attributes)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "size", math.prod(shape))
+        object.__setattr__(self, "_positions", positions)
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.position(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __repr__(self) -> str:
+        return f"Domain({', '.join(map(repr, self.attributes))})"
+
+    def position(self, name: str) -> int:
+        """The place of an attribute in the order of the domain.
+
+        Raises
+        ------
+        UnknownAttribute
+            If the domain has no attribute of this name.
+        """
+        try:
+            return self._positions[name]
+        except (KeyError, TypeError):
+            raise UnknownAttribute(str(name), self.names) from None
+
+    def project(self, names: Sequence[str]) -> Domain:
+        """The universe of the named attributes only, in the order given."""
+        return Domain(*(self[name] for name in names))
+
+    def index(self, record: Record) -> int:
+        """The number of the cell that a record falls into.
+
+        Raises
+        ------
+        UnknownAttribute, UnknownLabel
+            If the record names something that the domain does not have.
+        DomainError
+            If the record leaves an attribute out.
+        """
+        for name in record:
+            self.position(name)
+        cell = 0
+        for attribute in self.attributes:
+            if attribute.name not in record:
+                message = f"the record has no value for attribute {attribute.name!r}"
+                raise DomainError(message)
+            cell = cell * attribute.size + attribute.index(record[attribute.name])
+        return cell
+
+    def record(self, index: int) -> dict[str, Label]:
+        """The record of cell `index`.
+
+        Raises
+        ------
+        InvalidArgument
+            If the index is not from 0 to size - 1.
+        """
+        cell = to_integer("index", index)
+        if not 0 <= cell < self.size:
+            raise InvalidArgument("index", f"from 0 to {self.size - 1}", shown(index))
+        reversed_labels: list[tuple[str, Label]] = []
+        for attribute in reversed(self.attributes):
+            cell, number = divmod(cell, attribute.size)
+            reversed_labels.append((attribute.name, attribute.label(number)))
+        return dict(reversed(reversed_labels))
+
+    def records(self) -> Iterator[dict[str, Label]]:
+        """All records in the order of their cells."""
+        return (self.record(index) for index in range(self.size))
+
+    def to_json(self) -> str:
+        """The declaration as JSON text, versioned."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "attributes": [attribute.to_json() for attribute in self.attributes],
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Domain:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        DomainError
+            If the text is not such a declaration, or of a version from the future.
+        """
+        attributes = read_attributes(text)
+        try:
+            return cls(*attributes)
+        except InvalidArgument as error:
+            raise DomainError(str(error)) from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the declaration to a file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Domain:
+        """Read a declaration from a file: text in UTF-8, or in UTF-16 with a byte order mark.
+
+        Raises
+        ------
+        DomainError
+            As for `from_json`, and if the file is not such text.
+        OSError
+            If the file cannot be read.
+        """
+        return cls.from_json(decoded(Path(path).read_bytes()))

@@ -1,0 +1,145 @@
+"""The forms of the queries asked last, so that asking again does not build them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from operator import is_
+from typing import TypeAlias, TypeVar, cast
+from weakref import ref
+
+import numpy as np
+from attrs import Attribute, fields, has
+
+from dpsdk._checks import shown
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, Form
+from dpsdk.queries.base import Query
+
+__all__ = ["Lowered"]
+
+A = TypeVar("A")
+F = TypeVar("F", bound=Form)
+
+_OBJECT = 128
+"""What an object takes beside the arrays in it, roughly, in bytes."""
+
+_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None), Domain})
+
+
+class Lowered:
+    """The forms of the queries asked last, so that asking again does not build them again.
+
+    A form is kept while its query lives, or until another is kept, and while all that are kept are
+    at most 256 and take no more than 64 MiB. A query that was initialised again since is lowered
+    anew.
+    """
+
+    __slots__ = ("_facts", "_known")
+
+    _KEPT = 256
+    _KEPT_BYTES = 2**26
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        # By identity, since a query of another author may call itself equal to any.
+        self._known: dict[int, tuple[ref[object], _Anatomy, object, int]] = {}
+
+    @property
+    def facts(self) -> Facts:
+        """The public facts that the forms are made for."""
+        return self._facts
+
+    def form(self, query: Query[A, F]) -> F:
+        """The form of a query, checked against the facts.
+
+        Raises
+        ------
+        DomainError, QueryError
+            If the query cannot be put to this table.
+        """
+        known = self._known.get(id(query))
+        if known is not None and known[0]() is query and _unchanged(query, known[1]):
+            return known[2]  # type: ignore[return-value]  # stored below with this very query
+        if not isinstance(query, Query):
+            raise InvalidArgument("query", "a query", shown(query))
+        query.check(self._facts)
+        form = query.lower(self._facts.domain)
+        self._keep(query, form)
+        return form
+
+    def _keep(self, query: object, form: object) -> None:
+        # A class of another author may not let itself be watched, or say anything of its parts.
+        with suppress(Exception):
+            size, kept = _size(form), ref(query)
+            if size > self._KEPT_BYTES:
+                return
+            alive = {place: one for place, one in list(self._known.items()) if one[0]() is not None}
+            if len(alive) >= self._KEPT or sum(one[3] for one in alive.values()) + size > (
+                self._KEPT_BYTES
+            ):
+                alive.clear()
+            alive[id(query)] = (kept, _anatomy(query), form, size)
+            self._known = alive
+
+
+def _size(form: object) -> int:
+    """How many bytes a form takes, with the arrays that it is made of."""
+    size, seen, waiting = 0, set[int](), [form]
+    while waiting:
+        value = waiting.pop()
+        if type(value) in _ATOMS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        size += _OBJECT
+        if isinstance(value, np.ndarray):
+            size += int(value.nbytes)
+        elif isinstance(value, tuple | list):
+            waiting += cast("Sequence[object]", value)
+        else:
+            # What attrs keeps on each of its classes; any other class counts as one object.
+            parts = cast("tuple[Attribute[object], ...]", getattr(value, "__attrs_attrs__", ()))
+            waiting += [getattr(value, part.name, None) for part in parts]
+    return size
+
+
+_Anatomy: TypeAlias = list[tuple[object, tuple[str, ...] | None, tuple[object, ...]]]
+"""Values, the names of their fields, and what these hold. The first is the query's own, unnamed."""
+
+
+def _anatomy(query: object) -> _Anatomy:
+    """All values that a query is made of which could be initialised again, and what they hold."""
+    found: _Anatomy = []
+    waiting = [query]
+    while waiting:
+        one = waiting.pop()
+        kind: type[object] = type(one)
+        if isinstance(one, tuple):
+            waiting.extend(cast("tuple[object, ...]", one))
+        elif has(kind):
+            names = tuple(field.name for field in fields(kind))
+            held = _held(one, names)
+            found.append((one, names, held))
+            waiting.extend(held)
+        elif isinstance(one, Query):
+            found.append((cast("object", one), None, _held(cast("object", one), None)))
+    if found and found[0][0] is query:
+        found[0] = (None, *found[0][1:])
+    return found
+
+
+def _held(value: object, names: tuple[str, ...] | None) -> tuple[object, ...]:
+    if names is None:
+        own: dict[str, object] = getattr(value, "__dict__", {})
+        return tuple(own.values())
+    return tuple([getattr(value, name, None) for name in names])
+
+
+def _unchanged(query: object, anatomy: _Anatomy) -> bool:
+    """Whether all these values hold the very objects that they held."""
+    for value, names, held in anatomy:
+        now = _held(query if value is None else value, names)
+        if len(now) != len(held) or not all(map(is_, now, held)):
+            return False
+    return True

@@ -1,0 +1,301 @@
+"""An exact choice among weighted options, for weights that no float could hold.
+
+An option of level l and multiplicity m has the weight m·exp(-rate·l). Vectorised floats of proven
+error put an integer above every weight; one option is proposed by these integers and kept with the
+exact chance that remains, by a uniform that is read as far as it takes. So floats decide how often
+a proposal is refused, which is seldom, and never what comes out
+(docs/explanation/proofs/noise.md, "Weighted choices").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import accumulate, islice
+from math import isqrt
+from numbers import Integral
+from operator import index
+from typing import cast
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_fraction
+from dpsdk.errors import InvalidArgument
+from dpsdk.noise.bits import Bits, uniform_below
+from dpsdk.noise.interval import exp_bracket
+from dpsdk.typing import Array, Floats, Ints, Real
+
+__all__ = ["Options"]
+
+_MOST = 1 << 26
+_SPAN = 1 << 62
+_RATE_BITS = 1024
+_MULTIPLICITY_BITS = 1 << 24
+
+_BLOCK = 1 << 14
+_ENVELOPE_BITS = 62
+_MORE = 64
+
+_PARTS = 256
+_LN2_PART = 0.6931471805599453 / _PARTS
+_PARTS_LN2 = 1.4426950408889634 * _PARTS
+_THIRD = 1.0 / 3.0
+_FAR = 2.0**36
+"""Larger exponents are taken for this: no multiplicity makes up for it."""
+_SLACK, _SLOPE = 2.0**-44, 2.0**-49
+"""The floats below are a relative _SLACK + x·_SLOPE above the weight, and at most thrice that."""
+_NEGLIGIBLE = -64
+
+
+def _power(part: int) -> float:
+    """2^(-part / 256), rounded down from 100 bits."""
+    root = 1 << (100 * _PARTS - part)
+    for _ in range(_PARTS.bit_length() - 1):
+        root = isqrt(root)
+    return float(Fraction(root, 1 << 100))
+
+
+_POWERS = np.frombuffer(np.array([_power(part) for part in range(_PARTS)]).tobytes())
+
+
+@frozen(eq=False)
+class Options:
+    """The options, as exact copies of what a caller gave.
+
+    `steps` says how far each level is above the least that can come out; options that cannot, of
+    multiplicity 0, may have any.
+    """
+
+    steps: Ints = field(repr=False)
+    rate: Fraction
+    multiplicities: tuple[int, ...] | None = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, levels: Ints | Sequence[int], rate: Real, multiplicities: Sequence[int] | None
+    ) -> Options:
+        """Read what `NoiseSource.pick` takes."""
+        slope = _to_rate(rate)
+        steps = _to_steps(levels)
+        if multiplicities is None:
+            return cls(steps, slope, None)
+        counts = _to_multiplicities(multiplicities)
+        if len(counts) != len(steps):
+            raise InvalidArgument("multiplicities", "as many as there are levels", "another number")
+        possible = np.fromiter(map(bool, counts), bool, len(counts))
+        if not possible.any():
+            raise InvalidArgument("multiplicities", "above zero for some level", "only zeros")
+        steps -= steps[possible].min()
+        return cls(np.maximum(steps, 0, out=steps), slope, counts)
+
+    def draw(self, bits: Bits) -> int:
+        """An option, with a probability proportional to its weight."""
+        envelope = _Envelope(self)
+        while True:
+            chosen, above = envelope.propose(bits)
+            if self._keeps(bits, chosen, above, envelope.shift):
+                return chosen
+
+    def multiplicity(self, option: int) -> int:
+        """How often an option counts."""
+        return 1 if self.multiplicities is None else self.multiplicities[option]
+
+    def _keeps(self, bits: Bits, option: int, above: int, shift: int) -> bool:
+        """True with probability weight · 2^shift / above."""
+        word, length = int.from_bytes(bits(_MORE // 8), "little"), _MORE
+        rise = self.rate.numerator * int(self.steps[option])
+        loss = 3 * ((1 << 20) + ((rise // self.rate.denominator + 1) << 15))
+        if (word + 1) * above <= (above - 1) * ((1 << _MORE) - loss):
+            return True
+        exponent = Fraction(rise, self.rate.denominator)
+        count = self.multiplicity(option)
+        while True:
+            precision = max(0, length + count.bit_length() + shift) + _MORE
+            low, high = exp_bracket(exponent, precision)
+            scale = precision - shift - length
+            if (word + 1) * above << scale <= count * low:
+                return True
+            if word * above << scale >= count * high:
+                return False
+            word = word << _MORE | int.from_bytes(bits(_MORE // 8), "little")
+            length += _MORE
+
+
+class _Envelope:
+    """Integers above all weights times 2^shift; their sum is below 2^63.
+
+    They are worked out twice, once to add them up and once for the block of the proposal, so that
+    memory does not hold them. All blocks are equally long, to one, and each costs the same.
+    """
+
+    __slots__ = ("_ends", "_lengths", "_mantissas", "_slope", "_starts", "_steps", "shift")
+
+    def __init__(self, options: Options) -> None:
+        size = len(options.steps)
+        blocks = -(-size // _BLOCK)
+        self._steps = options.steps
+        self._slope = float(min(options.rate, Fraction(_FAR)))
+        self._starts = [size * block // blocks for block in range(blocks + 1)]
+        self._mantissas: Floats | None = None
+        self._lengths: Ints | None = None
+        largest = 0
+        if options.multiplicities is not None:
+            self._mantissas, self._lengths = _split(options.multiplicities)
+            largest = max(int(self._exponential(block)[1].max()) for block in range(blocks))
+        self.shift = _ENVELOPE_BITS - size.bit_length() - largest
+        self._ends = list(accumulate(int(self._block(block).sum()) for block in range(blocks)))
+
+    def propose(self, bits: Bits) -> tuple[int, int]:
+        """An option, with a probability proportional to its integer, and that integer."""
+        target = uniform_below(bits, self._ends[-1])
+        block = bisect_right(self._ends, target)
+        integers = self._block(block)
+        within = target - (self._ends[block - 1] if block else 0)
+        place = int(np.searchsorted(np.cumsum(integers), within, side="right"))
+        return self._starts[block] + place, int(integers[place])
+
+    def _block(self, block: int) -> Ints:
+        """The integers of a block: 0 for options that cannot come out, else at least 1."""
+        value, power = self._exponential(block)
+        power += self.shift
+        np.maximum(power, _NEGLIGIBLE, out=power)
+        power += 1023
+        power <<= 52
+        integers = np.floor(value * power.view(np.float64)).astype(np.int64)
+        integers += value > 0
+        return integers
+
+    def _exponential(self, block: int) -> tuple[Floats, Ints]:
+        """A float and a power of two for each weight of a block; their product is just above it."""
+        part = slice(self._starts[block], self._starts[block + 1])
+        x = self._steps[part].astype(np.float64)
+        x *= self._slope
+        np.minimum(x, _FAR, out=x)
+        whole = np.floor(x * _PARTS_LN2)
+        rest = x - whole * _LN2_PART
+        series = 1.0 - rest * (1.0 - rest * 0.5 * (1.0 - rest * _THIRD * (1.0 - rest * 0.25)))
+        parts = whole.astype(np.int64)
+        series *= _POWERS[parts & (_PARTS - 1)]
+        x *= _SLOPE
+        x += _SLACK
+        x += 1.0
+        series *= x
+        power = -(parts >> (_PARTS.bit_length() - 1))
+        if self._mantissas is not None and self._lengths is not None:
+            series *= self._mantissas[part]
+            power += self._lengths[part]
+        return series, power
+
+
+def _split(counts: tuple[int, ...]) -> tuple[Floats, Ints]:
+    """Floats in [1/2, 1] and powers of two, whose products are the counts to a relative 2^-52."""
+    if max(counts) <= _SPAN:
+        mantissas, powers = np.frexp(np.array(counts, dtype=np.int64).astype(np.float64))
+        return mantissas, powers.astype(np.int64)
+    surplus = [max(0, count.bit_length() - 64) for count in counts]
+    heads = [float(count >> less) for count, less in zip(counts, surplus, strict=True)]
+    mantissas, powers = np.frexp(np.array(heads))
+    return mantissas, powers + np.array(surplus, dtype=np.int64)
+
+
+def _to_rate(rate: Real) -> Fraction:
+    """A number of at least 0, made anew of plain integers."""
+    expected = f"a number of at least 0, of at most {_RATE_BITS} bits above and below the line"
+    number = rate if isinstance(rate, Fraction) else to_fraction("rate", rate, expected)
+    # Taken apart once: a fraction can be changed, and a class of them may answer as it likes.
+    above, below = _exact(number.numerator), _exact(number.denominator)
+    if above is None or below is None:
+        raise InvalidArgument("rate", expected, f"an object of type {type(rate).__name__}")
+    if max(above.bit_length(), below.bit_length()) > _RATE_BITS:
+        raise InvalidArgument("rate", expected, "a longer one")
+    if above < 0 or below <= 0:
+        raise InvalidArgument("rate", expected, shown(rate))
+    return Fraction(above, below)
+
+
+# What follows never shows a level or a multiplicity in an error, because both may be private.
+
+
+def _exact(value: object) -> int | None:
+    """An integer as a plain one; None for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    # A class of another author may answer for its integers as it likes; `int` does not.
+    try:
+        return int.__add__(value if isinstance(value, int) else index(cast("int", value)), 0)
+    except TypeError:
+        return None
+
+
+def _integers(parameter: str, values: Sequence[int]) -> tuple[int, ...]:
+    """The items of a sequence as plain integers."""
+    expected = "integers in a sequence or a one-dimensional array"
+    if not isinstance(cast("object", values), Sequence):
+        raise InvalidArgument(parameter, expected, f"an object of type {type(values).__name__}")
+    try:
+        _check_size(parameter, len(values))
+    except OverflowError:
+        _check_size(parameter, _MOST + 1)
+    items: tuple[object, ...] = tuple(islice(cast("Iterable[object]", values), _MOST + 1))
+    _check_size(parameter, len(items))
+    numbers = [item if type(item) is int else _exact(item) for item in items]
+    if None in numbers:
+        strange = items[numbers.index(None)]
+        raise InvalidArgument(parameter, expected, f"an item of type {type(strange).__name__}")
+    return tuple(cast("list[int]", numbers))
+
+
+def _check_size(parameter: str, size: int) -> None:
+    if not 1 <= size <= _MOST:
+        got = "more" if size else "none"
+        raise InvalidArgument(parameter, "from 1 to 2^26 integers", got)
+
+
+def _to_array(parameter: str, values: Array) -> Array:
+    """A view of an array of integers without any class of its own."""
+    plain = np.asarray(values)
+    if plain.ndim != 1 or plain.dtype.kind not in "iuO":
+        expected = "integers in a sequence or a one-dimensional array"
+        got = f"an array of {plain.dtype.name} in {plain.ndim} dimensions"
+        raise InvalidArgument(parameter, expected, got)
+    _check_size(parameter, plain.size)
+    return plain
+
+
+def _to_steps(levels: Ints | Sequence[int]) -> Ints:
+    """How far each level is above the least, in an array of its own."""
+    if isinstance(levels, np.ndarray):
+        plain = _to_array("levels", levels)
+        if plain.dtype.kind != "O":
+            wide = np.uint64 if plain.dtype.kind == "u" else np.int64
+            # One copy, of which alone everything else is read, since the caller may write to his.
+            own = plain.astype(wide)
+            least = own.min()
+            _check_span(int(own.max()) - int(least))
+            own -= least
+            return own.view(np.int64)
+        levels = cast("Sequence[int]", plain.tolist())
+    numbers = _integers("levels", levels)
+    lowest = min(numbers)
+    _check_span(max(numbers) - lowest)
+    return np.fromiter((number - lowest for number in numbers), np.int64, len(numbers))
+
+
+def _check_span(span: int) -> None:
+    if span > _SPAN:
+        raise InvalidArgument("levels", "at most 2^62 apart", "levels further apart")
+
+
+def _to_multiplicities(multiplicities: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(multiplicities, np.ndarray):
+        multiplicities = cast("Sequence[int]", _to_array("multiplicities", multiplicities).tolist())
+    counts = _integers("multiplicities", multiplicities)
+    if min(counts) < 0:
+        raise InvalidArgument("multiplicities", "at least 0", "one below")
+    if max(counts).bit_length() > _MULTIPLICITY_BITS:
+        raise InvalidArgument("multiplicities", "below 2^(2^24)", "a larger one")
+    return counts

@@ -1,0 +1,280 @@
+"""Conditions on one attribute: what may be wanted of it, how that reads, and its indicator."""
+
+from __future__ import annotations
+
+import heapq
+import numbers
+from collections.abc import Iterable
+from typing import TypeAlias, cast
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.domain import Attribute, Binned, Boolean, Integer
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
+from dpsdk.forms import Factor, Matrix, Range
+from dpsdk.forms.factors import MATRIX_LIMIT
+from dpsdk.typing import Label
+
+__all__ = ["Condition", "Not", "Wanted", "described", "indicator", "listed", "to_condition"]
+
+_SHOWN = 8
+"""So many labels of a set, names or conditions are written out in a description."""
+
+_LONGEST = 80
+"""Longer labels and names are cut in a description."""
+
+LARGEST_BITS = 1000
+"""Integers below 2**1000 are read: a float can hold their size, and a message their digits."""
+
+
+def _to_wanted(value: Condition) -> Condition:
+    wanted = to_condition("the condition in Not", value)
+    # Not of Not of Not says no more than Not, so that no condition is deep.
+    if isinstance(wanted, Not) and isinstance(wanted.value, Not):
+        return wanted.value.value
+    return wanted
+
+
+@frozen(repr=False)
+class Not:
+    """The labels of an attribute other than these: a label, or a set or range of them."""
+
+    value: Condition = field(converter=_to_wanted)
+
+    def __repr__(self) -> str:
+        return f"Not({described(self.value)})"
+
+
+Wanted: TypeAlias = "Label | range | set[Label] | frozenset[Label]"
+Condition: TypeAlias = "Wanted | Not"
+"""A label, a set or range of labels, or `Not` of these."""
+
+
+def to_condition(parameter: str, value: Condition) -> Condition:
+    """Read what is wanted of an attribute, as plain values that nobody else holds.
+
+    Raises
+    ------
+    InvalidArgument
+        If it can be no condition, whatever the attribute.
+    """
+    if isinstance(value, Not):
+        return value if type(value) is Not else Not(value.value)
+    if isinstance(value, range):
+        if any(n.bit_length() > LARGEST_BITS for n in (value.start, value.stop, value.step)):
+            raise _refused(parameter, "a range of integers beyond 2**1000")
+        return value
+    if isinstance(value, set | frozenset):
+        return frozenset(_to_label(parameter, label) for label in value)
+    return _to_label(parameter, value)
+
+
+def _to_label(parameter: str, value: object) -> Label:
+    kind = type(value)
+    if kind is str or kind is bool:
+        return cast("str | bool", value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, np.bool_):
+        return bool(cast("object", value))
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        if number.bit_length() > LARGEST_BITS:
+            raise _refused(parameter, f"an integer of {number.bit_length():,} bits")
+        return number
+    if isinstance(value, tuple):
+        return _to_bin(parameter, cast("tuple[object, ...]", value))
+    if isinstance(value, Iterable | slice):
+        several = "for several labels write a set, such as {'a', 'b'}"
+        listed_plainly = isinstance(value, list) and _flat(cast("list[object]", value))
+        text = shown(cast("object", value)) if listed_plainly else kind.__name__
+        raise _refused(parameter, text, several)
+    try:
+        hash(value)
+    except Exception:  # noqa: BLE001 - a class of another author may raise what it likes
+        raise _refused(parameter, kind.__name__) from None
+    return cast("Label", value)  # what is no label is refused where the attribute is known
+
+
+def _to_bin(parameter: str, pair: tuple[object, ...]) -> Label:
+    if not _flat(pair):
+        raise _refused(parameter, "a tuple of other than a few texts and numbers")
+    plain = tuple(
+        str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
+        for part in pair
+    )
+    return cast("tuple[float, float]", plain)
+
+
+def _flat(parts: list[object] | tuple[object, ...]) -> bool:
+    """Whether there are few parts, each a text or a number that a float can hold."""
+    return len(parts) <= 100 and all(
+        isinstance(part, str | float)
+        or (isinstance(part, numbers.Integral) and int(part).bit_length() <= LARGEST_BITS)
+        for part in parts
+    )
+
+
+def _to_number(value: numbers.Real) -> float:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _refused(parameter: str, got: str, hint: str = "") -> InvalidArgument:
+    expected = "a label, a set or range of labels, or Not of these"
+    return InvalidArgument(parameter, f"{expected}; {hint}" if hint else expected, got)
+
+
+def described(value: object) -> str:
+    """A condition as it is written, cut where it is long."""
+    if isinstance(value, frozenset):
+        labels = cast("frozenset[object]", value)
+        return f"{{{listed(heapq.nsmallest(_SHOWN, labels, key=_order), len(labels))}}}"
+    if isinstance(value, Not):
+        return repr(value)
+    return _text(value)
+
+
+def listed(items: Iterable[object], total: int) -> str:
+    """The first few of so many items, divided by commas."""
+    texts = [_text(item) for item, _ in zip(items, range(_SHOWN), strict=False)]
+    if total > len(texts):
+        texts.append(f"... {total - len(texts):,} more")
+    return ", ".join(texts)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[: _LONGEST - 3]!r}..."
+    return shown(value)
+
+
+def _order(label: object) -> tuple[str, object]:
+    """By kind, then by size or alphabet."""
+    if type(label) in {str, int, bool}:
+        return type(label).__name__, label
+    kind = type(label).__name__
+    if isinstance(label, tuple):
+        pair = cast("tuple[object, ...]", label)
+        return ("bin", pair) if _numeric(pair) else (kind, shown(pair))
+    return kind, shown(label)
+
+
+def _numeric(parts: tuple[object, ...]) -> bool:
+    return all(isinstance(part, int | float) for part in parts)
+
+
+def indicator(attribute: Attribute, wanted: Condition) -> Factor:
+    """The 0/1 factor of a condition on one attribute.
+
+    A range stands for those of the attribute's labels that lie in it, so it may reach beyond them.
+
+    Raises
+    ------
+    UnknownLabel
+        If the condition names a label that the attribute does not have, or a range that holds none
+        of its labels.
+    QueryError
+        If it names no label at all.
+    """
+    if isinstance(wanted, Not):
+        return _complement(attribute, indicator(attribute, wanted.value))
+    if isinstance(wanted, range):
+        return _range(attribute, wanted)
+    if isinstance(wanted, set | frozenset):
+        return _chosen(attribute, (_index(attribute, label) for label in wanted))
+    index = _index(attribute, wanted)
+    return Range(attribute.size, index, index + 1)
+
+
+def _index(attribute: Attribute, label: Label) -> int:
+    try:
+        return attribute.index(label)
+    except UnknownLabel as error:
+        expected = error.expected
+    hint = _hint(attribute, label)
+    raise UnknownLabel(attribute.name, _text(label), f"{expected}; {hint}" if hint else expected)
+
+
+def _hint(attribute: Attribute, label: object) -> str:
+    """What somebody who wrote this as a label may have meant."""
+    if not isinstance(label, tuple) or not label:
+        return ""
+    parts = cast("tuple[object, ...]", label)
+    if isinstance(attribute, Binned):
+        if len(parts) == 2 and all(part in attribute.edges for part in parts):
+            return f"for several bins write a set of them, or ask Interval({attribute.name!r}, ...)"
+        return ""
+    if len(parts) == 1:
+        return f"for a single label write {_text(parts[0])}"
+    these = f"for these labels write {{{listed(parts, len(parts))}}}"
+    low, high = parts[0], parts[-1]
+    if isinstance(attribute, Integer) and isinstance(low, int) and isinstance(high, int):
+        return f"for all from {low} to {high} write range({low}, {high + 1}), {these}"
+    return these
+
+
+def _range(attribute: Attribute, wanted: range) -> Factor:
+    if not wanted:
+        raise QueryError(f"a condition on {attribute.name!r}", f"{wanted} holds no label")
+    if isinstance(attribute, Integer):
+        inside = _within(wanted, attribute.low, attribute.high)
+        if inside:
+            first, last = sorted((inside[0] - attribute.low, inside[-1] - attribute.low))
+            if abs(wanted.step) == 1:
+                return Range(attribute.size, first, last + 1)
+            _limit(attribute)
+            return _chosen(attribute, range(first, last + 1, abs(wanted.step)))
+    elif not isinstance(attribute, Binned | Boolean):
+        numbered = enumerate(attribute.labels)
+        chosen = [i for i, label in numbered if type(label) is int and label in wanted]
+        if chosen:
+            return _chosen(attribute, chosen)
+    raise UnknownLabel(attribute.name, f"in {wanted}", _labels_of(attribute))
+
+
+def _within(wanted: range, low: int, high: int) -> range:
+    """Those of a range that lie from `low` to `high`."""
+    rising = wanted if wanted.step > 0 else wanted[::-1]
+    start = max(0, -((rising.start - low) // rising.step))
+    stop = max(start, (high - rising.start) // rising.step + 1)
+    return rising[start:stop]
+
+
+def _labels_of(attribute: Attribute) -> str:
+    if isinstance(attribute, Integer):
+        return f"integers from {attribute.low} to {attribute.high}"
+    if isinstance(attribute, Binned):
+        return f"a bin or a set of bins, or ask Interval({attribute.name!r}, ...)"
+    kinds = (attribute.text(index) for index in range(attribute.size))
+    return f"a label or a set of labels: {listed(kinds, attribute.size)}"
+
+
+def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
+    chosen = sorted(set(indices))
+    if not chosen:
+        raise QueryError(f"a condition on {attribute.name!r}", "an empty set holds no label")
+    if chosen[-1] - chosen[0] == len(chosen) - 1:
+        return Range(attribute.size, chosen[0], chosen[-1] + 1)
+    _limit(attribute)
+    weights = np.zeros((1, attribute.size))
+    weights[0, chosen] = 1.0
+    return Matrix(weights)
+
+
+def _limit(attribute: Attribute) -> None:
+    if attribute.size > MATRIX_LIMIT:
+        what, advice = f"a condition on {attribute.name!r}", "use a range of labels without gaps"
+        raise TooLarge(what, attribute.size, MATRIX_LIMIT, "weights", advice)
+
+
+def _complement(attribute: Attribute, factor: Factor) -> Factor:
+    if isinstance(factor, Range) and factor.start == 0:
+        return Range(factor.size, factor.stop, factor.size)
+    if isinstance(factor, Range) and factor.stop == factor.size:
+        return Range(factor.size, 0, factor.start)
+    _limit(attribute)
+    return Matrix(1.0 - factor.matrix())

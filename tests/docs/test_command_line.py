@@ -1,0 +1,45 @@
+"""The commands of the guide to the command line run as they are printed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Domain
+from dpsdk.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "command-line.md").read_text("utf-8")
+COMMANDS = re.findall(r"^python -m dpsdk (.*)$", PAGE, re.MULTILINE)
+
+
+def test_the_guide_shows_each_command():
+    assert [command.split()[0] for command in COMMANDS] == ["domain", "domain", "release"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    arguments = shlex.split(command)
+    out = tmp_path / "out"
+    if "--out" in arguments:
+        arguments[arguments.index("--out") + 1] = str(out)
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out
+    if out.is_file():
+        assert Domain.load(out).names == ("age", "sex", "hours")
+    elif "--out" in arguments:
+        assert (out / "release.json").is_file()
+
+
+def test_the_options_that_the_guide_names_exist(capsys):
+    with pytest.raises(SystemExit):
+        main(["domain", "--help"])
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    helped = capsys.readouterr().out
+    for option in set(re.findall(r"(--[a-z-]+)", PAGE)) - {"--help"}:
+        assert option in helped, option

@@ -1,0 +1,117 @@
+"""The page and the schema of a domain's file say what the reader does."""
+
+import json
+import re
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.errors import DomainError
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = json.loads((DOCS / "reference" / "domain.schema.json").read_text("utf-8"))
+PAGE = (DOCS / "reference" / "domain-file.md").read_text("utf-8")
+EXAMPLE = re.search(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+
+TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
+KEYWORDS = {
+    *("$ref", "const", "type", "required", "properties", "additionalProperties", "items"),
+    *("minItems", "maxLength", "pattern", "uniqueItems", "oneOf", "$schema", "title", "$defs"),
+}
+
+
+def holds(schema, value):
+    """Whether a value is as the schema says, for the keywords that ours uses."""
+    assert set(schema) <= KEYWORDS, set(schema) - KEYWORDS
+    if "$ref" in schema:
+        return holds(SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")], value)
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(
+        isinstance(value, TYPES[kind]) and isinstance(value, bool) == (kind == "boolean")
+        for kind in kinds
+    ):
+        return False
+    if "const" in schema and (type(value), value) != (type(schema["const"]), schema["const"]):
+        return False
+    if "oneOf" in schema and sum(holds(choice, value) for choice in schema["oneOf"]) != 1:
+        return False
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        if not set(schema.get("required", ())) <= set(value):
+            return False
+        if schema.get("additionalProperties", True) is False and not set(value) <= set(properties):
+            return False
+        return all(holds(properties[key], value[key]) for key in value if key in properties)
+    if isinstance(value, list):
+        distinct = {json.dumps(item) for item in value}
+        return (
+            len(value) >= schema.get("minItems", 0)
+            and not (schema.get("uniqueItems") and len(distinct) < len(value))
+            and all(holds(schema.get("items", {}), item) for item in value)
+        )
+    if isinstance(value, str):
+        return len(value) <= schema.get("maxLength", len(value)) and bool(
+            re.search(schema.get("pattern", ""), value)
+        )
+    return True
+
+
+DOMAIN = Domain(
+    Integer("age", -5, 2**60),
+    Binned("income", [0, 1.5, 1e9]),
+    Categorical("region", ["north", "else\u00e9where"], other="north"),
+    Categorical("grade", [1, 2, 3]),
+    Boolean("member"),
+)
+
+
+def test_what_is_written_is_as_the_schema_says():
+    assert holds(SCHEMA, json.loads(DOMAIN.to_json()))
+    for path in DOCS.rglob("*-domain.json"):
+        assert holds(SCHEMA, json.loads(path.read_text("utf-8")))
+
+
+def test_the_example_of_the_page_is_a_domain():
+    domain = Domain.from_json(EXAMPLE)
+    assert holds(SCHEMA, json.loads(EXAMPLE))
+    assert [attribute.kind for attribute in domain.attributes] == [
+        "integer", "binned", "categorical", "categorical", "boolean",
+    ]  # fmt: skip
+
+
+def mistakes():
+    """The example with one thing wrong."""
+    whole = json.loads(EXAMPLE)
+    for key in whole:
+        yield {name: value for name, value in whole.items() if name != key}
+    for key, value in (("format", "dpsdk"), ("version", 2), ("version", True), ("attributes", [])):
+        yield whole | {key: value}
+    yield whole | {"attributes": {}}
+    yield whole | {"attributes": [3]}
+    for place, attribute in enumerate(whole["attributes"]):
+        for key in set(attribute) - {"other"}:
+            wrong = deepcopy(whole)
+            del wrong["attributes"][place][key]
+            yield wrong
+            for value in (None, [], {}, [[]], "", 1.5, [1.5], [True], ["a", "a"], "x" * 2000):
+                if key != "edges" or value != ["a", "a"]:
+                    wrong = deepcopy(whole)
+                    wrong["attributes"][place][key] = value
+                    yield wrong
+
+
+@pytest.mark.parametrize("wrong", list(mistakes()))
+def test_the_reader_and_the_schema_refuse_the_same(wrong):
+    assert not holds(SCHEMA, wrong)
+    with pytest.raises(DomainError):
+        Domain.from_json(json.dumps(wrong))

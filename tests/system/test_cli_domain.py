@@ -1,0 +1,152 @@
+"""`python -m dpsdk domain` makes the file of a domain, and says what is wrong with one."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.__main__ import main
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+DECLARED = [
+    *("--categorical", "sex", "Female", "Male", "not told", "--other", "not told"),
+    *("--integer", "age", "-5", "90", "--binned", "weight", "0", "1.5", "1e3"),
+    *("--boolean", "member", "--categorical", "code", "1", "2"),
+]
+DOMAIN = Domain(
+    Categorical("sex", ["Female", "Male", "not told"], other="not told"),
+    Integer("age", -5, 90),
+    Binned("weight", [0, 1.5, 1000]),
+    Boolean("member"),
+    Categorical("code", ["1", "2"]),
+)
+
+
+def domain(*arguments):
+    return main(["domain", *map(str, arguments)])
+
+
+def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
+    assert domain(*DECLARED) == 0
+    assert Domain.from_json(capsys.readouterr().out) == DOMAIN
+    assert domain(*DECLARED, "--out", tmp_path / "domain.json") == 0
+    printed = capsys.readouterr().out
+    assert Domain.load(tmp_path / "domain.json") == DOMAIN
+    for words in ("5 attributes", "'not told'", "-5 to 90", "0 to 1000 in 2 bins"):
+        assert words in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["domain.json"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ([], "nothing"),
+        (["--integer", "age", "9", "1"], "high must be at least low"),
+        (["--integer", "age", "1_0", "20"], "the bounds of 'age' must be whole numbers"),
+        (["--integer", "age", "1", "9" * 5000], "the bounds of 'age' must be whole numbers"),
+        (["--integer", "age", "1", "9" * 400], "low and high must be"),
+        (["--binned", "w", "1"], "edges must be"),
+        (["--binned", "w", "1", "nan"], "the edges of 'w' must be numbers"),
+        (["--binned", "w", "1", "1e1999"], "edges"),
+        (["--categorical", "sex"], "labels must be"),
+        (["--categorical", "sex", "a", "a"], "labels must be"),
+        (["--other", "a"], "--other must be given right after a --categorical"),
+        (["--boolean", "b", "--other", "a"], "--other must be given right after a --categorical"),
+        (["--categorical", "sex", "a", "--other", "b"], "other must be one of the labels"),
+        (["--boolean", "b", "--boolean", "b"], "b"),
+        (["--boolean", " "], "name must be a non-empty text"),
+        (["--boolean", "\udcff"], "name must be a text that UTF-8 can hold"),
+        (["--boolean", "b", "--check", "x.json"], "--check must be given alone"),
+    ],
+    ids=lambda value: ascii(value)[:30] if isinstance(value, list) else "",
+)
+def test_a_bad_declaration_is_one_line_and_writes_nothing(tmp_path, capsys, declared, words):
+    assert domain(*declared, "--out", tmp_path / "domain.json") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert printed.err.startswith("dpsdk: ")
+    assert printed.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_exists_is_not_written_over(tmp_path, capsys):
+    (tmp_path / "domain.json").write_text("kept")
+    assert domain(*DECLARED, "--out", tmp_path / "domain.json") == 2
+    assert "domain.json: File exists" in capsys.readouterr().err
+    assert (tmp_path / "domain.json").read_text() == "kept"
+    assert domain(*DECLARED, "--out", tmp_path / "absent" / "domain.json") == 2
+    assert "No such file" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["domain.json"]
+
+
+def test_a_given_file_is_described_or_its_mistake_is_told(tmp_path, capsys):
+    path = EXAMPLES / "adult-domain.json"
+    assert domain("--check", path, "--table", EXAMPLES / "adult.csv.gz") == 0
+    printed = capsys.readouterr().out
+    assert "8 attributes, 147,692,160 cells" in printed
+    assert "adult.csv.gz has these columns\n" in printed
+    for wrong, words in (
+        (path.read_text().replace('"low": 17', '"low": "17"'), "low and high must be an integer"),
+        (path.read_text().replace('"kind": "integer"', '"kind": "number"'), '"kind" among'),
+        (path.read_text().replace('"high": 90', '"height": 90'), "'high'"),
+        ("[", "not JSON"),
+    ):
+        (tmp_path / "wrong.json").write_text(wrong)
+        assert domain("--check", tmp_path / "wrong.json") == 2
+        error = capsys.readouterr().err
+        assert "wrong.json: " in error
+        assert words in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    ("encoding", "delimiter"),
+    [("utf-8", ","), ("utf-8-sig", ";"), ("cp1252", "tab"), ("utf-16", "|"), ("utf-16-le", ",")],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_only_the_names_of_a_table_are_read(tmp_path, capsys, zipped, encoding, delimiter, end):
+    header = {"tab": "\t"}.get(delimiter, delimiter).join(["\u00e5r", '"a, ""b"""', "more"])
+    # What follows the first line is neither text nor a table.
+    content = f"{header}{end}".encode(encoding) + b"\x81\x8d\xff" + b'"' * 10**5
+    path = tmp_path / ("table.csv.gz" if zipped else "table.csv")
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    options = ["--table", path, "--delimiter", delimiter]
+    options += ["--encoding", encoding.removesuffix("-sig")]
+    given = ["--integer", 'a, "b"', 0, 1, *options, "--out", tmp_path / "domain.json"]
+    assert domain("--boolean", "\u00e5r", *given) == 0
+    assert "has these columns; not declared: 'more'" in capsys.readouterr().out
+    assert domain("--boolean", "ar", *options) == 2
+    assert "no column 'ar'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,b,a\n1,2,3\n", "more than one column 'a'"),
+        (b"b\n", "no column 'a'"),
+        (b"", "no column 'a'"),
+        (b"\n1\n", "no column 'a'"),
+        (b'"a\n1\n', "not one of names"),
+        (b"\xff\xfe\n", "not one of names"),
+        (b"a," * 2**20, "not one of names"),
+    ],
+)
+def test_a_first_line_that_does_not_serve_is_refused(tmp_path, capsys, content, words):
+    (tmp_path / "table.csv").write_bytes(content)
+    assert domain("--boolean", "a", "--table", tmp_path / "table.csv") == 2
+    error = capsys.readouterr().err
+    assert "table.csv: " in error
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_table_that_is_no_gzip_file_is_refused(tmp_path, capsys):
+    (tmp_path / "table.csv.gz").write_bytes(b"a,b\n")
+    assert domain("--boolean", "a", "--table", tmp_path / "table.csv.gz") == 2
+    assert "not one of names" in capsys.readouterr().err
+    assert domain("--boolean", "a", "--table", tmp_path / "absent.csv") == 2
+    assert "No such file" in capsys.readouterr().err

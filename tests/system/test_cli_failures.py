@@ -1,0 +1,347 @@
+"""The command line ends in one line for whatever goes wrong, and leaves nothing half made."""
+
+import csv
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Categorical, Domain, Integer
+from dpsdk.__main__ import main
+from dpsdk.testing import seeded
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    lines = ["age,sex", *(f"{row % 10},{'FM'[row % 2]}" for row in range(200))]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"])).save(tmp_path / "domain.json")
+    return tmp_path
+
+
+def release(folder, *options, out="out", table="table.csv"):
+    given = ["--domain", str(folder / "domain.json"), "--out", str(folder / out)]
+    return main(["release", str(folder / table), *given, *options], noise=seeded(7))
+
+
+def everything(folder):
+    """All files and directories, with what they hold."""
+    return {
+        path.relative_to(folder): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def one_line(capsys, code, expected=2):
+    printed = capsys.readouterr()
+    assert code == expected
+    assert printed.out == ""
+    assert printed.err.startswith("dpsdk: ")
+    assert printed.err.count("\n") == 1
+    assert len(printed.err) < 400
+    assert "Traceback" not in printed.err
+    printed.err.encode("utf-8")
+    return printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "1e400"], "epsilon must be a positive finite number"),
+        (["--epsilon", "1_0"], "epsilon must be"),
+        (["--epsilon", "\u0663"], "epsilon must be"),
+        (["--epsilon", " 1"], "epsilon must be"),
+        (["--epsilon", "nan"], "epsilon must be"),
+        (["--epsilon", "0." + "1" * 10**6], "epsilon must be"),
+        (["--epsilon", "\udcff"], "epsilon must be"),
+        (["--epsilon", "1", "--delta", "1e-400"], "delta must be"),
+        (["--epsilon", "1", "--delta", "1e-2_0"], "delta must be"),
+        (["--epsilon", "1", "--max-rows", "9" * 400], "--max-rows must be an integer"),
+        (["--epsilon", "1", "--max-rows", "9" * 10**5], "--max-rows must be a whole number"),
+        (["--epsilon", "1", "--max-rows", "1_000"], "--max-rows must be a whole number"),
+        (["--epsilon", "1", "--max-rows", "0"], "--max-rows must be an integer of at least 1"),
+        (["--epsilon", "1", "--max-rows", "200.5"], "--max-rows must be a whole number"),
+        (["--epsilon", "1", "--marginals", "9" * 400], "--marginals must be"),
+        (["--epsilon", "1", "--marginals", "two"], "--marginals must be a whole number"),
+        (["--epsilon", "1", "--beta", "nan"], "--beta must be a decimal number"),
+        (["--epsilon", "1", "--beta", "1e-1_0"], "--beta must be"),
+        (["--epsilon", "1", "--beta", "1e-400"], "beta must be"),
+        (["--epsilon", "1", "--name", "\ud800"], "name must be a text that UTF-8 can hold"),
+        (["--epsilon", "1", "--name", "x" * 2000], "name must be a text of at most"),
+        (["--epsilon", "1", "--encoding", "no such"], "--encoding must be the name"),
+        (["--epsilon", "1", "--encoding", "base64"], "--encoding must be the name"),
+        (["--epsilon", "1", "--encoding", "\udcff"], "--encoding must be the name"),
+        (["--epsilon", "1", "--delimiter", "ab"], "delimiter must be one character"),
+        (["--epsilon", "1", "--delimiter", ";"], "table.csv"),
+    ],
+    ids=lambda value: ascii(value)[-20:] if isinstance(value, list) else "",
+)
+def test_a_bad_option_is_one_line_and_leaves_nothing(folder, capsys, options, words):
+    before = everything(folder)
+    assert words in one_line(capsys, release(folder, *options, out="new/parents/out"))
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    "label", ['"a\\ud800"', '"\\udfff"', '["nested"]', "1e999", "true", "9" * 5000]
+)
+def test_a_domain_with_a_label_that_no_file_can_hold_is_refused(folder, capsys, label):
+    text = (folder / "domain.json").read_text().replace('"M"', label)
+    (folder / "domain.json").write_text(text)
+    before = everything(folder)
+    assert "domain.json: " in one_line(capsys, release(folder, "--epsilon", "1"))
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("deep", ["[" * 10**5, '{"a":' * 10**5])
+def test_a_deep_domain_is_refused(folder, capsys, deep):
+    (folder / "domain.json").write_text(deep)
+    assert "domain.json: " in one_line(capsys, release(folder, "--epsilon", "1"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are texts elsewhere")
+def test_file_names_that_are_no_text_are_told_with_escapes(folder, capsys):
+    table = os.fsdecode(b"table\xff.csv")
+    (folder / "table.csv").rename(folder / table)
+    out = os.fsdecode(b"out\xfe")
+    assert release(folder, "--epsilon", "1", table=table, out=out) == 0
+    assert "out\\udcfe" in capsys.readouterr().out
+    written = json.loads((folder / out / "release.json").read_text("utf-8"))
+    assert written["data"]["name"] == "table\\udcff.csv"
+    assert "out\\udcfe" in (folder / out / "report.txt").read_text("utf-8")
+    (folder / table).unlink()
+    assert "table\\udcff.csv" in one_line(capsys, release(folder, "--epsilon", "1", table=table))
+
+
+FAILURES = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    RuntimeError("a row said 617"),
+    MemoryError(),
+    RecursionError(),
+    UnicodeEncodeError("utf-8", "617", 0, 1, "a row"),
+    KeyboardInterrupt(),
+]
+
+PLACES = [
+    "dpsdk.cli.release.write_table",
+    "dpsdk.cli.release._summary",
+    "dpsdk.cli.release._report",
+    "dpsdk.cli.release._mechanism",
+    "dpsdk.session.Session.release",
+    "dpsdk.cli.release.json.dumps",
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("there", ["nothing", "empty", "a release"])
+def test_whatever_fails_all_is_as_before(folder, capsys, monkeypatch, failure, place, there):
+    if there == "empty":
+        (folder / "out").mkdir()
+    if there == "a release":
+        assert release(folder, "--epsilon", "2") == 0
+        capsys.readouterr()
+    before = everything(folder)
+
+    def fail(*_, **__):
+        raise failure
+
+    monkeypatch.setattr(place, fail)
+    code = release(folder, "--epsilon", "1", "--force")
+    text = one_line(capsys, code, 130 if isinstance(failure, KeyboardInterrupt) else 2)
+    assert "617" not in text
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "I/O error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("late", [False, True], ids=["before the move", "after the move"])
+@pytest.mark.parametrize("there", ["nothing", "empty", "a release"])
+def test_a_move_that_fails_is_undone(folder, capsys, monkeypatch, failure, there, late):
+    if there == "empty":
+        (folder / "out").mkdir()
+    if there == "a release":
+        assert release(folder, "--epsilon", "2", "--marginals", "1") == 0
+        (folder / "out" / "mine.txt").write_text("kept")
+        capsys.readouterr()
+    before, rename, failed = everything(folder), Path.rename, 0
+    for moment in range(12):
+        moves = 0
+
+        def fail(source, target, moment=moment):
+            nonlocal moves, failed
+            moves += 1
+            if moves == moment + 1 and not late:
+                failed += 1
+                raise failure
+            result = rename(source, target)
+            if moves == moment + 1:
+                failed += 1
+                raise failure
+            return result
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", fail)
+            code = release(folder, "--epsilon", "1", "--marginals", "1", "--force")
+        if failed == moment:
+            break
+        capsys.readouterr()
+        if there == "nothing" and late:
+            # The one rename was done, so all is there.
+            assert (folder / "out" / "release.json").exists()
+            return
+        assert code != 0
+        assert everything(folder) == before
+    assert code == 0
+    assert failed == {"nothing": 1, "empty": 4, "a release": 8}[there]
+    assert there != "a release" or (folder / "out" / "mine.txt").read_text() == "kept"
+
+
+def test_a_new_release_takes_the_place_of_an_old_one_and_leaves_other_files(folder):
+    assert release(folder, "--epsilon", "1") == 0
+    (folder / "out" / "mine.txt").write_text("kept")
+    old = (folder / "out" / "release.json").read_text()
+    assert release(folder, "--epsilon", "3", "--force") == 0
+    assert (folder / "out" / "release.json").read_text() != old
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert names == {"mine.txt", "1_age_sex.csv", "release.json", "report.txt"}
+
+
+def test_a_directory_where_a_file_should_be_is_refused(folder, capsys):
+    (folder / "out" / "1_age_sex.csv").mkdir(parents=True)
+    (folder / "out" / "1_age_sex.csv" / "mine.txt").write_text("kept")
+    before = everything(folder)
+    assert "1_age_sex.csv" in one_line(capsys, release(folder, "--epsilon", "1", "--force"))
+    assert everything(folder) == before
+
+
+def test_a_file_where_the_directory_should_be_is_refused(folder, capsys):
+    (folder / "out").write_text("kept")
+    before = everything(folder)
+    assert "out: " in one_line(capsys, release(folder, "--epsilon", "1", "--force"))
+    assert everything(folder) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files mean less there")
+def test_what_is_made_has_the_modes_of_other_files(folder):
+    assert release(folder, "--epsilon", "1", out="a/b/out") == 0
+    (folder / "usual").mkdir()
+    (folder / "usual" / "file").touch()
+    for made, usual in (("a/b/out", "usual"), ("a/b/out/release.json", "usual/file")):
+        assert (folder / made).stat().st_mode == (folder / usual).stat().st_mode
+
+
+def run(*arguments, **options):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpsdk", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment | options.pop("env", {}),
+        **options,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_one_line_and_leaves_nothing(folder, sent):
+    os.mkfifo(folder / "pipe.csv")
+    before = everything_but_pipes(folder)
+    files = ["--domain", folder / "domain.json", "--out", folder / "out", "--epsilon", "1"]
+    # A test run in the background may have been told to ignore interrupts, and would pass that on.
+    before_test = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = run("release", folder / "pipe.csv", *files)
+    signal.signal(signal.SIGINT, before_test)
+    with process:
+        # Opens once the other side does: then the table is being read.
+        with (folder / "pipe.csv").open("w") as pipe:
+            pipe.write("age,sex\n")
+            pipe.flush()
+            process.send_signal(sent)
+            out, err = process.communicate()
+        assert process.returncode == 130
+    assert (out, err) == (b"", b"dpsdk: interrupted\n")
+    assert everything_but_pipes(folder) == before
+
+
+def everything_but_pipes(folder):
+    return sorted(str(path) for path in folder.rglob("*"))
+
+
+def test_a_terminal_of_few_characters_and_a_reader_that_left_do_no_harm(folder):
+    with run("demo", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0
+    assert err == b""
+    assert b"\\xb1" in out
+    files = ["--domain", folder / "domain.json", "--out", folder / "out", "--epsilon", "1"]
+    with run("release", folder / "table.csv", *files) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert (folder / "out" / "release.json").exists()
+
+
+LABELS = {
+    "=1+1": "'=1+1",
+    "+A1": "'+A1",
+    "-A1": "'-A1",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t=1",
+    "\r=2": "'\r=2",
+    "\n=3": "'\n=3",
+    "\uff1d1": "'\uff1d1",
+    "'quoted": "''quoted",
+    "-": "'-",
+    "a;=1": "a;=1",
+    "-5": "-5",
+    "+1.5": "+1.5",
+    "a=1": "a=1",
+    "<=50K": "<=50K",
+}
+
+
+def test_labels_that_a_spreadsheet_would_run_are_quoted(folder):
+    domain = Domain(Categorical("=name", list(LABELS)), Categorical("sex", ["F", "M"]))
+    domain.save(folder / "domain.json")
+    with (folder / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["=name", "sex"], *([label, "F"] for label in LABELS)])
+    assert release(folder, "--epsilon", "1", "--marginals", "1") == 0
+    with (folder / "out" / "1_name.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header[0] == "'=name"
+    assert [row[0] for row in rows] == list(LABELS.values())
+    # Who drops one leading apostrophe has the label again.
+    assert [re.sub("^'", "", row[0]) for row in rows] == list(LABELS)
+    written = json.loads((folder / "out" / "release.json").read_text("utf-8"))
+    assert Domain.from_json(json.dumps(written["data"]["domain"])) == domain
+    assert "tab" in (ROOT / "docs/how-to/command-line.md").read_text("utf-8")
+
+
+def test_tables_of_other_encodings_and_delimiters_are_read(folder):
+    Domain(Integer("\u00e5r", 0, 9), Categorical("k\u00f6n", ["f", "m\u00e4n"])).save(
+        folder / "domain.json"
+    )
+    labels = ("f", "m\u00e4n")
+    rows = [f"{row % 10}{{}}{labels[row % 2]}" for row in range(200)]
+    text = "\r\n".join(["\u00e5r{}k\u00f6n", *rows]) + "\r\n"
+    for number, (encoding, delimiter, option) in enumerate(
+        [
+            ("cp1252", ";", ";"),
+            ("utf-8", "\t", "tab"),
+            ("utf-8-sig", "|", "|"),
+            ("utf-16", ",", ","),
+        ]
+    ):
+        (folder / "table.csv").write_bytes(text.replace("{}", delimiter).encode(encoding))
+        options = ["--epsilon", "1", "--encoding", encoding, "--delimiter", option]
+        assert release(folder, *options, out=f"out{number}") == 0
+        written = json.loads((folder / f"out{number}" / "release.json").read_text("utf-8"))
+        assert sum(written["tables"][0]["values"]) == pytest.approx(1, abs=0.5)

@@ -1,0 +1,186 @@
+"""What a client far away may ask with: each ends at once, in an answer or a typed error."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk.errors import DpsdkError, TooLarge
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.queries import (
+    Above,
+    Conjunction,
+    Count,
+    Interval,
+    Marginal,
+    Mean,
+    Not,
+    NumericAbove,
+    Sum,
+    Threshold,
+    Workload,
+    marginals,
+)
+from dpsdk.testing import seeded
+
+DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
+DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] * 100}, DOMAIN)
+
+MECHANISMS: dict[str, Callable[[object], object]] = {
+    "laplace": lambda e: Laplace(e),
+    "rho": lambda e: Gaussian(rho=e),
+    "gaussian": lambda e: Gaussian(epsilon=e, delta="1e-9"),
+    "delta": lambda e: Gaussian(epsilon=1, delta=e),
+    "pmw": lambda e: OnlinePMW(e, updates=3),
+    "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
+    "sparse": lambda e: NumericSparse(e, tops=3),
+    "sparse delta": lambda e: NumericSparse(e, "1e-9", tops=3),
+    "textbook": lambda e: OnlinePMW.textbook(e, "1e-9", alpha=0.1, beta=0.1, queries=10),
+    "updates": lambda c: OnlinePMW(1, "1e-9", updates=c),
+    "updates pure": lambda c: OnlinePMW(1, updates=c),
+    "prepaid": lambda c: OnlinePMW(1, updates=c, prepaid=True),
+    "queries": lambda c: OnlinePMW(1, "1e-9", updates=3, queries=c),
+    "threshold": lambda t: OnlinePMW(1, "1e-9", updates=3, threshold=t),
+    "alpha": lambda a: OnlinePMW.textbook(1, "1e-9", alpha=a, beta=0.1, queries=10),
+    "beta": lambda b: OnlinePMW.textbook(1, "1e-9", alpha=0.1, beta=b, queries=10),
+    "tops": lambda c: NumericSparse(1, tops=c),
+    "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),
+    "budget": lambda e: Session(DATA, Budget(e, "1e-6")) and Laplace(1),
+    "budget delta": lambda e: Session(DATA, Budget(1, e)) and Laplace(1),
+}
+
+NUMBERS = [
+    *("1e2000", "1e400", "1e-2000", "1e-400", "0." + "1" * 10**6, "1" * 10**6, "\ud800", "1_0"),
+    *(10**10**6, -(10**10**6), Fraction(1, 10**10**5), Fraction(10**400, 3), 10**400, 10**18),
+    *(10**9, 10**5, 1e300, 1e-300, 5e-324, float("nan"), np.longdouble("1e4000")),
+    *(b"1" * 10**6, [[[1]]] * 10**5),
+]
+
+
+@pytest.mark.parametrize("place", range(len(NUMBERS)))
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_no_parameter_of_a_mechanism_hangs_or_fails_untyped(name, place):
+    session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+    query = Above(Count(), 0.5) if name.startswith(("sparse", "tops")) else Count()
+    try:
+        mechanism = MECHANISMS[name](NUMBERS[place])
+        repr(mechanism)
+        str(session.quote(query, using=mechanism).at_most)
+        session.affords(query, using=mechanism)
+        with session.open(mechanism) as channel:
+            channel.answer(query)
+    except DpsdkError as refusal:
+        text = str(refusal)
+        assert len(text) < 500
+        text.encode()
+
+
+QUERIES: dict[str, Callable[[object], object]] = {
+    "threshold": lambda v: Threshold("age", v),
+    "interval": lambda v: Interval("age", v, v),
+    "level": lambda v: Above(Count(), v),
+    "level of rows": lambda v: NumericAbove(Count(normalized=False), v),
+    "label": lambda v: Count(where={"age": v}),
+    "text label": lambda v: Count(where={"sex": v}),
+    "labels": lambda v: Count(where={"age": {v}}),
+    "not": lambda v: Count(where={"sex": Not(v)}),
+    "attribute": lambda v: Marginal(v),
+    "of a threshold": lambda v: Threshold(v, 1),
+    "of a sum": lambda v: Sum(v),
+    "of a mean": lambda v: Mean(v),
+    "key": lambda v: Conjunction({v: 1}),
+    "query": lambda v: Workload([v]),
+    "ways": lambda v: marginals(DOMAIN, v),
+}
+
+
+@pytest.mark.parametrize("place", range(len(NUMBERS)))
+@pytest.mark.parametrize("name", QUERIES)
+def test_no_parameter_of_a_query_hangs_or_fails_untyped(name, place):
+    value = NUMBERS[place]
+    if isinstance(value, list) and name in {"labels", "key"}:
+        return  # Python itself refuses these
+    session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+    try:
+        query = QUERIES[name](value)
+        using = NumericSparse("0.1", tops=3) if name.startswith("level") else Laplace("0.1")
+        with session.open(using) as channel:
+            channel.answer(query)
+    except DpsdkError as refusal:
+        text = str(refusal)
+        assert len(text) < 1500
+        text.encode()
+
+
+@pytest.mark.parametrize("updates", [10**5, 10**9, 10**12])
+def test_very_many_updates_are_planned_without_being_listed(updates):
+    session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+    mechanism = OnlinePMW("0.5", "1e-7", updates=updates)
+    cost = session.quote(Count(), using=mechanism).at_most
+    assert sum(count for _, count in cost.runs) >= 2 * updates
+    assert session.affords(Count(), using=mechanism) >= 1
+    assert f"{updates:,} x" in str(cost)
+    assert 0 < cost.rho < 1
+    with pytest.raises(TooLarge, match="read runs") if updates > 10**6 else _nothing():
+        assert len(cost.guarantees) == sum(count for _, count in cost.runs)
+
+
+class _nothing:  # noqa: N801  # a context that expects no error
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+def test_what_is_prepaid_is_charged_run_by_run_and_so_bounded():
+    session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+    with pytest.raises(TooLarge, match="prepaid rounds"):
+        session.open(OnlinePMW("0.5", "1e-7", updates=10**9, prepaid=True))
+    assert session.spent.charges == 0
+    session.open(OnlinePMW("0.5", "1e-7", updates=100, prepaid=True))
+    assert session.spent.charges == 201
+
+
+def nested(depth):
+    value = "F"
+    for _ in range(depth):
+        value = Not(value)
+    return value
+
+
+def test_conditions_are_nested_as_deep_as_one_likes():
+    session = Session(DATA, Budget(10, "1e-6"), noise=seeded(1))
+    for depth in (*range(8), 10**5):
+        answer = session.answer(Count(where={"sex": nested(depth)}), using=Laplace(1))
+        assert answer == pytest.approx(2 / 3 if depth % 2 == 0 else 1 / 3, abs=0.1)
+
+
+def test_a_condition_on_very_many_labels_is_described_in_few_words():
+    labels = [f"label {number}" for number in range(5000)]
+    domain = Domain(Categorical("name", labels))
+    data = PrivateData.from_columns({"name": labels}, domain)
+    session = Session(data, Budget(10), noise=seeded(1))
+    for chosen, words in (
+        (labels[:4000], "... 3,992 more}"),
+        (labels[:20], "'label 15', ... 12 more}"),
+        (labels[:3], "{'label 0', 'label 1', 'label 2'}"),
+    ):
+        query = Count(where={"name": set(chosen)})
+        assert words in str(query)
+        session.answer(query, using=Laplace(1))
+        session.answer(Count(where={"name": Not(set(chosen))}), using=Laplace(1))
+        assert words in session.history[-1].query
+    assert max(len(entry.query) for entry in session.history) < 400
+
+
+def test_a_query_of_another_author_is_on_record_with_a_short_description():
+    class Long(Count):
+        def __repr__(self):
+            return "x" * 10**6
+
+    session = Session(DATA, Budget(10), noise=seeded(1))
+    session.answer(Long(), using=Laplace(1))
+    assert len(session.history[0].query) == 1000

@@ -1,0 +1,227 @@
+"""What a reserve promises when it is made can be spent, whatever others do."""
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from dpsdk.accounting import (
+    AnyOf,
+    ApproximateGuarantee,
+    BasicComposition,
+    Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    EnvelopeComposition,
+    Guarantee,
+    Odometer,
+    PureGuarantee,
+    State,
+    ZCDPComposition,
+    default_composition,
+)
+from dpsdk.accounting.composition import NEVER_OPEN
+from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
+from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
+
+BUDGET = Budget(1, 1e-6)
+FILTERS: list[Composition] = [
+    BasicComposition(),
+    ZCDPComposition(),
+    EnvelopeComposition(),
+    default_composition(),
+    default_composition(leak_share="0.5"),
+    AnyOf((BasicComposition(), ZCDPComposition(), EnvelopeComposition())),
+    AnyOf((ZCDPComposition(), default_composition())),
+]
+TINY = DiscreteGaussianGuarantee(10**5, 1, 1)
+
+
+def any_run(rng: random.Random) -> Guarantee:
+    kind = rng.random()
+    if kind < 0.45:
+        return PureGuarantee(Fraction(rng.randint(1, 60), 1000))
+    if kind < 0.6:
+        return PureGuarantee(Fraction(rng.randint(1, 90), 100))
+    if kind < 0.9:
+        return DiscreteGaussianGuarantee(10 ** rng.randint(2, 6), 1, 1)
+    return ApproximateGuarantee(Fraction(rng.randint(1, 20), 1000), Fraction(1, 10**8))
+
+
+def tried(odometer: Odometer, run: Guarantee) -> bool:
+    try:
+        odometer.charge(run, "test")
+    except (BudgetExceeded, UnsupportedGuarantee):
+        return False
+    return True
+
+
+def alone(composition: Composition, state: State) -> list[tuple[Composition, State]]:
+    """The counts of a state, each by itself."""
+    if not isinstance(composition, AnyOf):
+        return [(composition, state)]
+    pairs = zip(composition.members, state.parts, strict=True)
+    return [
+        leaf
+        for member, part in pairs
+        if part is not None and part != NEVER_OPEN
+        for leaf in alone(member, part)
+    ]
+
+
+class Promise:
+    """All that a reserve could be spent on in every one of its counts, when it was made."""
+
+    def __init__(self, scope: ScopeOdometer) -> None:
+        self.scope = scope
+        self.counts = alone(scope.composition, scope.state)
+        assert self.counts
+
+    def after(self, run: Guarantee) -> list[tuple[Composition, State]] | None:
+        counts = []
+        for composition, state in self.counts:
+            try:
+                after = composition.charge(state, run)
+            except UnsupportedGuarantee:
+                return None
+            if after is None:
+                return None
+            counts.append((composition, after))
+        return counts
+
+    def keep(self, run: Guarantee) -> bool:
+        """Spend a promised run; whether it was one."""
+        counts = self.after(run)
+        if counts is None:
+            return False
+        self.scope.charge(run, "promised")
+        self.counts = counts
+        return True
+
+
+def history(outer: Odometer, rng: random.Random) -> None:
+    """Some runs, and perhaps a partition that leaves several lines."""
+    for _ in range(rng.randint(0, 3)):
+        tried(outer, any_run(rng))
+    if rng.random() < 0.6:
+        generation, moves = outer.generation(), rng.random() < 0.5
+        outer.divide(generation, 3, moves=moves)
+        for _ in range(rng.randint(1, 6)):
+            part = PartOdometer(outer, "part", generation, rng.randrange(3))
+            tried(part, any_run(rng))
+        if rng.random() < 0.7:
+            outer.merge(generation)
+
+
+@pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
+def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition: Composition):
+    rng = random.Random(16)
+    made = 0
+    for _ in range(12):
+        outer = Odometer(BUDGET, composition)
+        history(outer, rng)
+        others: list[Odometer] = [outer, ScopeOdometer(outer, "free", "0.9")]
+        promises: list[Promise] = []
+        for _ in range(60):
+            move = rng.random()
+            if move < 0.08 and len(promises) < 3:
+                cap = rng.choice([Fraction(rng.randint(1, 50), 100), Budget("0.2", "1e-8")])
+                try:
+                    scope = ScopeOdometer(outer, "kept", cap, reserve=True)
+                except BudgetExceeded:
+                    continue
+                promises.append(Promise(scope))
+                made += 1
+            elif move < 0.12 and promises:
+                promises.pop(rng.randrange(len(promises))).scope.close()
+            elif move < 0.7 or not promises:
+                tried(rng.choice(others), any_run(rng))
+            else:
+                rng.choice(promises).keep(any_run(rng))
+        # Others take what they can, and then all that was promised is spent.
+        sizes = [PureGuarantee("0.3"), TINY, PureGuarantee("0.02"), PureGuarantee("0.001"), TINY]
+        for run in sizes:
+            for _ in range(8):
+                tried(outer, run)
+        for promise in promises:
+            for run in [any_run(rng) for _ in range(20)] + sizes:
+                for _ in range(30):
+                    if not promise.keep(run):
+                        break
+    assert made > 4
+
+
+@pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
+def test_what_a_reserve_shows_is_true(composition: Composition):
+    rng = random.Random(17)
+    checked = 0
+    for _ in range(15):
+        outer = Odometer(BUDGET, composition)
+        history(outer, rng)
+        try:
+            scope = ScopeOdometer(outer, "kept", Fraction(rng.randint(5, 60), 100), reserve=True)
+        except BudgetExceeded:
+            continue
+        kept = scope.remaining.kept_epsilon
+        assert kept is not None
+        others = []
+        for _ in range(rng.randint(0, 30)):
+            tried(outer, any_run(rng))
+            if rng.random() < 0.1:
+                try:
+                    others.append(ScopeOdometer(outer, "other", "0.2", reserve=True))
+                except BudgetExceeded:
+                    others.clear()  # and all others give back what they held
+        remaining = scope.remaining
+        assert remaining.kept_epsilon is not None
+        # Nothing that others do takes from it.
+        assert kept <= remaining.kept_epsilon <= remaining.epsilon
+        assert 0 < remaining.fraction <= 1
+        size = rng.choice([kept, remaining.epsilon])
+        if size:
+            assert scope.affords(PureGuarantee(size))
+            scope.charge(PureGuarantee(size), "as shown")
+            checked += 1
+        assert outer.affords(PureGuarantee(outer.remaining.epsilon)) != 0
+    assert checked > 3
+
+
+def test_a_tiny_gaussian_elsewhere_takes_nothing_from_a_reserved_half():
+    outer = Odometer(BUDGET, default_composition())
+    scope = ScopeOdometer(outer, "kept", "0.5", reserve=True)
+    before = scope.remaining
+    assert before.kept_epsilon is not None
+    assert f"kept whatever others ask: one run of epsilon {float(before.kept_epsilon):.5g}" in str(
+        before
+    )
+    other = ScopeOdometer(outer, "other", "0.1")
+    tried(other, TINY)
+    after = scope.remaining
+    # Whether or not it closes a count of the session, what was promised is there and shown.
+    assert after.kept_epsilon is not None
+    assert after.kept_epsilon >= before.kept_epsilon
+    assert scope.affords(PureGuarantee(after.epsilon)) == 1
+    scope.charge(PureGuarantee(before.kept_epsilon), "promised")
+
+
+def test_others_pass_only_while_one_count_can_serve_all_reserves():
+    outer = Odometer(BUDGET, default_composition())
+    # Only basic composition can hold this: in the envelope such a run is more than all there is.
+    large = ScopeOdometer(outer, "large", Budget("0.9"), reserve=True)
+    with pytest.raises(BudgetExceeded, match="reserve"):
+        ScopeOdometer(outer, "many", "0.5", reserve=True)
+    many = ScopeOdometer(outer, "many", "0.1", reserve=True)
+    assert outer.affords(PureGuarantee("0.01")) == 0
+    with pytest.raises(BudgetExceeded, match="besides what scopes have reserved"):
+        outer.charge(PureGuarantee("0.01"), "other")
+    assert many.affords(PureGuarantee("0.01")) == 10
+    many.close()
+    outer.charge(PureGuarantee("0.1"), "other")
+    large.charge(PureGuarantee("0.9"), "promised")
+
+
+def test_a_reserve_is_asked_of_a_session_only():
+    outer = Odometer(BUDGET, default_composition())
+    scope = ScopeOdometer(outer, "outer", "0.5")
+    with pytest.raises(InvalidArgument, match="reserve"):
+        ScopeOdometer(scope, "inner", "0.5", reserve=True)

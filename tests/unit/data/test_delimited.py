@@ -1,0 +1,360 @@
+"""Text files: one line is one row, and what a line holds decides about that row only."""
+
+import csv
+import gzip
+import io
+import random
+import tracemalloc
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tables_loaded import cells, from_bytes
+
+import dpsdk.data.lines as lines_module
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData
+from dpsdk.errors import DataError, InvalidArgument
+from worlds import repeatable
+
+AGE = Domain(Integer("age", 17, 20))
+TWO = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M"]))
+
+BAD_LINES = {
+    "an open quote": b'"18,x,M',
+    "an open quote in a column that nobody asked for": b'18,"x,M',
+    "an open quote at the end": b'18,x,"M',
+    "a text after a quote": b'18,"x"y,M',
+    "a blank line": b"",
+    "spaces": b"   ",
+    "too few fields": b"18,x",
+    "too many fields": b"18,x,M,1",
+    "a bad byte in the value": b"18,x,M\xff",
+    "a bad byte as the value": b"\xff,x,M",
+    "NUL": b"18\0,x,M",
+    "a very long value": b"1" * 200_000 + b",x,M",
+    "a carriage return": b"18,x,\rM",
+    "an integer of 5000 digits": b"9" * 5_000 + b",x,M",
+    "half a UTF-8 sequence": b"18,x,M\xc3",
+    "an end of file of DOS": b"\x1a",
+    "other digits": "１８,x,M".encode(),
+    "underscores": b"1_8,x,M",
+}
+GOOD_LINES = {
+    "a bad byte in a column that nobody asked for": b"18,\xff\xfe,M",
+    "NUL in a column that nobody asked for": b"18,\0,M",
+    "a very long field that nobody asked for": b"18," + b"x" * 200_000 + b",M",
+    "a quoted delimiter": b'18,"x,""y"",",M',
+    "a quote inside": b'18,x"y,M',
+    "a quoted value": b'"18",x,"M"',
+}
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("name", [*BAD_LINES, *GOOD_LINES])
+def test_what_a_line_holds_decides_about_its_own_row_only(name, place, ending, tmp_path):
+    line = {**BAD_LINES, **GOOD_LINES}[name]
+    others = [b"17,x,F", b"20,,M"]
+    content = ending.join([b"age,note,sex", *others[:place], line, *others[place:], b""])
+    data = from_bytes(tmp_path, content, TWO)
+    inside, outside = cells(data)
+    expected = [1, 0, 0, 1 if name in GOOD_LINES else 0, 0, 0, 0, 1]
+    assert (inside, outside) == (expected, 1 if name in BAD_LINES else 0)
+    assert data.facts.rows == 3
+    hidden = from_bytes(tmp_path, content, TWO, neighbors=Neighbors.ADD_REMOVE, max_rows=9)
+    assert cells(hidden) == (inside, outside)
+
+
+def test_a_gigantic_line_is_one_row_and_is_not_kept_in_memory(tmp_path):
+    line = b"18," + b"x" * 2**24
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"age,note\n17,\n" + line + b"\n" + line + b"\n20,\n" + line, 1))
+    tracemalloc.start()
+    data = PrivateData.from_csv(path, AGE)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert cells(data) == ([1, 0, 0, 1], 3)
+    assert peak < 2**23
+
+
+@pytest.mark.parametrize("limit", [1, 4, 5, 6, 11])
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 7, 64])
+def test_where_blocks_end_changes_nothing(block, limit, monkeypatch, tmp_path):
+    content = b"n\n1\n\n12345\n\n22\r\n3"
+    monkeypatch.setattr(lines_module, "_BLOCK", 1000)
+    monkeypatch.setattr(lines_module, "LINE_LIMIT", limit)
+    expected = cells(from_bytes(tmp_path, content, Domain(Integer("n", 0, 12345))))
+    assert expected[1] == 2 + (limit < 5) + (limit < 3)
+    monkeypatch.setattr(lines_module, "_BLOCK", block)
+    assert cells(from_bytes(tmp_path, content, Domain(Integer("n", 0, 12345)))) == expected
+
+
+LINES = st.lists(
+    st.sampled_from([b"17,F", b'"18","M"', b"19", b"", b'"', b",", b'""', b"\xff", b"\r", b"F\x00"])
+    | st.text('17,"\r Fé\t', max_size=6).map(str.encode)
+    | st.binary(max_size=6).map(lambda line: line.replace(b"\n", b"")),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("given_format", [
+    {}, {"strip": True}, {"encoding": "latin-1"}, {"encoding": "shift_jis"},
+    {"encoding": "iso2022_jp"}, {"encoding": "utf-7"}, {"encoding": "gb18030"},
+    {"delimiter": "F"}, {"delimiter": " ", "strip": True}, {"delimiter": "]"},
+], ids=str)  # fmt: skip
+def test_a_file_is_the_sum_of_its_lines(given_format, tmp_path):
+    domain = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M", "other"], other="other"))
+    header = given_format.get("delimiter", ",").join(["age", "sex"]).encode() + b"\n"
+
+    @repeatable
+    @given(LINES)
+    def holds(lines):
+        content = header + b"".join(line + b"\n" for line in lines)
+        data = from_bytes(tmp_path, content, domain, **given_format)
+        total, rows = np.zeros(domain.size, dtype=int), 0
+        for line in lines:
+            inside, outside = cells(
+                from_bytes(tmp_path, header + line + b"\n", domain, **given_format)
+            )
+            assert sum(inside) + outside == 1
+            total += inside
+            rows += outside
+        assert cells(data) == (total.tolist(), rows)
+        assert data.facts.rows == len(lines)
+
+    holds()
+
+
+def test_one_line_of_utf_16_moves_one_row(tmp_path):
+    # Half a surrogate pair at the end of a line, and at the start of the next.
+    broken = "age,sex\n17,F\n18,\ud800\n\udc00,M\n20,M\n".encode("utf-16-le", "surrogatepass")
+    data = from_bytes(tmp_path, b"\xff\xfe" + broken, TWO, encoding="utf-16")
+    assert cells(data) == ([1, 0, 0, 0, 0, 0, 0, 1], 2)
+    odd = from_bytes(tmp_path, broken + b"7", TWO, encoding="utf-16-le")
+    assert cells(odd) == cells(data)
+
+
+def test_a_blank_line_of_a_one_column_file_is_a_row_as_in_the_column(tmp_path):
+    values = ["17", None, "20", None, None]
+    content = "age\n" + "".join(f"{value or ''}\n" for value in values)
+    data = from_bytes(tmp_path, content.encode(), AGE)
+    assert data.facts.rows == 5
+    assert cells(data) == cells(PrivateData.from_columns({"age": values}, AGE)) == ([1, 0, 0, 1], 3)
+    assert cells(PrivateData.from_frame(pl.DataFrame({"age": values}), AGE)) == cells(data)
+
+
+def test_the_last_line_may_lack_its_end(tmp_path):
+    for ending in (b"", b"\n", b"\r\n"):
+        assert cells(from_bytes(tmp_path, b"age\n17\n20" + ending, AGE)) == ([1, 0, 0, 1], 0)
+    assert cells(from_bytes(tmp_path, b"age\n17\n20\n\n", AGE)) == ([1, 0, 0, 1], 1)
+
+
+def test_a_line_break_in_quotes_makes_two_rows_outside_and_frames_keep_it(tmp_path):
+    domain = Domain(Integer("age", 17, 20))
+    content = b'age,note\n17,a\n18,"one\ntwo"\n20,b\n'
+    assert cells(from_bytes(tmp_path, content, domain)) == ([1, 0, 0, 1], 2)
+    frame = pl.read_csv(io.BytesIO(content))
+    assert cells(PrivateData.from_frame(frame, domain)) == ([1, 1, 0, 1], 0)
+
+
+def test_spaces_are_kept_unless_told_otherwise(tmp_path):
+    content = b' age , sex ,x\n17, F,\n18 ,M,\n 20 , "M" ,\n"19 ", F ,\n'
+    with pytest.raises(DataError, match=r"no column 'age'.*strip=True"):
+        from_bytes(tmp_path, content, TWO)
+    data = from_bytes(tmp_path, content, TWO, strip=True)
+    assert cells(data) == ([1, 0, 0, 1, 1, 0, 0, 1], 0)
+    content = content.replace(b" age , sex ", b"age,sex")
+    assert cells(from_bytes(tmp_path, content, TWO)) == ([0] * 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("told", "texts", "expected"),
+    [
+        ({}, ["1000", "1,000", "1.000", "1000.0", "1e3", "1 000", "1_000"], [3, 4]),
+        ({"thousands": ","}, ["1000", "1,000", "1,0", "10,00", ",100", "1,000.0"], [3, 3]),
+        ({"decimal": ","}, ["1000", "1000,0", "1000.0", "1,000", "1e3", "0,1e4"], [4, 2]),
+        ({"decimal": ",", "thousands": "."}, ["1.000", "1.000,0", "1000", "1.00"], [3, 1]),
+        ({"thousands": "'"}, ["1'000", "1000", "1,000", "'1000"], [2, 2]),
+        ({"thousands": "\u202f"}, ["1\u202f000", "1 000"], [1, 1]),
+        ({"thousands": " ", "strip": True}, ["1 000", " 1000 ", "1  000"], [2, 1]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_separators_and_decimal_commas_are_told_and_never_guessed(told, texts, expected, tmp_path):
+    expected = (expected[:1], expected[1])
+    for domain in (
+        Domain(Integer("n", 1000, 1000)),
+        Domain(Binned("n", [1000, 1000.5])),
+        Domain(Categorical("n", [1000])),
+        Domain(Categorical("n", ["1000"])),
+    ):
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([["n"], *([text] for text in texts)])
+        assert cells(from_bytes(tmp_path, out.getvalue().encode(), domain, **told)) == expected
+        assert cells(PrivateData.from_columns({"n": texts}, domain, **told)) == expected
+        frame = pl.DataFrame({"n": texts})
+        assert cells(PrivateData.from_frame(frame, domain, **told)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "parameter"),
+    [
+        ({"strip": 1}, "strip"), ({"strip": None}, "strip"), ({"decimal": ";"}, "decimal"),
+        ({"decimal": ""}, "decimal"), ({"decimal": None}, "decimal"),
+        ({"thousands": "."}, "thousands"), ({"decimal": ",", "thousands": ","}, "thousands"),
+        ({"thousands": "x"}, "thousands"), ({"thousands": ""}, "thousands"),
+        ({"thousands": "0"}, "thousands"), ({"thousands": 3}, "thousands"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_named_by_every_door(given, parameter, tmp_path):
+    for door in (
+        lambda: from_bytes(tmp_path, b"age\n17\n", AGE, **given),
+        lambda: PrivateData.from_columns({"age": [17]}, AGE, **given),
+        lambda: PrivateData.from_frame(pl.DataFrame({"age": [17]}), AGE, **given),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            door()
+        assert caught.value.parameter == parameter
+
+
+WORDS = Domain(Categorical("größe", ["ä", "ß", "日本"]))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [
+        ("utf-8", "utf-8"), ("UTF8", "utf-8-sig"), ("utf-8-sig", "utf-8"), ("utf-8", "utf-8-sig"),
+        ("utf-16", "utf-16"), ("utf-16", "utf-16-le"), ("utf-16-be", "utf-16-be"),
+        ("utf_16_le", "utf-16-le"), ("gb18030", "gb18030"),
+    ],
+)  # fmt: skip
+def test_encodings_and_byte_order_marks(encoding, written, tmp_path):
+    text = "größe,x\nä,1\nß,2\n日本,3\r\n日本,4"
+    data = from_bytes(tmp_path, text.encode(written), WORDS, encoding=encoding)
+    assert cells(data) == ([1, 1, 2], 0)
+    marked = "\ufeff" + text
+    if not written.endswith(("-sig", "16")) and encoding != "gb18030":
+        assert cells(from_bytes(tmp_path, marked.encode(written), WORDS, encoding=encoding)) == (
+            [1, 1, 2],
+            0,
+        )
+
+
+def test_delimiters_encodings_and_compression_are_declared(tmp_path):
+    text = 'größe;x\nä;1\n"ß";2\n日本;3\n'
+    data = from_bytes(tmp_path, text.encode(), WORDS, delimiter=";")
+    assert cells(data) == ([1, 1, 1], 0)
+    latin = text.replace("日本", "?").encode("latin-1")
+    assert cells(from_bytes(tmp_path, latin, WORDS, delimiter=";", encoding="latin-1")) == (
+        [1, 1, 0],
+        1,
+    )
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.replace(";", "\t").encode()))
+    data = PrivateData.from_csv(str(tmp_path / "t.csv.gz"), WORDS, delimiter="\t")
+    assert cells(data) == ([1, 1, 1], 0)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    ["no-such", "rot13", "base64", "cp037", "utf-32", "idna", "punycode", "unicode_escape",
+     "undefined", "", "\0", None, 3, "utf-8\0"],
+)  # fmt: skip
+def test_an_encoding_whose_lines_cannot_be_found_is_refused(encoding, tmp_path):
+    with pytest.raises(InvalidArgument) as caught:
+        from_bytes(tmp_path, b"age\n17\n", AGE, encoding=encoding)
+    assert caught.value.parameter == "encoding"
+
+
+@pytest.mark.parametrize("delimiter", [";;", "", "\n", "\r", '"', None, 3])
+def test_a_delimiter_is_one_character(delimiter, tmp_path):
+    with pytest.raises(InvalidArgument) as caught:
+        from_bytes(tmp_path, b"age\n17\n", AGE, delimiter=delimiter)
+    assert caught.value.parameter == "delimiter"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "no column 'age' in the first line"),
+        (b"17\n18\n", "no column 'age' in the first line"),
+        (b"\nage\n17\n", "no column 'age' in the first line"),
+        (b"age\r17\r18", "no column 'age' in the first line"),
+        (b"age\n", "no rows"),
+        (b"age", "no rows"),
+        (b"age,x,age\n17,1,18\n", "names column 'age' 2 times"),
+        (b'age,"x\n17,1\n', "a quote that does not close"),
+        (b"age," + b"x" * 2**21 + b"\n17,\n", "first line is longer"),
+    ],
+)
+def test_a_first_line_that_names_no_columns_is_refused(content, reason, tmp_path):
+    with pytest.raises(DataError, match=reason):
+        from_bytes(tmp_path, content, AGE)
+
+
+def test_a_name_that_repeats_among_other_columns_is_no_trouble(tmp_path):
+    assert cells(from_bytes(tmp_path, b"x,age,x,\n1,17,2,\n", AGE)) == ([1, 0, 0, 0], 0)
+
+
+def test_files_that_cannot_be_opened_are_refused(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"age\n17\n" * 1000)[:-12])
+    (tmp_path / "u.csv.gz").write_bytes(b"age\n17\n")
+    for path in (tmp_path / "none.csv", tmp_path, tmp_path / "t.csv.gz", tmp_path / "u.csv.gz"):
+        with pytest.raises(DataError):
+            PrivateData.from_csv(path, AGE)
+    with pytest.raises(DataError, match="cannot be opened"):
+        PrivateData.from_csv("nul\0.csv", AGE, name="t")
+    for path in (b"t.csv", 3, None):
+        with pytest.raises(InvalidArgument, match="path"):
+            PrivateData.from_csv(path, AGE)
+
+
+@pytest.mark.parametrize("line", [*BAD_LINES.values(), b"99,x,M", b"17,x,?"])
+def test_raising_refuses_any_line_outside(line, tmp_path):
+    content = b"age,note,sex\n17,x,F\n" + line + b"\n"
+    with pytest.raises(DataError, match="is outside the domain"):
+        from_bytes(tmp_path, content, TWO, outside="raise")
+    assert not from_bytes(tmp_path, content[:20], TWO, outside="raise").facts.outside
+
+
+def test_reading_stops_at_the_declared_number_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "_BLOCK", 16)
+    content = b"age\n" + b"17\n" * 1000
+    for neighbors in Neighbors:
+        assert from_bytes(tmp_path, content, AGE, neighbors=neighbors, max_rows=1000)
+        with pytest.raises(DataError, match="more than max_rows=999 rows"):
+            from_bytes(tmp_path, content, AGE, neighbors=neighbors, max_rows=999)
+
+
+def test_a_field_that_is_lacking_is_outside_and_an_empty_one_is_missing(tmp_path):
+    other = Domain(Integer("age", 17, 17), Categorical("sex", ["F", "rest"], other="rest"))
+    assert cells(from_bytes(tmp_path, b'age,sex\n17\n17,\n17,""\n17,x\n', other)) == ([0, 1], 3)
+    empty = Domain(Integer("age", 17, 17), Categorical("sex", ["F", ""]))
+    assert cells(from_bytes(tmp_path, b'age,sex\n17\n17,\n17,""\n17,F\n', empty)) == ([1, 2], 1)
+
+
+def test_texts_that_writers_of_tables_quote_come_back(tmp_path):
+    # Everything but line breaks, by the csv module's own writer.
+    generator = random.Random(5)
+    alphabet = 'a",;\t\r é日"" '
+    labels = sorted({"".join(generator.choices(alphabet, k=5)).strip() for _ in range(60)})
+    domain = Domain(
+        Categorical("c", [f"{i}{label}" for i, label in enumerate(labels)]), Boolean("b")
+    )
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC):
+        for delimiter in ",;\t| ":
+            out = io.StringIO()
+            writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator="\r\n")
+            writer.writerows([["c", "b"], *([label, True] for label in domain["c"].labels)])
+            data = from_bytes(tmp_path, out.getvalue().encode(), domain, delimiter=delimiter)
+            assert cells(data) == ([0, 1] * len(labels), 0)
+
+
+def test_what_cannot_be_decoded_is_no_text_to_any_label(tmp_path):
+    labels = Categorical("c", ["\ufffd", "x\ufffd", "rest"], other="rest")
+    content = b"c\n\xff\nx\xff\nx\n\xef\xbf\xbd\n"
+    assert cells(from_bytes(tmp_path, content, Domain(labels))) == ([1, 0, 1], 2)
+    lone = ["\ud800", "x\udcff", "x", None]
+    assert cells(PrivateData.from_columns({"c": lone}, Domain(labels))) == ([0, 0, 1], 3)

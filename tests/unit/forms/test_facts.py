@@ -1,0 +1,71 @@
+"""Relations are told apart by value, and none is taken for another."""
+
+from enum import Enum
+
+import pytest
+
+from dpsdk import Domain, Integer, Neighbors, PrivateData
+from dpsdk.data.vault import setting_of
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, sensitivity
+from dpsdk.forms.facts import Setting, replaces
+from dpsdk.kernel import LaplaceNoise, price
+
+DOMAIN = Domain(Integer("a", 0, 2))
+FORM = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Identity(3)})])
+
+
+class Twin(Enum):
+    """The same relations, of a class that was loaded twice."""
+
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE = "add-remove"
+
+
+class Other(Enum):
+    SUBSTITUTE_TWO = "replace-two"
+
+
+def of(neighbors):
+    return Facts(DOMAIN, neighbors, 10, True, 10)
+
+
+@pytest.mark.parametrize("kind", [Neighbors, Twin])
+def test_a_relation_is_known_by_its_value(kind):
+    assert replaces(kind.REPLACE_ONE)
+    assert not replaces(kind.ADD_REMOVE)
+    assert sensitivity(FORM, of(kind.REPLACE_ONE)).l1 == 2
+    assert sensitivity(FORM, of(kind.ADD_REMOVE)).l1 == 1
+
+
+class Sly(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("add-remove")
+
+
+@pytest.mark.parametrize("relation", [Other.SUBSTITUTE_TWO, None, "replace-one", 1, Sly("x")])
+def test_an_unknown_relation_is_refused_and_not_taken_for_the_cheaper(relation):
+    for refused in (
+        lambda: replaces(relation),
+        lambda: sensitivity(FORM, of(relation)),
+        lambda: price(FORM, LaplaceNoise(1), of(relation)),
+        lambda: Setting.of(of(relation)),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            refused()
+        assert caught.value.parameter == "neighbors"
+
+
+def test_a_table_keeps_what_was_public_when_it_was_made():
+    domain = Domain(Integer("a", 0, 2))
+    data = PrivateData.from_counts([3, 4, 5], domain)
+    before = setting_of(data)
+    assert (before.replaced, before.outside, before.rows, before.shape) == (True, True, 12, (3,))
+    data.facts.__init__(domain, Neighbors.ADD_REMOVE, None, False, 1)
+    domain["a"].__init__("a", 0, 0)
+    assert setting_of(data) == before

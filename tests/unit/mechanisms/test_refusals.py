@@ -1,0 +1,131 @@
+"""Refusals speak of the query that was asked and of the parameters that were given."""
+
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.queries import (
+    Above,
+    Count,
+    Linear,
+    Marginal,
+    Mean,
+    NumericAbove,
+    Sum,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing.noise import seeded
+
+DOMAIN = Domain(Integer("age", 0, 99), Integer("x", 0, 1))
+LEVEL = Above(Count(), 0.5)
+
+
+def session():
+    columns = {"age": [1, 2, 3] * 30, "x": [0, 1, 1] * 30}
+    data = PrivateData.from_columns(columns, DOMAIN)
+    return Session(data, Budget(10**9, "1e-6"), noise=seeded(1))
+
+
+def asked(using, query):
+    """Everything that a client can do with a mechanism and a query, on fresh sessions."""
+    yield lambda s: s.quote(query, using=using).error()
+    yield lambda s: s.affords(query, using=using)
+    yield lambda s: s.open(using).answer(query)
+    if isinstance(using, Laplace | Gaussian):
+        yield lambda s: s.release(query, using=using)
+
+
+@pytest.mark.parametrize(
+    ("using", "query", "parameter"),
+    [
+        (Laplace("1e-30"), Count(), "epsilon"),
+        (Laplace("1e-30"), Linear(lambda r: 0.3, ["x"]), "epsilon"),
+        (Laplace("1e-90"), Workload([Threshold("age", t) for t in range(99)]), "epsilon"),
+        (Gaussian(rho="1e-60"), Count(), "rho"),
+        (Gaussian(rho="1e-60"), Marginal("age"), "rho"),
+        (NumericSparse("1e-30", tops=3), LEVEL, "epsilon"),
+        (NumericSparse("1e-30", tops=3), NumericAbove(Count(), 0.5), "epsilon"),
+        (Gaussian(epsilon="1e-18", delta="1e-90"), Count(), "epsilon and delta"),
+        (NumericSparse("1e-18", "1e-90", tops=3), LEVEL, "epsilon and delta"),
+        (OnlinePMW("1e-18", "1e-90", updates=3), Count(), "epsilon and delta"),
+        (OnlinePMW("1e-30", updates=3), Count(), "epsilon"),
+        (OnlinePMW("1e-15", updates=3), Count(), "epsilon"),
+        (OnlinePMW("1e-30", updates=3, start="uniform"), Count(), "epsilon"),
+        (OnlinePMW("1e-30", updates=3, prepaid=True), Count(), "epsilon"),
+    ],
+    ids=str,
+)
+def test_an_amount_too_small_for_its_noise_is_refused_by_its_own_name(using, query, parameter):
+    for ask in asked(using, query):
+        opened = session()
+        with pytest.raises(InvalidArgument) as caught:
+            ask(opened)
+        assert caught.value.parameter == parameter
+        assert caught.value.got.split(",")[0].removeprefix("epsilon=") in repr(using)
+        assert opened.spent.charges == 0
+
+
+@pytest.mark.parametrize("level", [1e300, -1e300, 1e20])
+def test_a_level_out_of_reach_is_refused_by_its_own_name(level):
+    opened = session()
+    channel = opened.open(NumericSparse(1, tops=5))
+    with pytest.raises(InvalidArgument, match="level"):
+        channel.answer(Above(Count(normalized=False), level))
+    assert opened.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("using", "query", "fits"),
+    [
+        (OnlinePMW(1, updates=3), Mean("age"), "Laplace or Gaussian"),
+        (OnlinePMW(1, updates=3), Sum("age", normalized=False), "Laplace or Gaussian"),
+        (OnlinePMW(1, updates=3), Workload([Count(), Mean("age")]), "Threshold"),
+        (OnlinePMW(1, updates=3), LEVEL, "open NumericSparse"),
+        (NumericSparse(1, tops=3), Count(), "Above(query, level)"),
+        (NumericSparse(1, tops=3), Mean("age"), "Above(query, level)"),
+        (NumericSparse(1, tops=3), Above(Sum("age"), 0.5), "counts rows"),
+        (Laplace(1), LEVEL, "open NumericSparse"),
+        (Gaussian(rho=1), NumericAbove(Count(), 0.5), "open NumericSparse"),
+    ],
+    ids=str,
+)
+def test_a_query_of_another_kind_is_refused_by_its_own_name(using, query, fits):
+    named = query.query if isinstance(query, Above) and fits == "counts rows" else query
+    for ask in asked(using, query):
+        opened = session()
+        channel_first = opened.spent.charges
+        with pytest.raises(QueryError) as caught:
+            ask(opened)
+        assert caught.value.query == str(named)
+        assert fits in caught.value.reason
+        assert opened.spent.charges - channel_first <= 1  # what opening a channel cost
+
+
+def test_queries_of_weights_from_none_to_one_fit_whatever_they_are_called():
+    opened = session()
+    pmw = opened.open(OnlinePMW(1, updates=3))
+    assert isinstance(pmw.answer(Sum("x")), float)
+    assert opened.open(NumericSparse(1, tops=3)).answer(Above(Sum("x"), 0.1))
+
+
+def test_a_refused_query_leaves_its_channel_open():
+    opened = session()
+    pmw = opened.open(OnlinePMW(1, updates=3))
+    charges, entries = opened.spent.charges, len(opened.history)
+    with pytest.raises(QueryError):
+        pmw.answer(Mean("age"))
+    assert (opened.spent.charges, len(opened.history)) == (charges, entries)
+    assert isinstance(pmw.answer(Count()), float)
+
+
+def test_sums_too_large_are_refused_by_query_and_attribute_before_any_charge():
+    wide = Domain(Integer("pay", 0, 10**12))
+    data = PrivateData.from_columns(
+        {"pay": [5]}, wide, neighbors=Neighbors.ADD_REMOVE, max_rows=10**6
+    )
+    opened = Session(data, Budget(1), noise=seeded(1))
+    with pytest.raises(QueryError, match=r"Sum\('pay'.*attribute 'pay'.*max_rows"):
+        opened.answer(Sum("pay", normalized=False), using=Laplace(1))
+    assert opened.spent.charges == 0

@@ -1,0 +1,222 @@
+"""What a weighted choice takes, what it refuses, and what nobody can make it believe."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from exact_choice import OnBits
+
+from dpsdk.errors import InvalidArgument
+from dpsdk.noise.choice import Options
+from dpsdk.testing import seeded
+
+HALF = Fraction(1, 2)
+
+
+@pytest.mark.parametrize("rate", [HALF, 0.5, "0.5", np.float64(0.5), Fraction(5, 10)])
+def test_rates_are_read_as_everywhere(rate: Any) -> None:
+    levels = list(range(30))
+    assert [seeded(k).pick(levels, rate) for k in range(20)] == [
+        seeded(k).pick(levels, HALF) for k in range(20)
+    ]
+
+
+def test_all_kinds_of_levels_are_one() -> None:
+    plain = [3, 0, 4, 1, 100, 5]
+    kinds: list[Any] = [
+        tuple(plain),
+        bytes(plain),
+        np.array(plain, dtype=np.int8),
+        np.array(plain, dtype=np.uint64),
+        np.array(plain, dtype=">i4"),
+        np.array(plain, dtype=object),
+        np.array([x for x in plain for _ in range(2)])[::2],
+        [np.int16(x) for x in plain],
+        [x + 10**40 for x in plain],
+        np.array(plain, dtype=np.uint64) + np.uint64(2**64 - 101),
+        np.array(plain) + np.iinfo(np.int64).min,
+    ]
+    for kind in kinds:
+        assert Options.of(kind, 1, None).steps.tolist() == plain
+        assert Options.of(kind, 1, None).steps.dtype == np.int64
+    assert Options.of(range(2, 9, 3), 1, None).steps.tolist() == [0, 3, 6]
+    low, high = np.int8(-128), np.int8(127)
+    assert Options.of(np.array([low, high]), 1, None).steps.tolist() == [0, 255]
+    assert Options.of([0, 2**62], 1, None).steps.tolist() == [0, 2**62]
+
+
+# Arguments that are refused.
+
+NOT_INTEGERS: list[Any] = [
+    "12", "", None, 5, 1.5, {1: 2}, {1, 2}, iter([1]), [1, 2.0], [1, True], [True], [1, "2"],
+    [None], [[1]], [Fraction(2)], np.array([1.0]), np.array([True]), np.array([[1]]), np.array(3),
+    np.array(["1"]), np.array([1.5], dtype=object), np.array([1], dtype="m8[s]"), [np.bool_(1)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NOT_INTEGERS, ids=repr)
+@pytest.mark.parametrize("parameter", ["levels", "multiplicities"])
+def test_what_are_no_integers_is_refused(parameter: str, value: Any) -> None:
+    if parameter == "multiplicities" and value is None:
+        return
+    arguments = {"levels": [1], "multiplicities": None, parameter: value}
+    with pytest.raises(InvalidArgument) as caught:
+        seeded(1).pick(rate=HALF, **arguments)
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("parameter", "changed"),
+    [
+        ("levels", {"levels": []}),
+        ("levels", {"levels": np.array([], dtype=np.int64)}),
+        ("levels", {"levels": [0, 2**62 + 1]}),
+        ("levels", {"levels": np.array([-(2**62), 2**62])}),
+        ("levels", {"levels": np.array([0, 2**63], dtype=np.uint64)}),
+        ("levels", {"levels": range(2**26 + 1)}),
+        ("levels", {"levels": range(10**30)}),
+        ("levels", {"levels": np.broadcast_to(np.int64(0), (10**12,))}),
+        ("rate", {"rate": Fraction(-1, 3)}),
+        ("rate", {"rate": -1}),
+        ("rate", {"rate": "x"}),
+        ("rate", {"rate": float("nan")}),
+        ("rate", {"rate": float("inf")}),
+        ("rate", {"rate": True}),
+        ("rate", {"rate": None}),
+        ("rate", {"rate": Fraction(1, 2**1024)}),
+        ("rate", {"rate": Fraction(-1, 10**5000)}),
+        ("rate", {"rate": 2**1024}),
+        ("multiplicities", {"multiplicities": []}),
+        ("multiplicities", {"multiplicities": [1, 1, 1]}),
+        ("multiplicities", {"multiplicities": [1]}),
+        ("multiplicities", {"multiplicities": [0, 0]}),
+        ("multiplicities", {"multiplicities": [1, -1]}),
+        ("multiplicities", {"multiplicities": [1, 1 << (1 << 24)]}),
+    ],
+)
+def test_arguments_out_of_range_are_refused(parameter: str, changed: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {"levels": [0, 1], "rate": HALF, "multiplicities": None, **changed}
+    with pytest.raises(InvalidArgument) as caught:
+        seeded(1).pick(**arguments)
+    assert caught.value.parameter == parameter
+
+
+def test_no_bit_is_taken_for_a_refused_choice() -> None:
+    def none(count: int) -> bytes:
+        raise AssertionError
+
+    with pytest.raises(InvalidArgument):
+        OnBits(none).pick([1, 2], HALF, [0, 0])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ([123456, 123456 + 2**63], HALF, None),
+        ([123456, 1.23456], HALF, None),
+        ([123456, 2], HALF, [-123456, 1]),
+        ([123456, 2], HALF, [123456]),
+        (np.array([123456.0]), HALF, None),
+    ],
+)
+def test_errors_show_no_level_and_no_multiplicity(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        seeded(1).pick(*arguments)
+    assert "123456" not in str(caught.value).replace("2^62", "")
+
+
+class Liar(int):
+    """An integer that answers as it likes."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __int__(self) -> int:
+        return 99
+
+    def __index__(self) -> int:
+        return 99
+
+    def __add__(self, other: object) -> int:
+        return 99
+
+    def __sub__(self, other: object) -> int:
+        return 99
+
+    def bit_length(self) -> int:
+        return 3
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class LyingFraction(Fraction):
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __mul__(self, other: object) -> Fraction:
+        return Fraction(0)
+
+    def __float__(self) -> float:
+        return 0.0
+
+
+class LyingList(list[int]):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: Any) -> Any:
+        return 0
+
+
+class LyingArray(np.ndarray):
+    def __len__(self) -> int:
+        return 1
+
+    def astype(self, *arguments: Any, **named: Any) -> Any:
+        return np.array([0, 0])
+
+    def __sub__(self, other: Any) -> Any:
+        return np.array([0, 0])
+
+    def __array_ufunc__(self, *arguments: Any, **named: Any) -> Any:
+        return np.array([0, 0])
+
+    def __array_function__(self, *arguments: Any, **named: Any) -> Any:
+        return np.array([0, 0])
+
+
+def test_numbers_that_answer_as_they_like_are_read_as_what_they_are() -> None:
+    options = Options.of([Liar(4), Liar(2), 3], LyingFraction(1, 3), [Liar(5), Liar(0), 1])
+    assert options.steps.tolist() == [1, 0, 0]
+    assert options.rate == Fraction(1, 3)
+    assert options.multiplicities == (5, 0, 1)
+    assert type(options.rate) is Fraction
+    assert all(type(m) is int for m in options.multiplicities)
+    array = np.array([4, 2, 3]).view(LyingArray)
+    assert Options.of(array, 1, None).steps.tolist() == [2, 0, 1]
+    assert Options.of(LyingList([4, 2, 3]), 1, None).steps.tolist() == [2, 0, 1]
+
+
+def test_a_fraction_that_was_written_to_is_refused_or_copied() -> None:
+    rate = Fraction(1, 3)
+    options = Options.of([0, 1], rate, None)
+    rate._numerator = 10**9  # type: ignore[attr-defined]  # what nothing keeps a caller from
+    assert options.rate == Fraction(1, 3)
+    for numerator, denominator in [(0.5, 1), (1, 0), (1, -2), (None, 1), ("1", 1)]:
+        rate = Fraction(1, 3)
+        rate._numerator, rate._denominator = numerator, denominator  # type: ignore[attr-defined]
+        with pytest.raises(InvalidArgument, match="rate"):
+            Options.of([0, 1], rate, None)

@@ -1,0 +1,236 @@
+"""Conditions: what they may be, what they say when they are wrong, and how they read."""
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dpsdk import Categorical, Domain, Integer, PrivateData
+from dpsdk.errors import InvalidArgument, TooLarge, UnknownLabel
+from dpsdk.forms import Matrix, Range
+from dpsdk.queries import Above, Conjunction, Count, Interval, Marginal, Mean, Not, Sum, Threshold
+from dpsdk.queries.conditions import indicator
+from worlds import PEOPLE, QUIET, people, quiet, table
+
+BINS = [(0, 10), (10, 20), (20, 40)]
+
+
+def refusal(condition, domain=PEOPLE):
+    with pytest.raises((UnknownLabel, InvalidArgument)) as caught:
+        Count(condition).lower(domain)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ({"age": (18, 20)}, "for all from 18 to 20 write range(18, 21)"),
+        ({"age": (18, 20)}, "for these labels write {18, 20}"),
+        ({"age": Not((18, 20))}, "range(18, 21)"),
+        ({"age": (20,)}, "for a single label write 20"),
+        ({"age": {(18, 20)}}, "range(18, 21)"),
+        ({"sex": ("Male",)}, "for a single label write 'Male'"),
+        ({"sex": ("Male", "Female")}, "write {'Male', 'Female'}"),
+        ({"sex": ["Male"]}, "write a set"),
+        ({"sex": {"Male": 1}}, "write a set"),
+        ({"sex": np.array(["Male"])}, "write a set"),
+        ({"sex": range(3)}, "a set of labels: 'Female', 'Male'"),
+        ({"age": slice(18, 20)}, "a set or range of labels"),
+        ({"member": range(2)}, "a set of labels: 'False', 'True'"),
+        ({"hours": (0, 20)}, "Interval('hours', ...)"),
+        ({"hours": range(20)}, "Interval('hours', ...)"),
+        ({"age": range(25, 90)}, "integers from 17 to 24"),
+    ],
+)
+def test_a_condition_in_another_notation_gets_a_hint(condition, hint):
+    assert hint in refusal(condition)
+    (name,) = condition
+    assert name in refusal(condition)
+
+
+def test_the_attribute_is_named_where_the_condition_cannot_be_of_any():
+    assert "the condition on 'sex'" in refusal({"sex": ["Male"]})
+    with pytest.raises(InvalidArgument, match=r"Not must be .* write a set"):
+        Not(["Male"])
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        (range(200), range(17, 25)),
+        (range(-5, 20), range(17, 20)),
+        (range(20, 10**30), range(20, 25)),
+        (range(30, 19, -1), range(20, 25)),
+        (range(15, 100, 2), {17, 19, 21, 23}),
+        (range(16, 100, 3), {19, 22}),
+        (range(100, 0, -4), {20, 24}),
+        (range(-(10**30), 10**30, 10**30 + 18), {18}),
+        (range(24, 25), {24}),
+    ],
+)
+def test_a_range_stands_for_the_labels_that_lie_in_it(wide, narrow):
+    for one, other in ((wide, narrow), (Not(wide), Not(narrow))):
+        found = indicator(PEOPLE["age"], one).matrix()
+        np.testing.assert_array_equal(found, indicator(PEOPLE["age"], other).matrix())
+
+
+def test_a_range_stands_for_the_integer_labels_of_a_categorical_attribute():
+    codes = Domain(Categorical("code", [1, 2, 4, 8, "none"]))
+    assert indicator(codes["code"], range(2, 9)).matrix().tolist() == [[0, 1, 1, 1, 0]]
+    assert indicator(codes["code"], range(2, 10**30, 2)).matrix().tolist() == [[0, 1, 1, 1, 0]]
+    assert "'1'" in refusal({"code": range(5, 8)}, codes)
+
+
+@pytest.mark.parametrize("start", range(10, 30, 3))
+@pytest.mark.parametrize("step", [1, 2, 5, -1, -3])
+def test_clipping_a_range_drops_what_is_no_label_and_nothing_else(start, step):
+    wanted = range(start, start + 7 * step, step)
+    kept = [age for age in range(17, 25) if age in wanted]
+    if not kept:
+        assert "no label in range" in refusal({"age": wanted})
+        return
+    found = indicator(PEOPLE["age"], wanted).matrix()[0]
+    assert [17 + place for place in np.flatnonzero(found)] == kept
+
+
+def test_a_deeply_nested_not_is_read_like_a_shallow_one():
+    odd = even = Not("Male")
+    for number in range(100_001):
+        odd = Not(odd)
+        even = odd if number % 2 else even
+    rows = people(50, 3)
+    session = quiet(table(rows))
+    males = session.answer(Count({"sex": "Male"}), using=QUIET)
+    assert session.answer(Count({"sex": odd}), using=QUIET) == males
+    assert len(repr(odd)) < 100
+    assert even == Not("Male")
+    assert hash(Count({"sex": odd})) == hash(Count({"sex": Not(Not("Male"))}))
+
+
+def test_labels_nested_deep_are_refused():
+    deep: object = ("Male",)
+    deeper = frozenset({"Male"})
+    for _ in range(10**5):
+        deep = (deep,)
+    for _ in range(300):
+        deeper = frozenset({deeper})
+    for label in (deep, [deep], {deeper}, Not, (10**5000,), ["x"] * 10**6, {("a", "b"): 1}):
+        if label is Not:
+            continue
+        text = refusal({"sex": label})
+        assert len(text) < 400
+
+
+def test_descriptions_stay_short_however_many_labels_a_condition_has():
+    names = [f"a rather long label of number {number}" for number in range(500_000)]
+    domain = Domain(Categorical("who", names))
+    data = PrivateData.from_columns({"who": names[:10]}, domain)
+    session = quiet(data)
+    wanted = set(names[1::2])
+    for query in (Count({"who": wanted}), Count({"who": Not(wanted)})):
+        session.answer(query, using=QUIET)
+    for entry in session.history:
+        assert len(entry.query) < 600
+        assert "more" in entry.query
+    assert session.history[0].query == repr(Count({"who": wanted}))
+
+
+LONG = "x" * 10**6
+NAME = "x" * 1000
+MANY = [f"attribute {number}" for number in range(5000)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Count({"who": LONG}),
+        Count({"who": {LONG, "y"}}),
+        Count({"who": Not(LONG)}),
+        Count({NAME: "x"}),
+        Count(dict.fromkeys(MANY, "x")),
+        Count({name: {f"{n}{'y' * 70}" for n in range(50)} for name in MANY}),
+        Marginal(*MANY),
+        Marginal(NAME),
+        Threshold(NAME, 3),
+        Interval(NAME, 3, 4, where={NAME: LONG}),
+        Sum(NAME),
+        Mean(NAME, where={NAME: {LONG}}),
+        Above(Count({"who": {LONG}}), 0.5),
+        Conjunction({"who": range(10**250)}),
+    ],
+    ids=range(14),
+)
+def test_descriptions_stay_short_whatever_is_long(query):
+    assert len(repr(query)) < 2500
+    assert repr(query) == str(query)
+
+
+def test_a_short_description_is_written_in_full():
+    query = Conjunction({"age": {30, 4, 20}, "hours": {(10, 20), (0, 10)}, "sex": {"b", "a"}})
+    assert repr(query) == (
+        "Conjunction({'age': {4, 20, 30}, 'hours': {(0, 10), (10, 20)}, 'sex': {'a', 'b'}})"
+    )
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+class Pair(NamedTuple):
+    low: float
+    high: float
+
+
+def test_conditions_are_kept_as_plain_values():
+    query = Conjunction(
+        {
+            Text("sex"): Text("Male"),
+            "age": {np.int64(18), 19},
+            "member": np.bool_(True),
+            "hours": Pair(np.float64(0.0), 10),
+        }
+    )
+    assert [type(name) for name, _ in query.conditions] == [str] * 4
+    sex, age, member, hours = (value for _, value in query.conditions)
+    assert type(sex) is str
+    assert {type(label) for label in age} == {int}
+    assert type(age) is frozenset
+    assert member is True
+    assert type(hours) is tuple
+    assert [type(end) for end in hours] == [float, int]
+
+
+def test_conjunctions_are_equal_if_they_ask_the_same():
+    one = Conjunction({"age": 18, "member": True})
+    other = Conjunction({"member": True, "age": 18})
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Conjunction({"age": 18, "member": 1})
+    assert one != Conjunction({"age": 18})
+    assert one != Conjunction({"age": 18, "member": True}, normalized=False)
+    assert Conjunction({"age": {18, 19}}) == Conjunction({"age": frozenset({19, 18})})
+    assert Conjunction({"age": Not(18)}) != Conjunction({"age": 18})
+
+
+def test_conditions_too_large_to_write_out_are_refused_by_their_attribute():
+    domain = Domain(Integer("id", 1, 10**9), Categorical("sex", ["F", "M"]))
+    for condition in ({1, 10**6}, Not({10**6}), range(1, 10**9, 2)):
+        with pytest.raises(TooLarge, match="a condition on 'id'"):
+            Count({"id": condition}).lower(domain)
+    wide = Domain(Integer("zip", 0, 9999))
+    with pytest.raises(TooLarge, match="a condition on 'zip'"):
+        Marginal("zip", where={"zip": {1, 5}}).lower(wide)
+
+
+def test_the_shortest_factor_is_chosen_for_a_condition():
+    age = PEOPLE["age"]
+    assert indicator(age, {18, 19, 20}) == Range(8, 1, 4)
+    assert isinstance(indicator(age, {18, 20}), Matrix)
+    assert sys.getsizeof(indicator(age, range(17, 10**100))) < 200

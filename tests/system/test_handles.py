@@ -1,0 +1,232 @@
+"""Whatever a client does to the values it holds, honest questions keep their price and noise."""
+
+import copy
+from contextlib import suppress
+from fractions import Fraction
+
+import attrs
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
+from dpsdk.errors import DpsdkError
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
+from dpsdk.testing import seeded
+
+
+def universe():
+    return Domain(Integer("age", 0, 7), Categorical("sex", ["F", "M"]))
+
+
+DATA = PrivateData.from_counts(
+    np.arange(16).reshape(8, 2) * 7 + 3, universe(), neighbors=Neighbors.REPLACE_ONE
+)
+
+COMPOSITIONS = [None, ZCDPComposition("0.1")]
+
+
+def questions():
+    """Fresh values each time, as an honest client would make them."""
+    linear = [
+        Count(where={"age": 3}, normalized=False),
+        Threshold("age", 4),
+        Marginal("age", "sex"),
+        Mean("age"),
+        Workload(Threshold("age", t) for t in range(8)),
+    ]
+    for query in linear:
+        yield query, Laplace("0.01")
+        yield query, Gaussian(rho="0.0001")
+    yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
+
+
+def channels():
+    above = [Above(Threshold("age", 3), 0.9), NumericAbove(Count(where={"sex": "M"}), 0.2)]
+    yield NumericSparse("0.2", tops=2), above
+    yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
+
+
+def asked(session):
+    """What an honest client gets, and what the session says of it."""
+    got = []
+    for query, mechanism in questions():
+        release = session.release(query, using=mechanism)
+        got.append((_plain(release.value), str(release.cost), release.error()))
+    for mechanism, queries in channels():
+        with session.open(mechanism) as channel:
+            got += [(_plain(channel.answer(query)),) for query in queries]
+    got += [str(session.spent), str(session.remaining)]
+    return got
+
+
+def _plain(value):
+    values = getattr(value, "values", value)
+    return np.asarray(values).tolist() if not callable(values) else repr(value)
+
+
+def opened(composition=None, observer=None):
+    return Session(
+        DATA, Budget(50, "1e-6"), composition=composition, noise=seeded(7), observer=observer
+    )
+
+
+def held(session, events):
+    """All that a client of a session can hold: made by it, given to it, or told to it."""
+    things = [session.spent, session.remaining, session.facts, session.domain, session.budget]
+    for query, mechanism in questions():
+        form = query.lower(session.domain)
+        noise = LaplaceNoise("0.01") if isinstance(mechanism, Laplace) else GaussianNoise("0.0001")
+        things += [query, mechanism, form, noise, session.quote(query, using=mechanism)]
+        things += [price(form, noise, session.facts), session.release(query, using=mechanism)]
+    for mechanism, queries in channels():
+        things += [mechanism, *queries, session.quote(queries[0], using=mechanism)]
+        with session.open(mechanism) as channel:
+            things += [channel.release(query) for query in queries]
+            things.append(getattr(channel, "hypothesis", None))
+    plan = Watching("0.1", "0.1")
+    kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
+    things += [plan, kernel.watch(plan).plan, kernel.facts]
+    things += [*session.history, *events, session.readings("1e-6")]
+    things += [
+        zcdp_start(Fraction(50), Fraction(1, 10**6)),
+        session.quote(Count(), using=Laplace(1)),
+    ]
+    return things
+
+
+CLOSED = ("Session", "Kernel", "Watch", "Channel", "HypothesisChannel", "PrivateData")
+
+
+def walk(things):
+    """Every value behind these, by its dotted attributes."""
+    seen, queue = {}, list(things)
+    while queue:
+        thing = queue.pop()
+        if id(thing) in seen or type(thing).__name__ in CLOSED or isinstance(thing, type):
+            continue
+        kind = type(thing)
+        if kind in (tuple, list, set, frozenset):
+            queue.extend(thing)
+        elif kind is dict:
+            queue.extend(thing.values())
+        elif kind in (Fraction, np.ndarray) or kind.__module__.startswith("dpsdk"):
+            seen[id(thing)] = thing
+            queue.extend(parts(thing).values())
+    return list(seen.values())
+
+
+def parts(thing):
+    if isinstance(thing, (Fraction, np.ndarray)):
+        return {}
+    names = {f.name for f in attrs.fields(type(thing))} if attrs.has(type(thing)) else set()
+    for kind in type(thing).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names |= {slots} if isinstance(slots, str) else set(slots)
+    names |= set(getattr(thing, "__dict__", {}))
+    found = {}
+    for name in names - {"__weakref__", "__dict__"}:
+        try:
+            found[name] = object.__getattribute__(thing, name)
+        except AttributeError:
+            continue
+    return found
+
+
+HOSTILE = [0, 1, -1, 10**9, Fraction(0), Fraction(10**9), 0.0, (), None, "x"]
+
+
+def overwrite(thing, turn):
+    """Change one value in every way that plain calls allow; says how to undo it."""
+    undo = []
+    if isinstance(thing, np.ndarray):
+        array = thing
+        try:
+            array.flags.writeable = True
+        except ValueError:
+            return undo
+        before = array.copy()
+        if array.dtype.kind in "bif":
+            array[...] = turn % 2
+            undo.append(lambda: array.__setitem__(..., before))
+        return undo
+    if isinstance(thing, Fraction):
+        for name in ("_numerator", "_denominator"):
+            before = getattr(thing, name)
+            setattr(thing, name, (0, 10**9)[turn % 2] if name == "_numerator" else 1)
+            undo.append(lambda name=name, before=before: setattr(thing, name, before))
+        return undo
+    for name, before in parts(thing).items():
+        try:
+            object.__setattr__(thing, name, HOSTILE[turn % len(HOSTILE)])
+        except (AttributeError, TypeError):
+            continue
+        undo.append(lambda n=name, b=before: object.__setattr__(thing, n, b))
+    return undo
+
+
+def begun_again(thing):
+    """Run the initialiser of a value once more, with other arguments."""
+    fields = [f for f in attrs.fields(type(thing)) if f.init] if attrs.has(type(thing)) else []
+    undo = [
+        lambda n=name, b=before: object.__setattr__(thing, n, b)
+        for name, before in parts(thing).items()
+    ]
+    for value in HOSTILE:
+        for state in ({f.name: value for f in fields}, tuple(value for _ in fields)):
+            with suppress(Exception):
+                type(thing).__setstate__(thing, state)
+        with suppress(Exception):
+            type(thing).__init__(thing, *[value for _ in fields])
+    return undo
+
+
+def outcome(session):
+    try:
+        return asked(session)
+    except DpsdkError as refusal:
+        return type(refusal)
+    except (TypeError, AttributeError, ValueError) as wrong:
+        # The client broke a value of its own process; nothing was told.
+        return type(wrong)
+
+
+SHARED = {"Categorical", "Domain", "Facts", "Integer", "Neighbors"}
+"""What queries are written in is one for all; who breaks it gets refusals, and no other answer."""
+
+CASES = [
+    pytest.param(composition, turn, marks=[] if quick else [pytest.mark.slow])
+    for composition in COMPOSITIONS
+    for turn in (*range(len(HOSTILE)), "again")
+    for quick in [composition is None and turn in {0, 5, "again"}]
+]
+
+
+@pytest.mark.parametrize(("composition", "turn"), CASES)
+def test_nothing_that_a_client_holds_changes_a_price_or_a_draw(composition, turn):
+    honest = asked(opened(composition))
+    events = []
+    session = opened(composition, events.append)
+    things = walk(held(session, events))
+    kinds = {type(thing) for thing in things}
+    assert len(things) > 100
+    broken, changed = set(), []
+    for kind in sorted(kinds, key=lambda kind: kind.__name__):
+        undo = []
+        for thing in things:
+            if type(thing) is kind:
+                undo += begun_again(thing) if turn == "again" else overwrite(thing, turn)
+        try:
+            after = outcome(opened(copy.copy(composition)))
+        finally:
+            for step in reversed(undo):
+                step()
+        if isinstance(after, type):
+            broken.add(kind.__name__)
+        elif after != honest:
+            changed.append(kind.__name__)
+        assert asked(opened(composition)) == honest, kind
+    assert not changed
+    assert broken <= SHARED

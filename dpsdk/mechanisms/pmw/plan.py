@@ -122,7 +122,7 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     """One round within rho: its watch, and the noise of its number."""
     watching = split_watch(split_pure(rho * (1 - share)))
     if prepaid:
-        # Prepaid runs are matched by their pure ε, which Gaussian numbers do not have.
+        # An allowance of pure ε covers numbers on any lattice; one of a Gaussian names its lattice.
         return watching, LaplaceNoise(split_pure(rho * share))
     return watching, GaussianNoise(portion(rho * share))
 

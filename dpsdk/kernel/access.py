@@ -48,11 +48,11 @@ class Question:
     __slots__ = ("answered", "asked", "ending", "events", "observed", "since")
 
     def __init__(self, asked: Asked, ending: Ending, since: int, *, observed: bool) -> None:
-        self.asked = asked
-        self.ending = ending
-        self.since = since
-        self.observed = observed
-        self.answered = False
+        self.asked: Asked = asked
+        self.ending: Ending = ending
+        self.since: int = since
+        self.observed: bool = observed
+        self.answered: bool = False
         self.events: list[Event] = []
         """What an observer is told when it is over."""
 

@@ -54,8 +54,8 @@ class Exponentials:
     __slots__ = ("_ahead", "_blocks", "_words", "bits", "precision")
 
     def __init__(self, bits: Bits, precision: int = PRECISION) -> None:
-        self.bits = bits
-        self.precision = precision
+        self.bits: Bits = bits
+        self.precision: int = precision
         self._words: list[int] = []
         self._blocks: list[Ints] = []
         self._ahead = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 from codecs import getincrementaldecoder
 from collections import Counter
@@ -15,6 +14,8 @@ from attrs import frozen
 from dpsdk import Attribute, Binned, Boolean, Categorical, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
 from dpsdk.cli.words import printable
+from dpsdk.data.delimited import FileFormat, lone_field_hint
+from dpsdk.data.lines import splitter
 from dpsdk.errors import DataError, DomainError, InvalidArgument
 
 __all__ = ["Declared", "Header", "declare", "described", "load"]
@@ -36,8 +37,7 @@ class Header:
     """Where the names of a table's columns are read. Nothing after its first line is."""
 
     table: Path
-    encoding: str = "utf-8"
-    delimiter: str = ","
+    wanted: FileFormat
 
 
 def load(path: Path) -> Domain:
@@ -71,25 +71,42 @@ def declare(attributes: Sequence[Declared]) -> Domain:
         name, *words = declared.words
         if declared.kind == "other":
             made[-1:] = [_with_other(made[-1] if made else None, name)]
-        elif declared.kind == "boolean":
-            made.append(Boolean(name))
-        elif declared.kind == "integer":
-            low, high = (_whole(f"the bounds of {name!r}", word) for word in words)
-            made.append(Integer(name, low, high))
-        elif declared.kind == "binned":
-            made.append(Binned(name, [_number(f"the edges of {name!r}", word) for word in words]))
         else:
-            made.append(Categorical(name, words))
+            made.append(_attribute(declared.kind, name, words))
     if not made:
         expected = "declared by --boolean, --integer, --binned or --categorical, or read by --check"
         raise InvalidArgument("a domain", expected, "nothing")
+    twice = [name for name, count in Counter(one.name for one in made).items() if count > 1]
+    if twice:
+        raise InvalidArgument("each attribute", "declared once", f"{shown(twice[0])} twice")
     return Domain(*made)
+
+
+def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
+    try:
+        if kind == "boolean":
+            return Boolean(name)
+        if kind == "integer":
+            low, high = (_whole("bounds", word) for word in words)
+            return Integer(name, low, high)
+        if kind == "binned":
+            return Binned(name, [_number("edges", word) for word in words])
+        return Categorical(name, words)
+    except InvalidArgument as error:
+        if error.parameter == "name":
+            raise
+        parameter = f"{error.parameter} of {shown(name)}"
+        raise InvalidArgument(parameter, error.expected, error.got) from None
 
 
 def _with_other(last: Attribute | None, label: str) -> Categorical:
     if not isinstance(last, Categorical):
         raise InvalidArgument("--other", "given right after a --categorical", shown(label))
     return Categorical(last.name, last.values, other=label)
+
+
+class _LoneReturn(Exception):
+    """A carriage return ends the first line, without the line feed that lines end with."""
 
 
 def _whole(parameter: str, text: str) -> int:
@@ -138,13 +155,15 @@ def _range(attribute: Attribute) -> str:
 
 def _held_against(domain: Domain, header: Header) -> str:
     source = printable(header.table)
-    counts = Counter(_columns(header))
+    names = _columns(header)
+    counts = Counter(names)
     missing = [shown(name) for name in domain.names if not counts[name]]
     twice = [shown(name) for name in domain.names if counts[name] > 1]
-    wrong = [f"no column {', '.join(missing)}"] if missing else []
+    wrong = [f"no column {', '.join(missing)} in the first line"] if missing else []
     wrong += [f"more than one column {', '.join(twice)}"] if twice else []
     if wrong:
-        raise DataError(source, " and ".join(wrong))
+        hint = lone_field_hint(names) if missing else ""
+        raise DataError(source, f"{', and '.join(wrong)}{hint}")
     other = [shown(name) for name in counts if name not in domain.names]
     unused = f"; not declared: {', '.join(other[:12])}{', ...' if len(other) > 12 else ''}"
     return f"{source} has these columns{unused if other else ''}"
@@ -156,23 +175,32 @@ def _columns(header: Header) -> list[str]:
     opened = gzip.open if header.table.name.endswith(".gz") else open
     try:
         with opened(header.table, "rb") as file:
-            line = _first_line(cast("BinaryIO", file), header.encoding)
-        (names,) = csv.reader([line], delimiter=header.delimiter, strict=True)
-    except TypeError:
-        raise InvalidArgument("--delimiter", "one character", shown(header.delimiter)) from None
-    except (UnicodeError, csv.Error, EOFError, gzip.BadGzipFile, ValueError):
-        raise DataError(source, "its first line is not one of names in this encoding") from None
-    return [name.strip() for name in names]
+            line = _first_line(cast("BinaryIO", file), header.wanted.encoding)
+    except (EOFError, gzip.BadGzipFile):
+        raise DataError(source, "is not a whole gzip file") from None
+    except _LoneReturn:
+        raise DataError(source, "its lines end with a carriage return and no line feed") from None
+    except ValueError:
+        raise DataError(source, "its first line is not text in this encoding") from None
+    strip = header.wanted.strip
+    names = splitter(header.wanted.delimiter, strip=strip)(line)
+    if names is None:
+        raise DataError(source, "the first line has a quote that does not close")
+    return [name.strip() for name in names] if strip else names
 
 
 def _first_line(file: BinaryIO, encoding: str) -> str:
     """A line, decoded byte by byte: not even whether the next one is text makes a difference."""
-    decoder = getincrementaldecoder(encoding)()
+    decoder = getincrementaldecoder(encoding)("surrogateescape")
     read: list[str] = []
+    returned = False
     for _ in range(_HEADER_LIMIT):
         byte = file.read(1)
         text = decoder.decode(byte, final=not byte)
-        if not byte or text in {"\r", "\n"}:
-            return "".join([*read, text]).strip("\r\n").removeprefix("\ufeff")
+        if not byte or text == "\n":
+            return "".join([*read, text]).rstrip("\r\n").removeprefix("\ufeff")
+        if returned and text:
+            raise _LoneReturn
+        returned = returned or text == "\r"
         read.append(text)
     raise ValueError("a line too long to name columns")

@@ -17,6 +17,7 @@ from dpsdk.cli.demo import demo
 from dpsdk.cli.release import Request, installed_version, release_tables
 from dpsdk.cli.staged import write_new
 from dpsdk.cli.words import problem, say
+from dpsdk.data.delimited import FileFormat
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
 
@@ -47,9 +48,17 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
     except BrokenPipeError:
         return 0
     except Exception as error:  # noqa: BLE001  # a traceback could quote what a row holds
-        say(f"dpsdk: {problem(error)}", sys.stderr)
+        say(f"dpsdk: {problem(_of_options(error, arguments))}", sys.stderr)
         return 2
     return 0
+
+
+def _of_options(error: Exception, arguments: argparse.Namespace) -> Exception:
+    """The same error, with a parameter that is an option here called as it was given."""
+    if not isinstance(error, InvalidArgument) or error.parameter not in vars(arguments):
+        return error
+    option = f"--{error.parameter.replace('_', '-')}"
+    return InvalidArgument(option, error.expected, error.got)
 
 
 def _domain(arguments: argparse.Namespace) -> None:
@@ -59,8 +68,14 @@ def _domain(arguments: argparse.Namespace) -> None:
     domain = declare(declared) if arguments.check is None else load(arguments.check)
     header = None
     if arguments.table is not None:
-        encoding, delimiter = _encoding(arguments.encoding), _delimiter(arguments.delimiter)
-        header = Header(arguments.table, encoding, delimiter)
+        wanted = FileFormat(
+            delimiter=_character(arguments.delimiter),
+            encoding=arguments.encoding,
+            strip=arguments.strip,
+            limit=None,
+            complete=False,
+        )
+        header = Header(arguments.table, wanted)
     text = described(domain, header)
     if arguments.out is not None:
         write_new(arguments.out, f"{domain.to_json()}\n")
@@ -77,8 +92,11 @@ def _request(arguments: argparse.Namespace) -> Request:
         neighbors=Neighbors(arguments.neighbors),
         outside=arguments.outside,
         max_rows=None if arguments.max_rows is None else _whole("--max-rows", arguments.max_rows),
-        encoding=_encoding(arguments.encoding),
-        delimiter=_delimiter(arguments.delimiter),
+        encoding=arguments.encoding,
+        delimiter=_character(arguments.delimiter),
+        strip=arguments.strip,
+        decimal=arguments.decimal,
+        thousands=None if arguments.thousands is None else _character(arguments.thousands),
         counts=arguments.counts,
         beta=_decimal("--beta", arguments.beta),
         name=arguments.name,
@@ -100,17 +118,9 @@ def _decimal(option: str, text: str) -> Fraction:
     return Fraction(number)
 
 
-def _encoding(text: str) -> str:
-    try:
-        " ".encode(text)
-    except (LookupError, ValueError):
-        expected = "the name of an encoding of text"
-        raise InvalidArgument("--encoding", expected, shown(text)) from None
-    return text
-
-
-def _delimiter(text: str) -> str:
-    return {"tab": "\t", "\\t": "\t"}.get(text, text)
+def _character(text: str) -> str:
+    """A character that is given as itself, or by its name if shells make it hard to type."""
+    return {"tab": "\t", "\\t": "\t", "space": " "}.get(text, text)
 
 
 class _Declare(argparse.Action):
@@ -158,9 +168,9 @@ def _parser() -> argparse.ArgumentParser:
         help="write all k-way tables of a file, for one budget",
         description="Release all tables of K attributes of a private file as one workload, for as "
         "much of the budget as one run can spend: with Laplace noise all of it, where delta is 0; "
-        "else with Gaussian noise nearly all, and report.txt says how much. Writes one CSV file a "
-        "table, release.json and report.txt, all of them or none. Nothing is remembered between "
-        "runs: each run spends a budget of its own.",
+        "else with Gaussian noise nearly all, and report.txt says how much. Writes one CSV file "
+        "per table, release.json and report.txt, all of them or none. Nothing is remembered "
+        "between runs: each run spends a budget of its own.",
         allow_abbrev=False,
     )
     _add_release_arguments(release)
@@ -191,17 +201,28 @@ def _add_text_arguments(parser: argparse.ArgumentParser) -> None:
         "--encoding", default="utf-8", help="how the table's text is encoded (default utf-8)"
     )
     parser.add_argument(
-        "--delimiter", default=",", help="what is between columns, or tab (default a comma)"
+        "--delimiter",
+        default=",",
+        help="the character between two columns; tab and space by name (default a comma)",
+    )
+    parser.add_argument(
+        "--strip", action="store_true", help="drop white space around names and values"
     )
 
 
 def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add = release.add_argument
     add("table", type=Path, metavar="TABLE.csv", help="the private table, .csv or .csv.gz")
-    add("--domain", type=Path, required=True, metavar="DOMAIN.json", help="see dpsdk domain")
+    add(
+        "--domain",
+        type=Path,
+        required=True,
+        metavar="DOMAIN.json",
+        help="the file of its domain, as python -m dpsdk domain makes it",
+    )
     add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
     # All numbers are read as text, so that each is the decimal that was typed.
-    add("--marginals", default="2", metavar="K", help="attributes a table (default 2)")
+    add("--marginals", default="2", metavar="K", help="attributes per table (default 2)")
     add("--epsilon", required=True, help="the budget's epsilon")
     add("--delta", default="0", help="the budget's delta (default 0)")
     add(
@@ -225,5 +246,11 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     )
     add("--max-rows", metavar="N", help="the table has no more rows than this")
     _add_text_arguments(release)
+    add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
+    add(
+        "--thousands",
+        metavar="CHARACTER",
+        help="what may stand between groups of three digits, as in 1,000 (default nothing)",
+    )
     add("--name", help="what to call the table (default: its file name)")
     add("--force", action="store_true", help="write into DIR although it holds files")

@@ -56,7 +56,7 @@ class Request:
         How many attributes each table has.
     budget
         As much of it is spent as one run can spend: all of it by Laplace noise.
-    neighbors, outside, max_rows, encoding, delimiter
+    neighbors, outside, max_rows, encoding, delimiter, strip, decimal, thousands
         As declared for the table; see PrivateData.
     counts
         Counts of rows instead of shares of them.
@@ -78,6 +78,9 @@ class Request:
     max_rows: int | None = None
     encoding: str = "utf-8"
     delimiter: str = ","
+    strip: bool = False
+    decimal: str = "."
+    thousands: str | None = None
     counts: bool = False
     beta: float | Fraction = 0.05
     name: str | None = None
@@ -104,8 +107,8 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     """
     beta = to_beta(float(request.beta))
     if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
-        expected = "given with --neighbors add-remove, which keeps the number of rows private"
-        raise InvalidArgument("--counts", expected, "no such option")
+        expected = "given with --counts, as shares need the number of rows, which is private then"
+        raise InvalidArgument("--neighbors add-remove", expected, "no --counts")
     domain = load(request.domain)
     _check_writable(request.domain, domain)
     _check_size(domain, request.marginals)
@@ -121,6 +124,9 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         max_rows=request.max_rows,
         encoding=request.encoding,
         delimiter=request.delimiter,
+        strip=request.strip,
+        decimal=request.decimal,
+        thousands=request.thousands,
     )
     session = Session(data, request.budget, noise=noise)
     with staged(request.out, _SUMMARY) as folder:
@@ -250,13 +256,13 @@ def _report(request: Request, session: Session, release: Release[Answers[Margina
     bound = release.bound(float(request.beta))
     tables = len(release.value)
     entries = sum(table.values.size for table in release.value)
-    unit = "rows" if request.counts else "of the rows, as a share"
+    unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     seeded = "" if release.private else "\nNOT PRIVATE: made with seeded noise."
     return (
         f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
         f"{printable(request.out)}\n"
-        f"With probability {1 - bound.beta:g}, no entry is off by more than {bound.error:.4g} "
+        f"With probability {1 - bound.beta:g}, no entry is off by more than {bound.error:.4g}"
         f"{unit}.{vacuous}\n"
         f"cost: {release.cost}, by {release.mechanism}\n"
         f"{_spent(session)}\n"

@@ -23,7 +23,7 @@ from dpsdk.data.matching import Matcher
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Ints
 
-__all__ = ["FileFormat", "read_delimited"]
+__all__ = ["FileFormat", "lone_field_hint", "read_delimited"]
 
 _Fields: TypeAlias = Sequence[str]
 
@@ -132,10 +132,17 @@ def _place(path: str, titles: Sequence[str], name: str, *, strip: bool) -> int:
         raise DataError(path, f"the first line names column {name!r} {count} times")
     if count == 1:
         return titles.index(name)
-    hint = ""
+    hint = lone_field_hint(titles)
     if not strip and name in [title.strip() for title in titles]:
-        hint = "; there is one with spaces around it, which strip=True drops"
+        hint = "; there is one with spaces around it, which the option strip drops"
     raise DataError(path, f"no column {name!r} in the first line{hint}")
+
+
+def lone_field_hint(titles: Sequence[str]) -> str:
+    """What a first line of one field suggests where it does not name what was asked for."""
+    if len(titles) > 1:
+        return ""
+    return "; that line is one field, so perhaps the delimiter or the encoding is another"
 
 
 def _record(line: str | None, split: Callable[[str], list[str] | None], most: int) -> _Fields:

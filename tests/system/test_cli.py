@@ -179,13 +179,16 @@ def test_outside_values_count_nowhere_or_at_the_nearest_bound(folder, domain):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--epsilon", "-1"], "epsilon must be a positive finite number"),
-        (["--epsilon", "1", "--delta", "1"], "delta must be a number in [0, 1)"),
+        (["--epsilon", "-1"], "--epsilon must be a positive finite number"),
+        (["--epsilon", "1", "--delta", "1"], "--delta must be a number in [0, 1)"),
         (["--epsilon", "1", "--marginals", "5"], "--marginals must be from 1 to 4"),
         (["--epsilon", "1", "--beta", "0"], "beta must be a number strictly between 0 and 1"),
-        (["--epsilon", "1", "--neighbors", "add-remove"], "--counts must be given"),
+        (
+            ["--epsilon", "1", "--neighbors", "add-remove"],
+            "--neighbors add-remove must be given with --counts",
+        ),
         (["--epsilon", "1", "--max-rows", "10"], "max_rows=10"),
-        (["--epsilon", "1", "--name", " "], "name must be a non-empty text"),
+        (["--epsilon", "1", "--name", " "], "--name must be a non-empty text"),
     ],
 )
 def test_a_bad_request_is_one_line_and_writes_nothing(folder, capsys, options, words):

@@ -43,19 +43,19 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
     ("declared", "words"),
     [
         ([], "nothing"),
-        (["--integer", "age", "9", "1"], "high must be at least low"),
-        (["--integer", "age", "1_0", "20"], "the bounds of 'age' must be whole numbers"),
-        (["--integer", "age", "1", "9" * 5000], "the bounds of 'age' must be whole numbers"),
-        (["--integer", "age", "1", "9" * 400], "low and high must be"),
-        (["--binned", "w", "1"], "edges must be"),
-        (["--binned", "w", "1", "nan"], "the edges of 'w' must be numbers"),
+        (["--integer", "age", "9", "1"], "high of 'age' must be at least low"),
+        (["--integer", "age", "1_0", "20"], "bounds of 'age' must be whole numbers"),
+        (["--integer", "age", "1", "9" * 5000], "bounds of 'age' must be whole numbers"),
+        (["--integer", "age", "1", "9" * 400], "low and high of 'age' must be"),
+        (["--binned", "w", "1"], "edges of 'w' must be"),
+        (["--binned", "w", "1", "nan"], "edges of 'w' must be numbers"),
         (["--binned", "w", "1", "1e1999"], "edges"),
-        (["--categorical", "sex"], "labels must be"),
-        (["--categorical", "sex", "a", "a"], "labels must be"),
+        (["--categorical", "sex"], "labels of 'sex' must be"),
+        (["--categorical", "sex", "a", "a"], "labels of 'sex' must be"),
         (["--other", "a"], "--other must be given right after a --categorical"),
         (["--boolean", "b", "--other", "a"], "--other must be given right after a --categorical"),
         (["--categorical", "sex", "a", "--other", "b"], "other must be one of the labels"),
-        (["--boolean", "b", "--boolean", "b"], "b"),
+        (["--boolean", "b", "--boolean", "b"], "declared once; got 'b' twice"),
         (["--boolean", " "], "name must be a non-empty text"),
         (["--boolean", "\udcff"], "name must be a text that UTF-8 can hold"),
         (["--boolean", "b", "--check", "x.json"], "--check must be given alone"),
@@ -89,7 +89,10 @@ def test_a_given_file_is_described_or_its_mistake_is_told(tmp_path, capsys):
     assert "8 attributes, 147,692,160 cells" in printed
     assert "adult.csv.gz has these columns\n" in printed
     for wrong, words in (
-        (path.read_text().replace('"low": 17', '"low": "17"'), "low and high must be an integer"),
+        (
+            path.read_text().replace('"low": 17', '"low": "17"'),
+            "low and high must be an integer",
+        ),
         (path.read_text().replace('"kind": "integer"', '"kind": "number"'), '"kind" among'),
         (path.read_text().replace('"high": 90', '"height": 90'), "'high'"),
         ("[", "not JSON"),
@@ -107,7 +110,7 @@ def test_a_given_file_is_described_or_its_mistake_is_told(tmp_path, capsys):
     ("encoding", "delimiter"),
     [("utf-8", ","), ("utf-8-sig", ";"), ("cp1252", "tab"), ("utf-16", "|"), ("utf-16-le", ",")],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_names_of_a_table_are_read(tmp_path, capsys, zipped, encoding, delimiter, end):
     header = {"tab": "\t"}.get(delimiter, delimiter).join(["\u00e5r", '"a, ""b"""', "more"])
     # What follows the first line is neither text nor a table.
@@ -130,9 +133,12 @@ def test_only_the_names_of_a_table_are_read(tmp_path, capsys, zipped, encoding, 
         (b"b\n", "no column 'a'"),
         (b"", "no column 'a'"),
         (b"\n1\n", "no column 'a'"),
-        (b'"a\n1\n', "not one of names"),
-        (b"\xff\xfe\n", "not one of names"),
-        (b"a," * 2**20, "not one of names"),
+        (b"b;c\n", "perhaps the delimiter or the encoding"),
+        (b'"a\n1\n', "a quote that does not close"),
+        (b"\xff\xfe\n", "perhaps the delimiter or the encoding"),
+        (b"a," * 2**20, "not text in this encoding"),
+        (b"a\r1\r2", "a carriage return and no line feed"),
+        (b" a,b\n", "no column 'a'"),
     ],
 )
 def test_a_first_line_that_does_not_serve_is_refused(tmp_path, capsys, content, words):
@@ -147,6 +153,23 @@ def test_a_first_line_that_does_not_serve_is_refused(tmp_path, capsys, content, 
 def test_a_table_that_is_no_gzip_file_is_refused(tmp_path, capsys):
     (tmp_path / "table.csv.gz").write_bytes(b"a,b\n")
     assert domain("--boolean", "a", "--table", tmp_path / "table.csv.gz") == 2
-    assert "not one of names" in capsys.readouterr().err
+    assert "not a whole gzip file" in capsys.readouterr().err
     assert domain("--boolean", "a", "--table", tmp_path / "absent.csv") == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_names_are_read_as_a_release_reads_them(tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text(' a , "b"\n')
+    given = ["--boolean", "a", "--boolean", "b", "--table", path, "--out", tmp_path / "domain.json"]
+    assert domain(*given) == 2
+    assert "no column 'a', 'b' in the first line" in capsys.readouterr().err
+    assert domain(*given, "--strip") == 0
+    assert "has these columns" in capsys.readouterr().out
+
+
+def test_no_row_is_told_where_lines_end_otherwise(tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"a,b\r17,secret\r")
+    assert domain("--boolean", "a", "--table", path) == 2
+    assert "17" not in "".join(capsys.readouterr())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Categorical, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.testing import seeded
 
@@ -55,15 +55,15 @@ def one_line(capsys, code, expected=2):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--epsilon", "1e400"], "epsilon must be a positive finite number"),
-        (["--epsilon", "1_0"], "epsilon must be"),
-        (["--epsilon", "\u0663"], "epsilon must be"),
-        (["--epsilon", " 1"], "epsilon must be"),
-        (["--epsilon", "nan"], "epsilon must be"),
-        (["--epsilon", "0." + "1" * 10**6], "epsilon must be"),
-        (["--epsilon", "\udcff"], "epsilon must be"),
-        (["--epsilon", "1", "--delta", "1e-400"], "delta must be"),
-        (["--epsilon", "1", "--delta", "1e-2_0"], "delta must be"),
+        (["--epsilon", "1e400"], "--epsilon must be a positive finite number"),
+        (["--epsilon", "1_0"], "--epsilon must be"),
+        (["--epsilon", "\u0663"], "--epsilon must be"),
+        (["--epsilon", " 1"], "--epsilon must be"),
+        (["--epsilon", "nan"], "--epsilon must be"),
+        (["--epsilon", "0." + "1" * 10**6], "--epsilon must be"),
+        (["--epsilon", "\udcff"], "--epsilon must be"),
+        (["--epsilon", "1", "--delta", "1e-400"], "--delta must be"),
+        (["--epsilon", "1", "--delta", "1e-2_0"], "--delta must be"),
         (["--epsilon", "1", "--max-rows", "9" * 400], "--max-rows must be an integer"),
         (["--epsilon", "1", "--max-rows", "9" * 10**5], "--max-rows must be a whole number"),
         (["--epsilon", "1", "--max-rows", "1_000"], "--max-rows must be a whole number"),
@@ -74,13 +74,18 @@ def one_line(capsys, code, expected=2):
         (["--epsilon", "1", "--beta", "nan"], "--beta must be a decimal number"),
         (["--epsilon", "1", "--beta", "1e-1_0"], "--beta must be"),
         (["--epsilon", "1", "--beta", "1e-400"], "beta must be"),
-        (["--epsilon", "1", "--name", "\ud800"], "name must be a text that UTF-8 can hold"),
-        (["--epsilon", "1", "--name", "x" * 2000], "name must be a text of at most"),
-        (["--epsilon", "1", "--encoding", "no such"], "--encoding must be the name"),
-        (["--epsilon", "1", "--encoding", "base64"], "--encoding must be the name"),
-        (["--epsilon", "1", "--encoding", "\udcff"], "--encoding must be the name"),
-        (["--epsilon", "1", "--delimiter", "ab"], "delimiter must be one character"),
-        (["--epsilon", "1", "--delimiter", ";"], "table.csv"),
+        (["--epsilon", "1", "--name", "\ud800"], "--name must be a text that UTF-8 can hold"),
+        (["--epsilon", "1", "--name", "x" * 2000], "--name must be a text of at most"),
+        (["--epsilon", "1", "--encoding", "no such"], "--encoding must be an encoding of text"),
+        (["--epsilon", "1", "--encoding", "base64"], "--encoding must be an encoding of text"),
+        (["--epsilon", "1", "--encoding", "\udcff"], "--encoding must be an encoding of text"),
+        (["--epsilon", "1", "--delimiter", "ab"], "--delimiter must be one character"),
+        (["--epsilon", "1", "--encoding", "utf-32"], "--encoding must be an encoding of text"),
+        (["--epsilon", "1", "--delimiter", ";"], "perhaps the delimiter or the encoding"),
+        (["--epsilon", "1", "--encoding", "utf-16"], "perhaps the delimiter or the encoding"),
+        (["--epsilon", "1", "--decimal", ";"], "--decimal must be"),
+        (["--epsilon", "1", "--thousands", "x"], "--thousands must be"),
+        (["--epsilon", "1", "--thousands", "."], "--thousands must be another character"),
     ],
     ids=lambda value: ascii(value)[-20:] if isinstance(value, list) else "",
 )
@@ -347,3 +352,25 @@ def test_tables_of_other_encodings_and_delimiters_are_read(folder):
         assert release(folder, *options, out=f"out{number}") == 0
         written = json.loads((folder / f"out{number}" / "release.json").read_text("utf-8"))
         assert sum(written["tables"][0]["values"]) == pytest.approx(1, abs=0.5)
+
+
+def test_texts_are_read_as_the_options_say(folder):
+    Domain(Binned("paid", [0, 1000, 2000]), Boolean("member")).save(folder / "domain.json")
+    given = ["--epsilon", "1000", "--marginals", "1", "--delimiter", ";"]
+    for number, (line, options) in enumerate(
+        [
+            ("1.200,50;true", ["--decimal", ",", "--thousands", "."]),
+            ("1 200,50;true", ["--decimal", ",", "--thousands", "space"]),
+            ("1,200.50;true", ["--thousands", ","]),
+            (" 1200.50 ; true", ["--strip"]),
+        ]
+    ):
+        (folder / "table.csv").write_text("paid;member\n" + f"{line}\n" * 200, "utf-8")
+        for told, expected in ((options, 1), ([], 0)):
+            out = f"out{number}{expected}"
+            assert release(folder, *given, *told, out=out) == 0
+            tables = json.loads((folder / out / "release.json").read_text("utf-8"))["tables"]
+            assert tables[0]["values"][1] == pytest.approx(expected, abs=0.1)
+    (folder / "table.csv").write_text("paid ; member\n1;true\n", "utf-8")
+    assert release(folder, *given, out="out") == 2
+    assert release(folder, *given, "--strip", out="out") == 0

@@ -162,7 +162,7 @@ def test_a_line_break_in_quotes_makes_two_rows_outside_and_frames_keep_it(tmp_pa
 
 def test_spaces_are_kept_unless_told_otherwise(tmp_path):
     content = b' age , sex ,x\n17, F,\n18 ,M,\n 20 , "M" ,\n"19 ", F ,\n'
-    with pytest.raises(DataError, match=r"no column 'age'.*strip=True"):
+    with pytest.raises(DataError, match=r"no column 'age'.*the option strip"):
         from_bytes(tmp_path, content, TWO)
     data = from_bytes(tmp_path, content, TWO, strip=True)
     assert cells(data) == ([1, 0, 0, 1, 1, 0, 0, 1], 0)

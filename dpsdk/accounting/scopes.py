@@ -228,7 +228,7 @@ class PartOdometer(Odometer):
 
 
 def _share(value: Real) -> Fraction:
-    expected = "a share, above 0 and at most 1"
+    expected = "above 0 and at most 1"
     share = to_fraction("share", value, expected)
     if not 0 < share <= 1:
         raise InvalidArgument("share", expected, shown(value))

@@ -76,9 +76,6 @@ def declare(attributes: Sequence[Declared]) -> Domain:
     if not made:
         expected = "declared by --boolean, --integer, --binned or --categorical, or read by --check"
         raise InvalidArgument("a domain", expected, "nothing")
-    twice = [name for name, count in Counter(one.name for one in made).items() if count > 1]
-    if twice:
-        raise InvalidArgument("each attribute", "declared once", f"{shown(twice[0])} twice")
     return Domain(*made)
 
 

@@ -49,7 +49,7 @@ class Domain:
         positions = {name: position for position, name in enumerate(names)}
         if len(positions) != len(names):
             repeated = next(name for name in names if names.count(name) > 1)
-            raise InvalidArgument("attributes", "attributes of distinct names", repr(repeated))
+            raise InvalidArgument("attributes", "of distinct names", f"{shown(repeated)} twice")
         require_different("attributes", names)
         shape = tuple(attribute.size for attribute in attributes)
         # The attributes arrive as positional arguments, so the frozen fields are set by hand.

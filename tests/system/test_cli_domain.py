@@ -55,7 +55,7 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
         (["--other", "a"], "--other must be given right after a --categorical"),
         (["--boolean", "b", "--other", "a"], "--other must be given right after a --categorical"),
         (["--categorical", "sex", "a", "--other", "b"], "other must be one of the labels"),
-        (["--boolean", "b", "--boolean", "b"], "declared once; got 'b' twice"),
+        (["--boolean", "b", "--boolean", "b"], "must be of distinct names; got 'b' twice"),
         (["--boolean", " "], "name must be a non-empty text"),
         (["--boolean", "\udcff"], "name must be a text that UTF-8 can hold"),
         (["--boolean", "b", "--check", "x.json"], "--check must be given alone"),

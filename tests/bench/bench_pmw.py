@@ -330,7 +330,7 @@ def textbook(table: Table, queries: int) -> None:
         scaled = _scaled(table, rows)
         stream = Stream(whole.name, scaled, whole.form, whole.parts, scaled.truths(whole.form))
         facts = scaled.data().facts
-        # The least alpha for which Theorem 4.15 keeps its promise; 0.99 if there is none.
+        # The least alpha whose promise is kept; 0.99 if there is none.
         alphas = [1.05**-power for power in range(1, 120)]
         kept = [a for a in alphas if _textbook(a, queries).plan(facts).promise is not None]
         alpha = min(kept, default=0.99)

@@ -166,8 +166,8 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         """Algorithm 6 of Dwork and Roth (2014) with its constants, corrected where they are wrong.
 
         Its promise, an error of 3 alpha for so many queries with probability 1 - beta, holds only
-        where alpha satisfies their Theorem 4.14 or 4.15, which takes millions of rows; elsewhere it
-        runs, and says that nothing is promised.
+        where alpha satisfies their Theorem 4.14 or 4.15 and the exact tails of all its noise stay
+        within it, which takes millions of rows; elsewhere it runs, and promises nothing.
         """
         return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
 

@@ -8,9 +8,8 @@ from dpsdk._closing import Closing, Ending
 from dpsdk.accounting import Odometer
 from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
 from dpsdk.data import PrivateData
-from dpsdk.data.part import part_of
+from dpsdk.data.part import Parts
 from dpsdk.desk import Desk
-from dpsdk.forms.facts import Neighbors
 from dpsdk.history import History
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Label
@@ -73,11 +72,10 @@ class Partition(Closing):
     """
 
     __slots__ = (
-        "_attribute",
-        "_data",
         "_ending",
         "_generation",
         "_history",
+        "_known",
         "_noise",
         "_parts",
         "_payer",
@@ -92,20 +90,18 @@ class Partition(Closing):
         history: History,
         ending: Ending,
     ) -> None:
-        self._data = data
-        self._attribute = data.domain[attribute]
+        self._parts = Parts.by(data, attribute)
         self._payer = payer
         self._noise = noise
         self._history = history
         self._ending = ending
-        self._parts: dict[int, Part] = {}
+        self._known: dict[int, Part] = {}
         self._generation = payer.generation()
-        # Relations that are not known to do otherwise are taken to move rows, which costs more.
-        moves = data.neighbors is not Neighbors.ADD_REMOVE
+        size, moves = self._parts.size, self._parts.moves
         try:
             # Parts and their channels keep the ending. Once all are gone, so is the division, also
             # if an interrupt comes between here and the caller.
-            payer.divide(self._generation, self._attribute.size, moves=moves, owner=ending)
+            payer.divide(self._generation, size, moves=moves, owner=ending)
         except BaseException:
             self.close()
             raise
@@ -121,17 +117,16 @@ class Partition(Closing):
             If the partition or the session is closed.
         """
         self._ending.check()
-        cell = self._attribute.index(label)
-        known = self._parts.get(cell)
+        cell = self._parts.cell(label)
+        known = self._known.get(cell)
         return self._opened(cell) if known is None else known
 
     def _opened(self, cell: int) -> Part:
-        name = self._attribute.name
-        data = part_of(self._data, name, self._attribute.label(cell))
+        data = self._parts.table(cell)
         payer = PartOdometer(self._payer, f"the part {data.name!r}", self._generation, cell)
         part = Part(data, payer, self._noise, self._history, self._ending)
         # Another thread may have opened it meanwhile; then both are in use, and one is kept.
-        return self._parts.setdefault(cell, part)
+        return self._known.setdefault(cell, part)
 
     def close(self) -> None:
         """Answer nothing more through any part. A second time it does nothing."""
@@ -139,4 +134,4 @@ class Partition(Closing):
         self._payer.merge(self._generation)
 
     def __repr__(self) -> str:
-        return f"Partition({self._data!r}, by {self._attribute.name})"
+        return f"Partition({self._parts.data!r}, by {self._parts.name})"

@@ -8,7 +8,7 @@ import pytest
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, DiscreteLaplaceGuarantee, ZCDPComposition
-from dpsdk.data.part import part_of
+from dpsdk.data.part import Parts
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
@@ -191,7 +191,8 @@ def test_the_rows_of_a_part_are_as_public_as_those_of_the_table():
         (Neighbors.REPLACE_ONE, len(ROWS)),
         (Neighbors.ADD_REMOVE, len(of_sex("Male"))),
     ):
-        part = part_of(table(ROWS, neighbors), "sex", "Male")
+        parts = Parts.by(table(ROWS, neighbors), "sex")
+        part = parts.table(parts.cell("Male"))
         assert open_histogram(part).rows == expected
         assert part.facts.rows == (len(ROWS) if neighbors is Neighbors.REPLACE_ONE else None)
 

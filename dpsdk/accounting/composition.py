@@ -54,7 +54,10 @@ class State:
 
 
 NEVER_OPEN = State((), ())
-"""Equal to what stands for a member of a composition that has accepted nothing and never will."""
+"""Equal to what stands for a member of a composition that has accepted nothing and never will.
+
+To compare with. Nothing here asks it: `is_open` tells such members by what they hold.
+"""
 
 
 def is_open(part: State | None) -> TypeGuard[State]:

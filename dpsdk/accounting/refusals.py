@@ -8,7 +8,7 @@ from fractions import Fraction
 from dpsdk.accounting.additive import AdditiveComposition
 from dpsdk.accounting.any_of import AnyOf
 from dpsdk.accounting.charges import leak
-from dpsdk.accounting.composition import NEVER_OPEN, Composition, State
+from dpsdk.accounting.composition import Composition, State, is_open
 from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.grid import LEAK_STEPS, from_steps
@@ -101,7 +101,7 @@ def _shortages(
     if isinstance(composition, AnyOf):
         found: list[Shortage] = []
         for member, part in zip(composition.members, state.parts, strict=True):
-            if part is None or part == NEVER_OPEN:
+            if not is_open(part):
                 continue
             short = _shortages(member, part, runs, within)
             if not short and _fits(member, part, runs):

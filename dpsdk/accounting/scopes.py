@@ -28,7 +28,7 @@ from dpsdk.accounting.books import (
     usable,
 )
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.composition import NEVER_OPEN, State
+from dpsdk.accounting.composition import State, is_open
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.lines import Line
@@ -240,7 +240,7 @@ def _common(state: State, others: Sequence[State]) -> State:
     parts: list[State | None] = []
     for place, part in enumerate(state.parts):
         theirs = [one for other in others if (one := other.parts[place]) is not None]
-        if part is None or part == NEVER_OPEN:
+        if not is_open(part):
             parts.append(part)
         else:
             parts.append(_common(part, theirs) if theirs else None)
@@ -255,6 +255,6 @@ def _alone(state: State) -> list[State]:
     return [
         State(state.spent, state.limit, (*closed_all[:place], one, *closed_all[place + 1 :]))
         for place, part in enumerate(state.parts)
-        if part is not None and part != NEVER_OPEN
+        if is_open(part)
         for one in _alone(part)
     ]

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TypeGuard
 
 from attrs import evolve
 
-from dpsdk.accounting.composition import NEVER_OPEN, State
+from dpsdk.accounting.composition import State, is_open
 
 __all__ = ["covered", "lessened", "own_state", "pattern", "portion", "serves", "serving", "worst"]
-
-
-def _open(part: State | None) -> TypeGuard[State]:
-    return part is not None and part != NEVER_OPEN
 
 
 def own_state(state: State) -> State:
@@ -49,14 +44,14 @@ def covered(state: State, by: State) -> bool:
     if any(mine > theirs for mine, theirs in zip(state.spent, by.spent, strict=True)):
         return False
     return all(
-        not _open(theirs) or (_open(mine) and covered(mine, theirs))
+        not is_open(theirs) or (is_open(mine) and covered(mine, theirs))
         for mine, theirs in zip(state.parts, by.parts, strict=True)
     )
 
 
 def pattern(state: State) -> tuple[object, ...]:
     """Which members are open."""
-    return tuple(pattern(part) if _open(part) else None for part in state.parts)
+    return tuple(pattern(part) if is_open(part) else None for part in state.parts)
 
 
 def portion(state: State, share: Fraction) -> State:
@@ -78,10 +73,10 @@ def serves(state: State, held: Sequence[State]) -> bool:
 
 def _member_serves(state: State, held: Sequence[State], place: int) -> bool:
     part = state.parts[place]
-    if not _open(part):
+    if not is_open(part):
         return False
     theirs = [other.parts[place] for other in held]
-    return all(map(_open, theirs)) and serves(part, [other for other in theirs if _open(other)])
+    return all(map(is_open, theirs)) and serves(part, [other for other in theirs if is_open(other)])
 
 
 def serving(asked: State, states: Sequence[State], held: Sequence[State]) -> State:
@@ -92,13 +87,13 @@ def serving(asked: State, states: Sequence[State], held: Sequence[State]) -> Sta
     parts: list[State | None] = []
     for place, part in enumerate(asked.parts):
         able = [state for state in states if _member_serves(state, held, place)]
-        if part is None or part == NEVER_OPEN:
+        if not is_open(part):
             parts.append(part)
         elif not able:
             parts.append(None)
         else:
-            inner = [member for state in able if _open(member := state.parts[place])]
-            theirs = [member for other in held if _open(member := other.parts[place])]
+            inner = [member for state in able if is_open(member := state.parts[place])]
+            theirs = [member for other in held if is_open(member := other.parts[place])]
             parts.append(serving(part, inner, theirs))
     return evolve(asked, parts=tuple(parts))
 
@@ -116,11 +111,11 @@ def lessened(state: State, held: Sequence[State]) -> State:
     )
     parts: list[State | None] = []
     for place, part in enumerate(state.parts):
-        if not _open(part):
+        if not is_open(part):
             parts.append(part)
         elif not _member_serves(state, held, place):
             parts.append(None)
         else:
-            theirs = [member for other in held if _open(member := other.parts[place])]
+            theirs = [member for other in held if is_open(member := other.parts[place])]
             parts.append(lessened(part, theirs))
     return State(state.spent, limit, tuple(parts))

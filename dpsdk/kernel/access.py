@@ -242,10 +242,13 @@ class Access:
         A process that was forked would spend what was paid once a second time. And near the limit
         of recursion a draw would fail or not by what it draws, so there must be room for any.
         """
-        if os.getpid() != self._process:
-            raise Closed("a kernel in a forked process")
+        self._check_process()
         self.check()
         _make_room()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise Closed("a kernel in a forked process")
 
     def _tell(self, event: Event) -> None:
         """Keep an event until the question is over, when no lock is held; else tell it now."""
@@ -267,9 +270,11 @@ class Access:
             Whatever went wrong: its text, type and place might depend on data. An interrupt
             passes, without what it met.
         """
-        if os.getpid() != self._process:
-            raise Closed("a kernel in a forked process")
+        self._check_process()
         result, stop = self._attempt(work)
+        # A finaliser or a signal handler may have forked meanwhile: the noise of the other process
+        # may be another.
+        self._check_process()
         if stop is not None:
             raise stop
         if result is None:

@@ -8,13 +8,15 @@ from fractions import Fraction
 
 import pytest
 
-from dpsdk import Budget, Session
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk._turns import Turns
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
 from dpsdk.accounting.scopes import ScopeOdometer
 from dpsdk.errors import Closed, DpsdkError, Reentered
+from dpsdk.forms import GapForm, Kronecker, LinearForm, Range
+from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
-from dpsdk.noise import DiscreteLaplace, SystemNoise
+from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
 from dpsdk.noise.laws import to_plain
 from dpsdk.noise.pool import Pools
 from dpsdk.observe import Answered, Charged, Opened, Refused
@@ -251,6 +253,40 @@ def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
     odometer.charge(PureGuarantee("0.1"), "parent")
     assert ended == [15]
     assert scope.charge(PureGuarantee("0.1"), "parent") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["measure", "watch"])
+def test_what_was_paid_once_is_told_in_one_process_if_it_forks_at_the_draw(kind):
+    children = []
+
+    class Forking(NoiseSource):
+        """Stands for a finaliser or a signal handler that comes before the draw."""
+
+        private = True
+
+        def _bits(self, count):
+            if not children:
+                children.append(os.fork())
+            return os.urandom(count)
+
+    domain = Domain(Integer("age", 0, 1))
+    data = PrivateData.from_counts([3, 4], domain)
+    kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), Forking(), "forking")
+    form = LinearForm(domain, [Kronecker(("age",), (Range(2, 0, 1),))])
+    told = True
+    try:
+        if kind == "measure":
+            kernel.measure(form, LaplaceNoise("0.5"))
+        else:
+            kernel.watch(Watching("0.2", "0.2")).first_above(GapForm.around(form, [0.0]), 1.0)
+    except Closed:
+        told = False
+    if children[0] == 0:
+        os._exit(int(told))
+    assert told
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -56,7 +56,7 @@ from dpsdk.accounting.own import (
     own_composition,
 )
 from dpsdk.accounting.remembered import admitted
-from dpsdk.accounting.states import own_state
+from dpsdk.accounting.states import covered, lessened, own_state, pattern, portion, serves
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 MODULES = [
@@ -396,3 +396,23 @@ def test_what_stands_for_a_closed_member_is_not_shared():
         fresh = composition.begin(Budget(1))
         assert composition.capacity(fresh, PureGuarantee("0.1")) == 10
         assert isinstance(fresh, State)
+
+
+def test_what_stands_for_a_member_that_is_never_open_decides_nothing():
+    composition, half = default_composition(), Fraction(1, 2)
+    start = composition.begin(Budget(1, 1e-6))
+    after = composition.charge(start, PureGuarantee(half))
+    assert after is not None
+    assert after.parts[0] is not None
+
+    def seen() -> tuple[object, ...]:
+        told = covered(after, start), covered(start, after), serves(after, [portion(start, half)])
+        return *told, pattern(after), lessened(after, [portion(start, half)])
+
+    before = seen()
+    basic = after.parts[0]
+    try:
+        NEVER_OPEN.__init__(basic.spent, basic.limit, basic.parts)  # type: ignore[misc]
+        assert seen() == before
+    finally:
+        NEVER_OPEN.__init__((), ())  # type: ignore[misc]

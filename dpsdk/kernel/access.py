@@ -21,7 +21,7 @@ from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.allowance import Allowance, granted, paid_by
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Charged, Event, Observer, Refused
 
@@ -146,9 +146,7 @@ class Access:
 
     def check_allowance(self, allowance: Allowance) -> None:
         """Refuse what is no allowance of this channel. Raises as `check_same` does."""
-        if type(allowance) is not Allowance:
-            raise InvalidArgument("allowance", "an Allowance", type(allowance).__name__)
-        self.check_same("allowance", allowance.root)
+        paid_by(allowance, self._root)
 
     @property
     def root(self) -> object:
@@ -184,7 +182,7 @@ class Access:
             If the odometer refuses. Nothing has changed.
         """
         runs = tuple(map(kept, guarantees))
-        return Allowance(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+        return granted(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number.
@@ -200,7 +198,7 @@ class Access:
             self.check_allowance(allowance)
         if allowance is not None and not guarantee.free:
             self._ready()
-            paid = allowance.use(guarantee)
+            paid = paid_by(allowance, self._root, guarantee)
             if paid is not None:
                 return paid
         return self.charge_all((guarantee,))[-1]

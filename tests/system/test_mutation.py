@@ -21,8 +21,8 @@ import dpsdk.forms as forms_module
 import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.accounting import Odometer, default_composition
-from dpsdk.errors import DpsdkError
+from dpsdk.accounting import Odometer, PureGuarantee, default_composition
+from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
     Dense,
     Facts,
@@ -467,6 +467,58 @@ def test_a_watch_is_made_once():
         watch.first_above(GapForm.around(form, np.zeros(3)), -(10.0**6))
     assert watch.tops == 5
     assert kernel._access._odometer.spent.charges == 5
+
+
+def made_outright(allowance):
+    return kernel_module.Allowance(getattr(allowance, "root", None), [(PureGuarantee(10**6), 1)])
+
+
+def made_anew(allowance):
+    allowance.__init__(getattr(allowance, "root", None), [(PureGuarantee(10**6), 1)])
+    return allowance
+
+
+def made_of_nothing(allowance):
+    return object.__new__(type(allowance))
+
+
+def made_below(allowance):
+    kind = type("Below", (type(allowance),), {"__init__": lambda self, *given: None})
+    forged = kind()
+    attempt(setattr, forged, "root", getattr(allowance, "root", None))
+    return forged
+
+
+@pytest.mark.parametrize("forge", [made_outright, made_anew, made_of_nothing, made_below])
+def test_nobody_can_make_an_allowance_of_what_was_not_paid(forge):
+    odometer = Odometer(Budget(1), default_composition())
+    kernel = Kernel(table(), odometer, seeded(1), "x")
+    allowance = kernel.allowance([PureGuarantee("0.001")])
+    form, plan = held()["range"], Watching(1000, 1000)
+    attempt(lambda: repr(forge(allowance)))
+    for use in (
+        lambda: kernel.measure(form, LaplaceNoise(1000), allowance=forge(allowance)),
+        lambda: kernel.watch(plan, allowance=forge(allowance)).open(),
+        lambda: kernel.measure(form, LaplaceNoise(1000), allowance=allowance),
+    ):
+        with pytest.raises(DpsdkError):
+            use()
+    assert allowance.left == 1
+    assert odometer.spent.charges == 1
+
+
+def test_an_allowance_serves_the_channel_that_paid_it():
+    one, other = (
+        Kernel(table(), Odometer(Budget(1), default_composition()), seeded(1), "x") for _ in "ab"
+    )
+    allowance = one.allowance([PureGuarantee("0.5")])
+    for use in (
+        lambda: other.measure(held()["range"], LaplaceNoise("0.4"), allowance=allowance),
+        lambda: other.watch(Watching("0.2", "0.2"), allowance=allowance),
+    ):
+        with pytest.raises(InvalidArgument):
+            use()
+    assert allowance.left == 1
 
 
 def test_a_gaussian_channel_shares_no_noise_with_its_mechanism():

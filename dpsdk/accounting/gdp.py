@@ -52,7 +52,11 @@ _HALF = Decimal("0.5")
 _SERIES_LIMIT = 12
 _LEVELS = 300
 _RELATIVE = Decimal("1e125")
-_SHRINK = tuple(1 - Decimal(text) for text in ("1e-20", "1e-16", "1e-12", "1e-9", "1e-6", "1e-3"))
+_SHRINK = tuple(
+    # Not by the context that an application has set for itself.
+    DOWN.subtract(1, Decimal(text))
+    for text in ("1e-20", "1e-16", "1e-12", "1e-9", "1e-6", "1e-3")
+)
 _CONVERGED = Decimal("1e-22")
 
 

@@ -11,26 +11,35 @@ that play by the rules, not code in the same process that walks the interpreter'
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
+from dpsdk._beside import Beside
 from dpsdk.data.histogram import Histogram
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms.facts import Facts, Setting
 
 __all__ = ["keep", "open_histogram", "setting_of"]
 
-_kept: WeakKeyDictionary[object, tuple[Histogram, Setting]] = WeakKeyDictionary()
+_kept: Beside[tuple[Histogram, Setting]] = Beside()
 
 
 def keep(owner: object, histogram: Histogram, facts: Facts | Setting) -> None:
     """Keep a histogram, and what is public about it, as long as its owner lives."""
-    _kept[owner] = histogram, facts if isinstance(facts, Setting) else Setting.of(facts)
+    setting = facts if isinstance(facts, Setting) else Setting.of(facts)
+    _kept.keep(owner, (histogram, setting))
 
 
 def open_histogram(owner: object) -> Histogram:
     """The histogram of an owner. Charge first: whoever reads it must have paid."""
-    return _kept[owner][0]
+    return _found(owner)[0]
 
 
 def setting_of(owner: object) -> Setting:
     """What is public about the histogram of an owner, as it was when it was kept."""
-    return _kept[owner][1]
+    return _found(owner)[1]
+
+
+def _found(owner: object) -> tuple[Histogram, Setting]:
+    kept = _kept.get(owner)
+    if kept is None:
+        # What says that it equals a table, or was made without one, is none.
+        raise InvalidArgument("data", "a PrivateData as it was made", type(owner).__name__)
+    return kept

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NoReturn, final
-from weakref import WeakKeyDictionary
 
+from dpsdk._beside import Beside
 from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.covering import covers
@@ -47,7 +47,7 @@ class _Paid:
 
 # Beside the allowances and not inside, since strategies hold these: they can neither make one, nor
 # have one that they hold say that more was paid.
-_paid: WeakKeyDictionary[Allowance, _Paid] = WeakKeyDictionary()
+_paid: Beside[_Paid] = Beside()
 
 
 @final
@@ -88,7 +88,7 @@ def granted(root: object, paid: Sequence[tuple[Guarantee, int]]) -> Allowance:
         The runs, as the books keep them.
     """
     allowance = Allowance.__new__(Allowance)
-    _paid[allowance] = _Paid(root, paid)
+    _paid.keep(allowance, _Paid(root, paid))
     return allowance
 
 

@@ -16,11 +16,11 @@ import numbers
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn, TypeVar, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field, frozen
 
+from dpsdk._beside import Beside
 from dpsdk._checks import shown, to_count, to_integer, to_positive
 from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
@@ -213,7 +213,7 @@ class _Secret:
     rows: int = 0
 
 
-_secrets: WeakKeyDictionary[Watch, _Secret] = WeakKeyDictionary()
+_secrets: Beside[_Secret] = Beside()
 
 
 @final
@@ -251,7 +251,7 @@ class Watch:
         self._charge = 0
         self._opened = False
         self._tops = 0
-        _secrets[self] = _Secret()
+        _secrets.keep(self, _Secret())
 
     @property
     def tops(self) -> int:

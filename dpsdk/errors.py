@@ -190,7 +190,7 @@ class Shortage:
     limit
         What is limited: "epsilon", "delta", "rho", "divergence" or "squared shift".
     within
-        Whose limit it is: a composition, or a scope.
+        Whose limit it is: a composition, its share for leaks, or a scope.
     asked
         What the request would have taken; None where the composition has no price for it at this
         point, since the request is larger than all that is left.

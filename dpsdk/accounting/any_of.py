@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.additive import LEAK_SHARE, BasicComposition, to_leak_share
@@ -20,7 +20,7 @@ from dpsdk.accounting.mixed import MixedComposition
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
-__all__ = ["AnyOf", "default_composition"]
+__all__ = ["AnyOf", "default_composition", "leakless"]
 
 _ANY_BUDGET = Budget(1000, "0.5")
 """Whether a composition prices a guarantee does not depend on the budget."""
@@ -43,7 +43,7 @@ def _weights(value: Iterable[Real] | None) -> tuple[Fraction, ...] | None:
     return weights
 
 
-def _kept(guarantee: Guarantee) -> Guarantee:
+def leakless(guarantee: Guarantee) -> Guarantee:
     """A run once its leak is set aside; of an unknown class, as it is."""
     if isinstance(guarantee, ApproximateGuarantee):
         return PureGuarantee(guarantee.epsilon)
@@ -78,8 +78,8 @@ class AnyOf(Composition):
 
     Notes
     -----
-    The state has two axes of its own: leaks; and, as a limit on which nothing is spent, the largest
-    ε that fitted at the beginning.
+    The state has one axis of its own, for leaks. Its `reach` is the largest ε that fitted at the
+    beginning.
 
     If member j keeps (ε, δ_j), the whole keeps (ε, the sum of δ_j and of what is kept for leaks);
     docs/explanation/proofs/composition-or.md has the proof and its conditions.
@@ -134,9 +134,8 @@ class AnyOf(Composition):
             parts.append(part)
         if refused is not None and not any(map(is_open, parts)):
             raise refused
-        state = State((0, 0), (floor_steps(leaks, LEAK_STEPS), 0), tuple(parts))
-        reach = floor_steps(self.largest_epsilon(state))
-        return State(state.spent, (state.limit[0], reach), state.parts)
+        state = State((0,), (floor_steps(leaks, LEAK_STEPS),), tuple(parts))
+        return evolve(state, reach=floor_steps(self.largest_epsilon(state)))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where no open member accepts it."""
@@ -147,7 +146,7 @@ class AnyOf(Composition):
             leaks += figures(guarantee).leak_steps
             if leaks > state.limit[0]:
                 return None
-            guarantee = _kept(guarantee)
+            guarantee = leakless(guarantee)
         parts: list[State | None] = []
         accepted = guarantee.free
         unpriced: UnsupportedGuarantee | None = None
@@ -162,7 +161,7 @@ class AnyOf(Composition):
                     accepted = accepted or after is not None
             parts.append(after)
         if accepted:
-            return State((leaks, *state.spent[1:]), state.limit, tuple(parts))
+            return evolve(state, spent=(leaks,), parts=tuple(parts))
         if unpriced is not None:
             # Basic composition prices leaks, but has no δ here: a share for them is missing.
             leaking = figures(guarantee).leak_steps and not self.leak_share
@@ -183,7 +182,7 @@ class AnyOf(Composition):
         if self.leak_share:
             leaks = sum(figures(run).leak_steps * times for run, times in priced)
             most = (state.limit[0] - state.spent[0]) // leaks if leaks else None
-            priced = counted((_kept(run), times) for run, times in priced)
+            priced = counted((leakless(run), times) for run, times in priced)
             if not priced:
                 return most
         # Whatever was accepted so far, some one member has accepted all of it.
@@ -213,7 +212,7 @@ class AnyOf(Composition):
         half the budget's ε still fits. Many small runs may go on for longer than it suggests, since
         the members that serve them best serve no large ones; `capacity` tells.
         """
-        reach = state.limit[1]
+        reach = state.reach
         if not reach:
             return 1.0
         left = ceil_steps(self.largest_epsilon(state))

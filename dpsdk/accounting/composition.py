@@ -46,11 +46,15 @@ class State:
     parts
         The states of the members of a composition that has any; None for a member that a run has
         closed, and `NEVER_OPEN` for one that the budget gave nothing to begin with.
+    reach
+        What a composition that has no one sum shows its `fraction` by, fixed at the beginning. It
+        limits nothing, so that states are not compared by it, and nothing is taken off it.
     """
 
     spent: tuple[int, ...]
     limit: tuple[int, ...]
     parts: tuple[State | None, ...] = ()
+    reach: int = 0
 
 
 NEVER_OPEN = State((), ())

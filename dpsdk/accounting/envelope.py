@@ -179,7 +179,8 @@ def _gaussian_price(guarantee: DiscreteGaussianGuarantee, place: int) -> Price |
         if excess is None or excess * (1 - share) >= share:
             return None
         exact = 2 * guarantee.rho * (1 + excess) / (1 - excess * (1 - share) / share)
-        cost = ceil_steps(exact)
+        # Not below that of a larger share, since a charge must not grow with what is left.
+        cost = max(square + 1, ceil_steps(exact))
     # From the cost as charged, since that is what must leave a share t of v.
     return cost, -(-cost * share.denominator // (share.denominator - share.numerator))
 

@@ -126,6 +126,12 @@ class MixedComposition(Composition):
         return (f"{self.title} at order {_ORDERS[place]}: {rest}",)
 
     @staticmethod
+    def in_use(state: State) -> tuple[RenyiComposition, State]:
+        """The Rényi filter of the order that the budget picked, and its state."""
+        place, part = MixedComposition._place(state)
+        return _FILTERS[place], part
+
+    @staticmethod
     def _place(state: State) -> tuple[int, State]:
         """Which order is in use, and its state; a state that has none open admits nothing."""
         for place, part in enumerate(state.parts):

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from dpsdk.accounting.additive import AdditiveComposition
-from dpsdk.accounting.any_of import AnyOf
-from dpsdk.accounting.charges import leak
+from dpsdk.accounting.any_of import AnyOf, leakless
+from dpsdk.accounting.charges import figures
 from dpsdk.accounting.composition import Composition, State, is_open
 from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.grid import LEAK_STEPS, from_steps
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
+from dpsdk.accounting.mixed import MixedComposition
 from dpsdk.accounting.spent import Remaining, Spent
 from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
 
 __all__ = ["refusal", "worded"]
 
+_LEAKS = "the share for leaks"
 _RESERVED = "it would not leave what scopes have reserved"
 
 
@@ -99,17 +100,24 @@ def _shortages(
 ) -> list[Shortage]:
     """The limits that the runs would pass; none where they fit, or where nothing is known."""
     if isinstance(composition, AnyOf):
+        leaks: list[Shortage] = []
+        if composition.leak_share:
+            leaks = _leaks(state.spent[0], state.limit[0], runs, _placed(_LEAKS, within))
+            runs = [leakless(run) for run in runs]
         found: list[Shortage] = []
         for member, part in zip(composition.members, state.parts, strict=True):
             if not is_open(part):
                 continue
             short = _shortages(member, part, runs, within)
             if not short and _fits(member, part, runs):
-                return []
+                return leaks
             found += short
-        return found
+        return leaks + found
     title = getattr(type(composition), "title", type(composition).__name__)
-    place = f"{within}, by {title}" if within else title
+    if isinstance(composition, MixedComposition):
+        composition, state = composition.in_use(state)
+        title = f"{title} at order {figure(composition.order)}"
+    place = _placed(title, within)
     try:
         if isinstance(composition, AdditiveComposition):
             return _sums(composition, state, runs, place)
@@ -118,6 +126,21 @@ def _shortages(
     except UnsupportedGuarantee:
         pass
     return []
+
+
+def _placed(title: str, within: str) -> str:
+    return f"{within}, by {title}" if within else title
+
+
+def _leaks(spent: int, limit: int, runs: Sequence[Guarantee], place: str) -> list[Shortage]:
+    """The limit of leaks, in steps of their grid, where the runs would pass it."""
+    try:
+        asked = from_steps(sum(figures(run).leak_steps for run in runs), LEAK_STEPS)
+    except UnsupportedGuarantee:
+        return []
+    left = from_steps(limit - spent, LEAK_STEPS)
+    cap = from_steps(limit, LEAK_STEPS)
+    return [Shortage("delta", place, asked, left, cap)] if asked > left else []
 
 
 def _fits(composition: Composition, state: State, runs: Sequence[Guarantee]) -> bool:
@@ -153,12 +176,8 @@ def _sums(
 def _shift(
     composition: EnvelopeComposition, state: State, runs: Sequence[Guarantee], place: str
 ) -> list[Shortage]:
-    leaks = sum((leak(run) for run in runs), Fraction(0))
-    leak_left = from_steps(state.limit[1] - state.spent[1], LEAK_STEPS)
-    if leaks > leak_left:
-        cap = from_steps(state.limit[1], LEAK_STEPS)
-        return [Shortage("delta", place, leaks, leak_left, cap)]
-    if _fits(composition, state, runs):
-        return []
+    short = _leaks(state.spent[1], state.limit[1], runs, place)
+    if short or _fits(composition, state, runs):
+        return short
     left, cap = from_steps(state.limit[0] - state.spent[0]), from_steps(state.limit[0])
     return [Shortage("squared shift", place, None, left, cap)]

@@ -20,7 +20,7 @@ __all__ = ["covered", "lessened", "own_state", "pattern", "portion", "serves", "
 def own_state(state: State) -> State:
     """The same state as an object of its own, to hand out."""
     parts = tuple(None if part is None else own_state(part) for part in state.parts)
-    return State(state.spent, state.limit, parts)
+    return State(state.spent, state.limit, parts, state.reach)
 
 
 def worst(states: Sequence[State]) -> State:
@@ -58,7 +58,8 @@ def portion(state: State, share: Fraction) -> State:
     """A fresh state with a share of every limit, in the members that are open."""
     limit = tuple(limit * share.numerator // share.denominator for limit in state.limit)
     parts = tuple(None if part is None else portion(part, share) for part in state.parts)
-    return State((0,) * len(limit), limit, parts)
+    reach = state.reach * share.numerator // share.denominator
+    return State((0,) * len(limit), limit, parts, reach)
 
 
 def serves(state: State, held: Sequence[State]) -> bool:
@@ -118,4 +119,4 @@ def lessened(state: State, held: Sequence[State]) -> State:
         else:
             theirs = [member for other in held if is_open(member := other.parts[place])]
             parts.append(lessened(part, theirs))
-    return State(state.spent, limit, tuple(parts))
+    return evolve(state, limit=limit, parts=tuple(parts))

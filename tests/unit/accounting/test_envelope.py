@@ -1,4 +1,5 @@
 import itertools
+import random
 from fractions import Fraction
 
 import mpmath
@@ -313,3 +314,13 @@ def test_basic_or_envelope_admits_what_either_does():
     assert composition.concurrent
     assert start.parts[1] is not None
     assert from_steps(start.parts[1].limit[0]) <= gdp_start(Fraction(1), Fraction(1, 10**6))
+
+
+def test_no_charge_of_a_gaussian_grows_with_what_is_left():
+    rng = random.Random(4)
+    for _ in range(200):
+        # Around a width of 30, where the larger shares have no lattice to allow for.
+        variance = Fraction(rng.randint(30 * 10**6, 45 * 10**6), rng.randint(1, 9) * 10**6)
+        run = DiscreteGaussianGuarantee(variance, rng.choice([1, 3, 50]), 1)
+        costs = [price[0] for price in _gaussian_prices(run)]
+        assert costs == sorted(costs)

@@ -21,6 +21,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
     Guarantee,
+    MixedComposition,
     Odometer,
     PureGuarantee,
     State,
@@ -247,10 +248,11 @@ TestSpending = Spending.TestCase
 
 
 def refused(odometer: Odometer, *runs: Guarantee) -> BudgetExceeded:
+    before = odometer.spent
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge_all(runs, "refused")
     assert pickle.loads(pickle.dumps(caught.value)) == caught.value  # noqa: S301
-    assert odometer.spent.charges == 0
+    assert odometer.spent == before
     return caught.value
 
 
@@ -279,6 +281,7 @@ def test_a_refusal_by_several_counts_names_each_that_is_open():
     assert [(short.limit, short.within) for short in error.shortages] == [
         ("epsilon", "basic composition"),
         ("squared shift", "envelope composition"),
+        ("divergence", "mixed composition at order 128"),
     ]
     assert error.shortages[0].asked == Fraction(11, 10)
     assert error.shortages[0].left == error.shortages[0].cap == 1
@@ -295,6 +298,49 @@ def test_a_refusal_by_a_leak_or_a_sum_names_its_axis():
     error = refused(concentrated, DiscreteGaussianGuarantee(2, 1, 1))
     assert error.asked == "0.25-zCDP, discrete Gaussian"
     assert error.why.startswith("its rho 0.25 is more than the 0.0")
+
+
+def test_a_refusal_by_the_leaks_of_several_counts_names_their_share():
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    error = refused(odometer, ApproximateGuarantee("0.01", "1e-7"))
+    assert [(short.limit, short.within) for short in error.shortages] == [
+        ("delta", "the share for leaks")
+    ]
+    short = error.shortages[0]
+    assert (short.asked, short.left) == (Fraction(1, 10**7), Fraction(2, 10**9))
+    assert error.why == (
+        "its delta 1e-7 is more than the 2e-9 that the share for leaks has left of 2e-9"
+    )
+    odometer.charge(ApproximateGuarantee("0.01", short.left), "all of it")
+    assert refused(odometer, ApproximateGuarantee("0.01", "1e-12")).shortages[0].left == 0
+    # Where both are too much, both are named; where the leak fits, it is not the reason.
+    error = refused(odometer, ApproximateGuarantee(1, "1e-12"))
+    assert {short.limit for short in error.shortages} == {
+        "delta",
+        "epsilon",
+        "squared shift",
+        "divergence",
+    }
+    fresh = Odometer(Budget(1, 1e-6), default_composition())
+    error = refused(fresh, ApproximateGuarantee(2, "1e-12"))
+    assert "delta" not in {short.limit for short in error.shortages}
+    scope = ScopeOdometer(fresh, "small", "0.5")
+    error = refused(scope, ApproximateGuarantee("0.01", "2e-9"))
+    assert error.shortages[0].within.endswith("by the share for leaks")
+
+
+def test_a_refusal_where_mixed_composition_alone_is_open_names_its_axis():
+    odometer = Odometer(Budget(1, 1e-6), default_composition())
+    odometer.charge(DiscreteGaussianGuarantee(10**6, 1, 1), "closes basic composition")
+    odometer.charge(PureGuarantee("0.5"), "closes the envelope")
+    error = refused(odometer, PureGuarantee("0.5"))
+    (short,) = error.shortages
+    assert (short.limit, short.within) == ("divergence", "mixed composition at order 128")
+    assert short.asked is not None
+    assert short.asked > short.left > 0
+    alone = Odometer(Budget(1, 1e-6), MixedComposition("0.5"))
+    error = refused(alone, ApproximateGuarantee("0.01", "6e-7"))
+    assert [short.limit for short in error.shortages] == ["delta"]
 
 
 def test_a_refusal_of_a_composition_that_is_not_known_still_says_what_is_left():

@@ -4,6 +4,7 @@ import random
 from fractions import Fraction
 
 import pytest
+from attrs import evolve
 
 from dpsdk.accounting import (
     AnyOf,
@@ -21,7 +22,9 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.accounting.composition import NEVER_OPEN
+from dpsdk.accounting.grid import from_steps
 from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
+from dpsdk.accounting.states import lessened, own_state, portion, serves, worst
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 
 BUDGET = Budget(1, 1e-6)
@@ -218,6 +221,36 @@ def test_others_pass_only_while_one_count_can_serve_all_reserves():
     many.close()
     outer.charge(PureGuarantee("0.1"), "other")
     large.charge(PureGuarantee("0.9"), "promised")
+
+
+def test_two_caps_are_held_together_where_one_count_can_serve_both():
+    outer = Odometer(BUDGET, default_composition())
+    # Their ε adds up to more than the budget's, their squared shifts do not.
+    scopes = [ScopeOdometer(outer, name, Budget("0.6", 1e-7), reserve=True) for name in "ab"]
+    counts = [scope.affords(PureGuarantee("0.01")) for scope in scopes]
+    assert min(counts) > 100
+    while outer.affords(PureGuarantee("0.01")):
+        outer.charge(PureGuarantee("0.01"), "other")
+    for scope in scopes:
+        for _ in range(min(counts)):
+            scope.charge(PureGuarantee("0.01"), "kept")
+        assert 0 < scope.spent.fraction < 1
+
+
+def test_what_a_session_shows_by_is_no_limit():
+    composition = default_composition()
+    state = composition.begin(BUDGET)
+    assert from_steps(state.reach) == 1
+    assert len(state.limit) == len(state.spent) == 1
+    half = portion(state, Fraction(1, 2))
+    assert from_steps(half.reach) == Fraction(1, 2)
+    for changed in (lessened(state, [half]), own_state(state), worst([state, state])):
+        assert changed.reach == state.reach
+    after = composition.charge(state, PureGuarantee("0.25"))
+    assert after is not None
+    assert composition.fraction(after) == pytest.approx(0.25)
+    assert serves(state, [half, half])
+    assert serves(state, [evolve(half, reach=state.reach), evolve(half, reach=state.reach)])
 
 
 def test_a_reserve_is_asked_of_a_session_only():

@@ -128,10 +128,14 @@ def held_by_others(books: Books, payer: Payer) -> list[State]:
     ]
 
 
-def usable(books: Books, state: State) -> State:
-    """A cap that is set aside, in those members alone that can still serve all that is."""
+def usable(books: Books, state: State) -> tuple[State, ...]:
+    """A cap that is set aside, for each line in those members alone that can serve all that is.
+
+    What all of these accept is accepted: for each line by some member, not always the same.
+    """
+    aside = held(books)
     states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-    return serving(state, states, held(books))
+    return tuple(dict.fromkeys(serving(state, [one], aside) for one in states))
 
 
 def lasting(books: Books, state: State) -> State:

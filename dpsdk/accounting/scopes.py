@@ -133,15 +133,15 @@ class ScopeOdometer(Odometer):
         charges = self._ledger.charges()[: books.charges]
         return [charge for charge, payer in charges if number in payer.accounts]
 
-    def _usable(self, books: Books) -> State:
+    def _usable(self, books: Books) -> tuple[State, ...]:
         """The cap's state, in the members that can still be used if others hold to a reserve."""
         account = self._account(books)
-        return usable(books, account.line.state) if account.reserve else account.line.state
+        state = account.line.state
+        return usable(books, state) if account.reserve else (state,)
 
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        counts = [
-            self._composition.rounds(self._usable(books), runs), self._outer_rounds(books, runs)
-        ]  # fmt: skip
+        counts = [self._composition.rounds(state, runs) for state in self._usable(books)]
+        counts.append(self._outer_rounds(books, runs))
         return min((count for count in counts if count is not None), default=None)
 
     def _outer_rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
@@ -151,17 +151,17 @@ class ScopeOdometer(Odometer):
 
     def _spent(self, books: Books) -> Spent:
         account = self._account(books)
-        line = account.line._replace(state=self._shown(books))
-        return self._summed((line,), account.charges, self._title)
+        lines = [account.line._replace(state=state) for state in self._shown(books)]
+        return self._summed(lines, account.charges, self._title)
 
-    def _shown(self, books: Books) -> State:
+    def _shown(self, books: Books) -> list[State]:
         """The cap's state without the counts that the session has closed: those serve nobody."""
         states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
-        return _common(self._usable(books), states)
+        return [_common(state, states) for state in self._usable(books)]
 
     def _remaining(self, books: Books) -> Remaining:
         composition = self._composition
-        own_state = self._usable(books)
+        usable_states = self._usable(books)
         if isinstance(self._outer, ScopeOdometer):
             outer = self._outer._remaining(books)
         else:
@@ -169,9 +169,9 @@ class ScopeOdometer(Odometer):
         account = self._account(books)
         kept = _alone(lasting(books, account.line.state)) if account.reserve else None
         return Remaining(
-            1.0 - composition.fraction(self._shown(books)),
-            min(composition.largest_epsilon(own_state), outer.epsilon),
-            min(composition.largest_rho(own_state), outer.rho),
+            1.0 - max(map(composition.fraction, self._shown(books))),
+            min(*map(composition.largest_epsilon, usable_states), outer.epsilon),
+            min(*map(composition.largest_rho, usable_states), outer.rho),
             None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
             None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
         )

@@ -237,6 +237,29 @@ def test_two_caps_are_held_together_where_one_count_can_serve_both():
         assert 0 < scope.spent.fraction < 1
 
 
+def test_what_a_reserve_shows_fits_every_line_by_a_count_that_serves_it_there():
+    outer = Odometer(BUDGET, AnyOf((BasicComposition(), EnvelopeComposition())))
+    generation = outer.generation()
+    outer.divide(generation, 2, moves=False)
+    # One line is left to the envelope alone, and the other to basic composition alone.
+    PartOdometer(outer, "one", generation, 0).charge(TINY, "test")
+    PartOdometer(outer, "two", generation, 1).charge(PureGuarantee("0.4"), "test")
+    outer.merge(generation)
+    scope = ScopeOdometer(outer, "kept", "0.5", reserve=True)
+    # Basic composition would take it, but could not serve the first line afterwards.
+    large = PureGuarantee("0.45")
+    assert scope.affords(large) == 0
+    with pytest.raises(BudgetExceeded):
+        scope.charge(large, "too large")
+    shown = scope.remaining.epsilon
+    assert 0.1 < shown < 0.2
+    assert scope.affords(PureGuarantee(shown)) == 1
+    # Basic composition is what serves the second line.
+    assert scope.affords(PureGuarantee("0.01")) == 50
+    for _ in range(50):
+        scope.charge(PureGuarantee("0.01"), "fits")
+
+
 def test_what_a_session_shows_by_is_no_limit():
     composition = default_composition()
     state = composition.begin(BUDGET)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.charges import figures
 from dpsdk.accounting.composition import Composition, State
-from dpsdk.accounting.grid import ceil_steps
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.remembered import remembered
 from dpsdk.accounting.states import covered, worst
 
 __all__ = ["LINE_LIMIT", "Line", "Lines", "advanced", "all_advanced", "essential", "worst_line"]
@@ -19,13 +17,6 @@ LINE_LIMIT = 16
 
 _COMPARED = 512
 """Of more lines than that the nearest are merged before all are compared."""
-
-
-@remembered
-def _reading(guarantee: Guarantee) -> tuple[int | None, int]:
-    """The pure ε, where the run has one without a leak, and the ρ; in steps, rounded up."""
-    pure = None if leak(guarantee) else pure_epsilon(guarantee)
-    return None if pure is None else ceil_steps(pure), ceil_steps(zcdp_rho(guarantee))
 
 
 class Line(NamedTuple):
@@ -53,9 +44,11 @@ def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) ->
         after = composition.charge(state, guarantee)
         if after is None:
             return None
-        pure, concentrated = _reading(guarantee)
-        epsilon = None if epsilon is None or pure is None else epsilon + pure
-        rho += concentrated
+        priced = figures(guarantee)
+        pure = priced.epsilon_steps
+        # A sum of pure ε is shown where every run has one, and none a leak beside it.
+        epsilon = None if epsilon is None or pure is None or priced.leak_steps else epsilon + pure
+        rho += priced.rho_steps
         state = after
     return Line(state, epsilon, rho)
 

@@ -35,7 +35,7 @@ from dpsdk.accounting.lines import Line, worst_line
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.remembered import admitted
+from dpsdk.accounting.remembered import handed_out, kept
 from dpsdk.accounting.spent import Asked, Charge, Remaining, Spent
 from dpsdk.accounting.states import lessened, own_state
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NotCopyable
@@ -151,7 +151,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
         """
-        priced = tuple((own.kept(run), count) for run, count in counted(runs))
+        priced = tuple((kept(run), count) for run, count in counted(runs))
         return self._rounds(self._ledger.read(), priced)
 
     def charge(self, guarantee: Guarantee, label: str | Asked) -> int:
@@ -178,7 +178,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((own.kept(guarantee),), label)
+        return self._take((kept(guarantee),), label)
 
     def charge_all(self, guarantees: Iterable[Guarantee], label: str | Asked) -> tuple[int, ...]:
         """Charge several runs at once, all of them or none.
@@ -204,7 +204,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        runs = tuple(map(own.kept, guarantees))
+        runs = tuple(map(kept, guarantees))
         if not runs:
             return ()
         last = self._take(runs, label)
@@ -219,7 +219,7 @@ class Odometer:
         """What was charged for one question, of the charges after the first `since`."""
         charges = self._ledger.charges(since)
         return tuple(
-            admitted(charge.guarantee) for charge, _ in charges if charge.question == question
+            handed_out(charge.guarantee) for charge, _ in charges if charge.question == question
         )
 
     @property
@@ -374,5 +374,5 @@ class _Refused(Exception):
 
 def _rebuilt(charge: Charge) -> Charge:
     """A charge of its own, to hand out."""
-    guarantee = admitted(charge.guarantee)
+    guarantee = handed_out(charge.guarantee)
     return Charge(charge.number, charge.label, guarantee, charge.mechanism, charge.question)

@@ -10,18 +10,12 @@ from dpsdk.accounting.anytime import Anytime
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.composition import Composition
 from dpsdk.accounting.envelope import EnvelopeComposition
-from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.mixed import MixedComposition
-from dpsdk.accounting.remembered import Key, admitted, key_of
 from dpsdk.accounting.renyi import RenyiComposition
 
-__all__ = ["kept", "own_anytime", "own_budget", "own_composition"]
+__all__ = ["own_anytime", "own_budget", "own_composition"]
 
 C = TypeVar("C", bound=Composition)
-
-_KEPT = 4096
-
-_kept: dict[Key, Guarantee] = {}
 
 _SHIPPED: frozenset[type] = frozenset(
     {
@@ -74,27 +68,3 @@ def own_composition(composition: C) -> C:
         case _:
             raise TypeError(type(composition).__name__)
     return cast("C", copied)
-
-
-def kept(guarantee: Guarantee) -> Guarantee:
-    """A copy that the books keep and never hand out: one and the same for equal guarantees.
-
-    It is looked up by plain numbers alone.
-
-    Raises
-    ------
-    UnsupportedGuarantee
-        For a guarantee of none of the known classes.
-    InvalidArgument
-        If what the guarantee holds is no longer what its constructor takes.
-    """
-    try:
-        known = _kept.get(key_of(guarantee))
-    except (AttributeError, TypeError):
-        known = None
-    if known is None:
-        known = admitted(guarantee)
-        if len(_kept) >= _KEPT:
-            _kept.clear()
-        _kept[key_of(known)] = known
-    return known

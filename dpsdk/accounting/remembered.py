@@ -2,7 +2,9 @@
 
 A guarantee, or a number in it, can be of a class that lies about being equal, and can be changed
 after it was handed over. So nothing is looked up by it: it is read once, into a tuple of plain
-integers, and what is worked out is worked out for a copy made of that tuple.
+integers, and what is worked out is worked out for a copy made of that tuple. The copies that the
+books keep are known by their identity, since nobody else holds them, and have what was worked out
+of them beside them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from inspect import signature
 from operator import index
-from typing import ParamSpec, TypeAlias, TypeVar, cast
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
-from attrs import fields
+from attrs import define, field, fields
 
 from dpsdk._checks import shown
 from dpsdk.accounting.guarantee import (
@@ -27,7 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
-__all__ = ["Key", "admitted", "key_of", "remembered"]
+__all__ = ["Key", "admitted", "handed_out", "kept", "key_of", "remembered"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +51,26 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in _FIELDS}
 
 _LIMIT = 4096
-"""How many figures each function remembers."""
+"""How many figures each function remembers, and how many guarantees are kept."""
+
+
+@define(eq=False)
+class _Kept:
+    """A guarantee that nobody outside the accounting holds, and what was worked out of it alone."""
+
+    guarantee: Guarantee
+    key: Key
+    figures: dict[Callable[..., object], object] = field(factory=dict)
+
+
+_by_key: dict[Key, _Kept] = {}
+_by_place: dict[int, _Kept] = {}
+"""The same by the identity of the guarantee, which is that of nothing else while it is in here."""
+
+
+def _known(value: object) -> _Kept | None:
+    found = _by_place.get(id(value))
+    return found if found is not None and found.guarantee is value else None
 
 
 def _ratio(value: object) -> tuple[int, int]:
@@ -75,6 +96,9 @@ def key_of(value: object) -> Key:
         return _ratio(value)
     names = _FIELDS.get(kind)
     if names is not None:
+        known = _known(value)
+        if known is not None:
+            return known.key
         return kind.__name__, *[key_of(getattr(value, name)) for name in names]
     if kind is tuple:
         return tuple(map(_ratio, cast("tuple[object, ...]", value)))
@@ -93,6 +117,64 @@ def _copy(key: Key) -> object:
     if isinstance(first, int):
         return Fraction(*cast("tuple[int, int]", key))
     return tuple(map(_copy, key))
+
+
+def _own(key: Key) -> object:
+    """What a key says, as an object that stays in the accounting."""
+    known = _by_key.get(key)
+    return _copy(key) if known is None else known.guarantee
+
+
+class _Restored(Protocol):
+    def __setstate__(self, state: dict[str, object]) -> None: ...
+
+
+def _fresh(value: object) -> object:
+    if type(value) is Fraction:
+        # An operation gives a new fraction, and does not look for common divisors.
+        return +value
+    if type(value) is tuple:
+        return tuple(map(_fresh, cast("tuple[object, ...]", value)))
+    return value
+
+
+def handed_out(guarantee: G) -> G:
+    """A copy, to hand out, of a guarantee that was in no other hands since it was made.
+
+    Its numbers were checked then, so that the copy is sooner made than by its constructor.
+    """
+    kind = type(guarantee)
+    copy = object.__new__(kind)
+    state = {name: _fresh(getattr(guarantee, name)) for name in _FIELDS[kind]}
+    cast("_Restored", copy).__setstate__(state)
+    return copy
+
+
+def kept(guarantee: Guarantee) -> Guarantee:
+    """A copy that the books keep and never hand out: one and the same for equal guarantees.
+
+    It is looked up by plain numbers alone.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        For a guarantee of none of the known classes.
+    InvalidArgument
+        If what the guarantee holds is no longer what its constructor takes.
+    """
+    try:
+        known = _by_key.get(key_of(guarantee))
+    except (AttributeError, TypeError):
+        known = None
+    if known is None:
+        own = admitted(guarantee)
+        key = key_of(own)
+        if len(_by_key) >= _LIMIT:
+            _by_key.clear()
+            _by_place.clear()
+        known = _by_key.setdefault(key, _Kept(own, key))
+        _by_place[id(known.guarantee)] = known
+    return known.guarantee
 
 
 def admitted(guarantee: G) -> G:
@@ -121,23 +203,27 @@ def admitted(guarantee: G) -> G:
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
     """Work out a figure once for equal guarantees, fractions and integers.
 
-    The function gets copies, and gives a `Fraction`, which is copied again for each caller, or
-    something that nobody can change.
+    The function gets copies, or the guarantee that the books keep, of which it gives nothing back.
+    It gives a `Fraction`, which is copied again for each caller, or something that nobody can
+    change.
     """
     shape = signature(function)
 
     @lru_cache(_LIMIT)
     def known(*keys: Key) -> R:
-        copies = map(_copy, keys)
-        return function(*copies)  # type: ignore[arg-type, call-arg]  # of the types that were given
+        own = map(_own, keys)
+        return function(*own)  # type: ignore[arg-type, call-arg]  # of the types that were given
+
+    def beside(kept: _Kept) -> R:
+        if function not in kept.figures:
+            kept.figures[function] = function(kept.guarantee)  # type: ignore[arg-type, call-arg]
+        return cast("R", kept.figures[function])
 
     @wraps(function)
     def looked_up(*args: P.args, **kwargs: P.kwargs) -> R:
         given = shape.bind(*args, **kwargs).args if kwargs else args
-        result = known(*map(key_of, given))
-        if type(result) is not Fraction:
-            return result
-        figure = cast("Fraction", result)
-        return cast("R", Fraction(figure.numerator, figure.denominator))
+        ours = _known(given[0]) if len(given) == 1 else None
+        result = known(*map(key_of, given)) if ours is None else beside(ours)
+        return cast("R", _fresh(result)) if type(result) is Fraction else result
 
     return looked_up

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
+from attrs import frozen
 
 from dpsdk._closing import Ending
 from dpsdk.accounting import Composition, Guarantee, Odometer
-from dpsdk.accounting.own import kept
-from dpsdk.accounting.remembered import admitted
+from dpsdk.accounting.remembered import admitted, kept
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
@@ -30,26 +30,28 @@ __all__ = ["Access", "HasAccess", "Question", "access_of"]
 R = TypeVar("R")
 
 
-class Question:
+class Question(Ending):
     """One question to a mechanism, or the opening of a channel, while it is worked on.
+
+    When it was answered it is closed: from then on nothing is charged for it.
 
     Parameters
     ----------
     asked
         What its charges are labelled with.
-    ending
-        Ends when it is answered: from then on nothing is charged for it.
+    outer
+        What it was asked of, which may be closed before.
     since
         How many charges the session had before.
     observed
         Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "ending", "events", "observed", "since")
+    __slots__ = ("answered", "asked", "events", "observed", "since")
 
-    def __init__(self, asked: Asked, ending: Ending, since: int, *, observed: bool) -> None:
+    def __init__(self, asked: Asked, outer: Ending, since: int, *, observed: bool) -> None:
+        super().__init__(asked, outer)
         self.asked: Asked = asked
-        self.ending: Ending = ending
         self.since: int = since
         self.observed: bool = observed
         self.answered: bool = False
@@ -88,6 +90,21 @@ def _make_room() -> None:
     raise RecursionError(message)
 
 
+@frozen(eq=False)
+class _Shared:
+    """What all accesses of one channel share."""
+
+    root: object
+    """Tells them from those of another. Allowances show it, so that it must tell nothing else."""
+    data: PrivateData
+    odometer: Odometer
+    noise: NoiseSource
+    mechanism: str
+    observer: Observer | None
+    setting: Setting
+    process: int
+
+
 @final
 class Access:
     """What the primitives of one kernel share: a table, an odometer and a source of noise.
@@ -95,17 +112,7 @@ class Access:
     It belongs to the kernel package: strategies hold a kernel, which does not hand it out.
     """
 
-    __slots__ = (
-        "_data",
-        "_mechanism",
-        "_noise",
-        "_observer",
-        "_odometer",
-        "_process",
-        "_question",
-        "_root",
-        "_setting",
-    )
+    __slots__ = ("_question", "_shared")
 
     def __init__(
         self,
@@ -115,21 +122,16 @@ class Access:
         mechanism: str,
         observer: Observer | None,
     ) -> None:
-        self._data = data
-        self._setting = setting_of(data)
-        self._odometer = odometer
-        self._noise = noise
-        self._mechanism = mechanism
-        self._observer = observer
-        self._process = os.getpid()
+        setting, process = setting_of(data), os.getpid()
+        self._shared = _Shared(
+            object(), data, odometer, noise, mechanism, observer, setting, process
+        )
         self._question: Question | None = None
-        self._root = object()
 
     def on(self, question: Question) -> Access:
         """The same access, for one question: its charges name it and end with it."""
-        other = Access(self._data, self._odometer, self._noise, self._mechanism, None)
-        other._process = self._process
-        other._root = self._root
+        other = object.__new__(Access)
+        other._shared = self._shared
         other._question = question
         return other
 
@@ -141,7 +143,7 @@ class Access:
         InvalidArgument
             If the root is not of this access.
         """
-        if root is not self._root:
+        if root is not self._shared.root:
             raise InvalidArgument(parameter, "of the same channel", "one of another channel")
 
     def check_allowance(self, allowance: Allowance) -> None:
@@ -151,27 +153,27 @@ class Access:
     @property
     def root(self) -> object:
         """What all accesses of one channel have in common."""
-        return self._root
+        return self._shared.root
 
     @property
     def data(self) -> PrivateData:
         """The table, which shows nothing."""
-        return self._data
+        return self._shared.data
 
     @property
     def facts(self) -> Facts:
         """The public facts of the table, as they are handed out."""
-        return self._data.facts
+        return self._shared.data.facts
 
     @property
     def setting(self) -> Setting:
         """The same as they were when the table was made. Prices and readings rest on it."""
-        return self._setting
+        return self._shared.setting
 
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return self._odometer.composition
+        return self._shared.odometer.composition
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.
@@ -182,7 +184,7 @@ class Access:
             If the odometer refuses. Nothing has changed.
         """
         runs = tuple(map(kept, guarantees))
-        return granted(self._root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+        return granted(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number.
@@ -209,30 +211,32 @@ class Access:
         if not guarantees:
             return ()
         question = self._question
-        asked = Asked("", self._mechanism) if question is None else question.asked
+        asked = Asked("", self._shared.mechanism) if question is None else question.asked
         try:
             if len(guarantees) == 1:
-                numbers: tuple[int, ...] = (self._odometer.charge(guarantees[0], asked),)
+                numbers: tuple[int, ...] = (self._shared.odometer.charge(guarantees[0], asked),)
             else:
-                numbers = self._odometer.charge_all(guarantees, asked)
+                numbers = self._shared.odometer.charge_all(guarantees, asked)
         except BudgetExceeded:
             if self._observed:
-                self._tell(Refused(asked.query, self._mechanism, admitted(guarantees[0])))
+                self._tell(Refused(asked.query, self._shared.mechanism, admitted(guarantees[0])))
             raise
         if self._observed:
             for number, guarantee in zip(numbers, guarantees, strict=True):
-                self._tell(Charged(number, asked.query, self._mechanism, admitted(guarantee)))
+                self._tell(
+                    Charged(number, asked.query, self._shared.mechanism, admitted(guarantee))
+                )
         return numbers
 
     @property
     def _observed(self) -> bool:
         question = self._question
-        return self._observer is not None if question is None else question.observed
+        return self._shared.observer is not None if question is None else question.observed
 
     def check(self) -> None:
         """Refuse if the question is over, or what it was asked of is closed. Raises `Closed`."""
         if self._question is not None:
-            self._question.ending.check()
+            self._question.check()
 
     def _ready(self) -> None:
         """Refuse, in public, what could only fail after the charge.
@@ -245,19 +249,19 @@ class Access:
         _make_room()
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if os.getpid() != self._shared.process:
             raise Closed("a kernel in a forked process")
 
     def _tell(self, event: Event) -> None:
         """Keep an event until the question is over, when no lock is held; else tell it now."""
         if self._question is not None:
             self._question.events.append(event)
-        elif self._observer is not None:
+        elif self._shared.observer is not None:
             if isinstance(event, Refused):
-                self._observer(event)
+                self._shared.observer(event)
             else:
                 with suppress(Exception):  # what was paid for must not be lost
-                    self._observer(event)
+                    self._shared.observer(event)
 
     def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram.
@@ -286,7 +290,7 @@ class Access:
         try:
             # Whatever numpy was told to do about errors: that one occurred might depend on data.
             with np.errstate(all="ignore"):
-                return (work(self._noise, lambda: open_histogram(self._data)),), None
+                return (work(self._shared.noise, lambda: open_histogram(self._shared.data)),), None
         except KeyboardInterrupt:
             return None, KeyboardInterrupt()
         except SystemExit:

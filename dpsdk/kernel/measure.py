@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol, TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -26,6 +26,7 @@ from dpsdk.accounting import (
     zcdp_epsilon,
 )
 from dpsdk.accounting.claims import claim_holds, claim_rho
+from dpsdk.accounting.remembered import handed_out
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -181,7 +182,7 @@ class Prepared:
     @property
     def guarantee(self) -> Guarantee:
         """What the release satisfies; a copy."""
-        return _copied_guarantee(self._guarantee)
+        return handed_out(self._guarantee)
 
     @property
     def accuracy(self) -> LatticeAccuracy:
@@ -353,25 +354,6 @@ def copied(noise: Noise) -> Noise:
     raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
-class _Restored(Protocol):
-    def __setstate__(self, state: dict[str, object]) -> None: ...
-
-
-K = TypeVar("K")
-
-
-def _restored(kind: type[K], **state: object) -> K:
-    """A value of numbers that were checked before, which is sooner made than from arguments."""
-    value = object.__new__(kind)
-    cast("_Restored", value).__setstate__(state)
-    return value
-
-
-def _fresh(number: Fraction) -> Fraction:
-    # An operation gives a new fraction, and does not look for common divisors.
-    return +number
-
-
 def _parameter(law: NoiseLaw) -> tuple[bool, Fraction]:
     """Whether a law is Gaussian, and its parameter."""
     if isinstance(law, DiscreteLaplace):
@@ -379,23 +361,6 @@ def _parameter(law: NoiseLaw) -> tuple[bool, Fraction]:
     if isinstance(law, DiscreteGaussian):
         return True, law.variance
     raise TypeError(type(law).__name__)
-
-
-def _copied_guarantee(guarantee: Guarantee) -> Guarantee:
-    if isinstance(guarantee, DiscreteLaplaceGuarantee):
-        return _restored(
-            DiscreteLaplaceGuarantee, scale=_fresh(guarantee.scale), shift=guarantee.shift
-        )
-    if isinstance(guarantee, DiscreteGaussianGuarantee):
-        claim = guarantee.claim
-        return _restored(
-            DiscreteGaussianGuarantee,
-            variance=_fresh(guarantee.variance),
-            shift_squared=guarantee.shift_squared,
-            shift_max=guarantee.shift_max,
-            claim=None if claim is None else (_fresh(claim[0]), _fresh(claim[1])),
-        )
-    raise TypeError(type(guarantee).__name__)
 
 
 def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:

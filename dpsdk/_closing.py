@@ -15,11 +15,18 @@ class Ending:
     """Whether something was closed: a session, scope, partition or channel, or a question.
 
     It takes no lock, so that finalisers and forked processes may look and close.
+
+    Parameters
+    ----------
+    what
+        What is closed; read as a text when it refuses.
+    outer
+        What it belongs to.
     """
 
     __slots__ = ("__weakref__", "_ended", "_outer", "_what")
 
-    def __init__(self, what: str, outer: Ending | None = None) -> None:
+    def __init__(self, what: object, outer: Ending | None = None) -> None:
         self._what = what
         self._outer = outer
         self._ended = False
@@ -52,7 +59,7 @@ class Ending:
         if outer is not None:
             outer.check()
         if self._ended:
-            raise Closed(self._what)
+            raise Closed(str(self._what))
 
 
 class Closing(ABC):

@@ -11,14 +11,14 @@ from dpsdk.forms import Form
 from dpsdk.history import History
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access
+from dpsdk.kernel.access import Access, Question
 from dpsdk.lowered import Lowered
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Release
+from dpsdk.release import Measurement, Release
 
 __all__ = ["Channel", "HypothesisChannel"]
 
@@ -69,21 +69,35 @@ class Channel(Closing, Generic[F_contra]):
         Closed
             If the channel or its session is closed.
         """
-        return self.release(query).value
+        return self._put(query, described(query))[0]
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
+        label = described(query)
+        value, measurement, question = self._put(query, label)
+        return Release(
+            value,
+            label,
+            self._name,
+            self._history.cost(question),
+            measurement.source,
+            self._private,
+            measurement,
+            query,
+            self._lowered.facts,
+        )
+
+    def _put(self, query: Query[A, F_contra], label: str) -> tuple[A, Measurement, Question]:
+        """Ask, as a question of its own: the answer, what it was made of, and the question."""
         self._ending.check()
         form = self._lowered.form(query)
         facts = self._lowered.facts
-        label = described(query)
         question = self._history.ask(label, self._name, self._ending)
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
             measurement = settled(query, self._strategy.answer(form, kernel), facts)
             value = query.lift(measurement.values, facts)
-            cost = self._history.cost(question)
             question.answered = True
             done = Answered(label, self._name)
         except QueryError as error:
@@ -96,17 +110,7 @@ class Channel(Closing, Generic[F_contra]):
             raise
         finally:
             self._history.over(question, done)
-        return Release(
-            value,
-            label,
-            self._name,
-            cost,
-            measurement.source,
-            self._private,
-            measurement,
-            query,
-            facts,
-        )
+        return value, measurement, question
 
     def belongs_to(self, lowered: Lowered) -> bool:
         """Whether the channel is of the session that keeps these forms."""

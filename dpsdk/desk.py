@@ -104,7 +104,7 @@ class Desk:
         NoMechanism
             If `using` is left out.
         """
-        return self._channel(query, using).release(query).value
+        return self._channel(query, using).answer(query)
 
     def release(
         self, query: Query[A, F], *, using: OneShot[F] | Channel[F] | None = None

@@ -61,9 +61,8 @@ class History:
     def ask(self, query: str, mechanism: str, ending: Ending) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers))
-        inner = Ending(_title(asked), ending)
         observed = self._observer is not None
-        question = Question(asked, inner, self._odometer.charges, observed=observed)
+        question = Question(asked, ending, self._odometer.charges, observed=observed)
         # Before anything is charged, so that what is charged is found here.
         self._asked[asked.number] = question
         return question
@@ -85,12 +84,12 @@ class History:
 
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
-        question.ending.end()
+        question.end()
         if not question.answered and not self._paid(question):
             self._asked.pop(question.asked.number, None)
-        events, question.events = question.events, []
         if self._observer is None:
             return
+        events, question.events = question.events, []
         if event is not None:
             events.append(event)
         for one in events:
@@ -129,9 +128,3 @@ class History:
 
     def _paid(self, question: Question) -> tuple[Guarantee, ...]:
         return self._odometer.cost_of(question.asked.number, question.since)
-
-
-def _title(asked: Asked) -> str:
-    if asked.query:
-        return f"the question {asked.query} to {asked.mechanism}"
-    return f"the opening of {asked.mechanism}"

@@ -24,6 +24,11 @@ class Asked:
     mechanism: str = ""
     number: int = 0
 
+    def __str__(self) -> str:
+        if self.query:
+            return f"the question {self.query} to {self.mechanism}"
+        return f"the opening of {self.mechanism}"
+
 
 @frozen
 class Charge:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from weakref import ref
 
 from dpsdk._turns import Turns
 from dpsdk.accounting.books import Books, Payer
-from dpsdk.accounting.spent import Charge
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.spent import Asked
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "Paid"]
+
+
+class Paid(NamedTuple):
+    """A run that was charged: what for, what is proven of it, and by whom."""
+
+    asked: Asked
+    guarantee: Guarantee
+    payer: Payer
 
 
 class _Gone(ref[object]):
@@ -33,7 +42,7 @@ class Ledger:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        self._charges: list[tuple[Charge, Payer]] = []
+        self._paid: list[Paid] = []
         self._pending: list[Callable[[Books], Books] | _Gone] = []
         self._watched: dict[int, _Gone] = {}
         self._seen: tuple[Books, _Pending, Books] | None = None
@@ -70,7 +79,7 @@ class Ledger:
     def transact(
         self,
         decide: Callable[[Books], Books],
-        charges: Callable[[Books], Sequence[tuple[Charge, Payer]]] | None = None,
+        runs: Sequence[Paid] = (),
     ) -> Books:
         """Change the books by a pure function, which may raise; then nothing has changed.
 
@@ -78,9 +87,8 @@ class Ledger:
         ----------
         decide
             From the books as they are to what they become.
-        charges
-            From the books as they were to the charges that are to be remembered with the change,
-            each with its payer.
+        runs
+            What is charged by the change, and remembered with it.
 
         Raises
         ------
@@ -97,10 +105,10 @@ class Ledger:
             for one in pending:
                 self._watched.pop(id(one), None)
             after = decide(before)
-            if charges is not None:
+            if runs:
                 # What an interrupt left behind the last charge never happened.
-                del self._charges[before.charges :]
-                self._charges.extend(charges(before))
+                del self._paid[before.charges :]
+                self._paid.extend(runs)
             self._books = after
             return after
 
@@ -131,6 +139,6 @@ class Ledger:
         gone.change = change
         self._watched[id(gone)] = gone
 
-    def charges(self, since: int = 0) -> Sequence[tuple[Charge, Payer]]:
-        """The charges from a number on, each with its payer."""
-        return self._charges[since : self._books.charges]
+    def paid(self, since: int = 0) -> Sequence[Paid]:
+        """The runs that were charged, from a number on."""
+        return self._paid[since : self._books.charges]

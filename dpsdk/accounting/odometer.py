@@ -16,7 +16,6 @@ from dpsdk.accounting.books import (
     SESSION,
     Books,
     Misfit,
-    Payer,
     charged,
     concerned,
     divided,
@@ -30,7 +29,7 @@ from dpsdk.accounting.conversion import zcdp_epsilon
 from dpsdk.accounting.directed import float_up, fraction_up
 from dpsdk.accounting.grid import from_steps
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger import Ledger
+from dpsdk.accounting.ledger import Ledger, Paid
 from dpsdk.accounting.lines import Line, worst_line
 from dpsdk.accounting.plan import plan
 from dpsdk.accounting.readings import Readings
@@ -41,7 +40,7 @@ from dpsdk.accounting.states import lessened, own_state
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NotCopyable
 from dpsdk.typing import Real
 
-__all__ = ["Charge", "Odometer", "Remaining", "Spent"]
+__all__ = ["Charge", "Odometer", "Remaining", "Spent", "charge_of"]
 
 
 class Odometer:
@@ -88,7 +87,7 @@ class Odometer:
     @property
     def entries(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        return tuple(_rebuilt(charge) for charge in self._charges(self._ledger.read()))
+        return self._entries(self._ledger.read())
 
     @property
     def spent(self) -> Spent:
@@ -116,7 +115,7 @@ class Odometer:
         level = to_probability("delta", delta)
         books = self._ledger.read()
         rho = from_steps(self._line(books).rho)
-        runs = [charge.guarantee for charge in self._charges(books)]
+        runs = [charge.guarantee for charge in self._entries(books)]
         leaks = sum((leak(run) for run in runs), Fraction(0))
         always = self.budget
         summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
@@ -212,14 +211,18 @@ class Odometer:
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question, of those after the first `since`."""
-        charges = self._ledger.charges(since)
-        return tuple(_rebuilt(charge) for charge, _ in charges if charge.question == question)
+        return tuple(
+            charge_of(number, paid)
+            for number, paid in enumerate(self._ledger.paid(since), since + 1)
+            if paid.asked.number == question
+        )
 
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
         """What was charged for one question, of the charges after the first `since`."""
-        charges = self._ledger.charges(since)
         return tuple(
-            handed_out(charge.guarantee) for charge, _ in charges if charge.question == question
+            handed_out(paid.guarantee)
+            for paid in self._ledger.paid(since)
+            if paid.asked.number == question
         )
 
     @property
@@ -278,31 +281,21 @@ class Odometer:
         self._ledger.later(partial(undivided, generation=generation))
 
     def _take(self, runs: tuple[Guarantee, ...], label: str | Asked) -> int:
-        asked = label if isinstance(label, Asked) else Asked(str.__add__("", label))
-        misfit: list[tuple[Misfit, Books]] = []
+        asked = Asked(*label) if isinstance(label, Asked) else Asked(str.__add__("", label))
 
         def decide(books: Books) -> Books:
             self._check(books)
             after = charged(self._composition, books, self._payer, runs)
             if isinstance(after, Misfit):
-                misfit.append((after, books))
-                raise _Refused
+                raise _Refused(after, books)
             return after
 
-        def charges(books: Books) -> Sequence[tuple[Charge, Payer]]:
-            return [
-                (
-                    Charge(number, asked.query, run, asked.mechanism, asked.number),
-                    self._payer,
-                )
-                for number, run in enumerate(runs, start=books.charges + 1)
-            ]
-
+        paid = [Paid(asked, run, self._payer) for run in runs]
         try:
-            return self._ledger.transact(decide, charges).charges
-        except _Refused:
-            pass
-        raise self._refusal(*misfit[0], runs)
+            return self._ledger.transact(decide, paid).charges
+        except _Refused as refused:
+            misfit, books = refused.misfit, refused.books
+        raise self._refusal(misfit, books, runs)
 
     def _check(self, books: Books) -> None:
         """Refuse where the payer is closed. The budget as a whole never is."""
@@ -316,8 +309,9 @@ class Odometer:
     def _line(self, books: Books) -> Line:
         return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))
 
-    def _charges(self, books: Books) -> list[Charge]:
-        return [charge for charge, _ in self._ledger.charges()[: books.charges]]
+    def _entries(self, books: Books) -> tuple[Charge, ...]:
+        runs = self._ledger.paid()[: books.charges]
+        return tuple(charge_of(number, paid) for number, paid in enumerate(runs, 1))
 
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
         counts = [self._composition.rounds(state, runs) for state in self._states(books)]
@@ -371,8 +365,13 @@ class Odometer:
 class _Refused(Exception):
     """Ends a decision that does not fit."""
 
+    def __init__(self, misfit: Misfit, books: Books) -> None:
+        super().__init__()
+        self.misfit = misfit
+        self.books = books
 
-def _rebuilt(charge: Charge) -> Charge:
-    """A charge of its own, to hand out."""
-    guarantee = handed_out(charge.guarantee)
-    return Charge(charge.number, charge.label, guarantee, charge.mechanism, charge.question)
+
+def charge_of(number: int, paid: Paid) -> Charge:
+    """A charge to hand out."""
+    asked, guarantee = paid.asked, handed_out(paid.guarantee)
+    return Charge(number, asked.query, guarantee, asked.mechanism, asked.number)

@@ -34,7 +34,7 @@ from dpsdk.accounting.composition import State, is_open
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.lines import Line
-from dpsdk.accounting.odometer import Odometer
+from dpsdk.accounting.odometer import Odometer, charge_of
 from dpsdk.accounting.refusals import refusal
 from dpsdk.accounting.spent import Charge, Remaining, Spent
 from dpsdk.accounting.states import portion
@@ -128,10 +128,14 @@ class ScopeOdometer(Odometer):
     def _line(self, books: Books) -> Line:
         return self._account(books).line
 
-    def _charges(self, books: Books) -> list[Charge]:
+    def _entries(self, books: Books) -> tuple[Charge, ...]:
         number = self._payer.accounts[0]
-        charges = self._ledger.charges()[: books.charges]
-        return [charge for charge, payer in charges if number in payer.accounts]
+        runs = self._ledger.paid()[: books.charges]
+        return tuple(
+            charge_of(place, paid)
+            for place, paid in enumerate(runs, 1)
+            if number in paid.payer.accounts
+        )
 
     def _usable(self, books: Books) -> tuple[State, ...]:
         """The cap's state, in the members that can still be used if others hold to a reserve."""
@@ -225,7 +229,7 @@ class PartOdometer(Odometer):
 
     def _spent(self, books: Books) -> Spent:
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
-        charges = sum(payer == self._payer for _, payer in self._ledger.charges())
+        charges = sum(paid.payer == self._payer for paid in self._ledger.paid())
         return self._summed(lines, charges, "")
 
 

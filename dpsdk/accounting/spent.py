@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -13,8 +14,7 @@ from dpsdk.accounting.guarantee import Guarantee
 __all__ = ["Asked", "Charge", "Remaining", "Spent"]
 
 
-@frozen
-class Asked:
+class Asked(NamedTuple):
     """What runs are charged for: a question to a mechanism, or the opening of a channel to it.
 
     `number` tells the questions of a session apart; 0 belongs to none.

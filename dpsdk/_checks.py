@@ -199,16 +199,16 @@ def _parts(value: Fraction) -> tuple[int | None, int | None]:
 def _exact(value: object) -> Fraction | None:
     """The exact value of a number; None where it is none, or takes too long to read."""
     kind = type(value)
-    whole = _whole(value)
-    if whole is not None:
-        return Fraction(whole) if whole.bit_length() <= _LARGEST_BITS else None
-    decimal: Decimal | None = None
     if issubclass(kind, Fraction):
         above, below = _parts(cast("Fraction", value))
         if above is None or not below:
             return None
         bits = max(above.bit_length(), below.bit_length())
         return Fraction(above, below) if bits <= _LARGEST_BITS else None
+    whole = _whole(value)
+    if whole is not None:
+        return Fraction(whole) if whole.bit_length() <= _LARGEST_BITS else None
+    decimal: Decimal | None = None
     if issubclass(kind, str):
         decimal = read_decimal(str.__str__(cast("str", value)))
     elif issubclass(kind, float):

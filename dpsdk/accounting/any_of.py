@@ -17,6 +17,7 @@ from dpsdk.accounting.figures import figure
 from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.accounting.guarantee import ApproximateGuarantee, Guarantee, PureGuarantee
 from dpsdk.accounting.mixed import MixedComposition
+from dpsdk.accounting.remembered import adopted
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
@@ -46,7 +47,7 @@ def _weights(value: Iterable[Real] | None) -> tuple[Fraction, ...] | None:
 def leakless(guarantee: Guarantee) -> Guarantee:
     """A run once its leak is set aside; of an unknown class, as it is."""
     if isinstance(guarantee, ApproximateGuarantee):
-        return PureGuarantee(guarantee.epsilon)
+        return adopted(PureGuarantee(guarantee.epsilon))
     return guarantee
 
 

@@ -5,6 +5,7 @@ docs/explanation/proofs/composition-zcdp.md holds the proofs.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -32,13 +33,15 @@ __all__ = [
     "zcdp_rho",
 ]
 
-_DEPTH, _SHORT = 24, 12
-_BITS = 320
+_DEPTH, _SHORT = 24, 6
+_BITS = 192
 _LARGE = 10**6
 """From here on, and below 10^-42, the fraction would only cost time: ε and ε²/2 are as good."""
 
 _SERIES, _NARROW = Fraction(1, 10), Fraction(1, 10**15)
 _PROVEN = Fraction("4.7")
+_DIVISORS = (42525, 4200, 405, 36, 2)
+_MULTIPLE = math.lcm(*_DIVISORS)
 
 
 class Figures(NamedTuple):
@@ -76,7 +79,7 @@ def figures(guarantee: Guarantee) -> Figures:
                 return Figures(None, rho, (0, 1), None, _steps(rho), 0)
         case BoundedRangeGuarantee():
             epsilon = guarantee.eta
-            rho = bounded_range_rho(epsilon).as_integer_ratio()
+            rho = _bounded_range_rho(epsilon)
         case PureGuarantee() | DiscreteLaplaceGuarantee():
             epsilon = guarantee.epsilon
             rho = _pure_rho(*epsilon.as_integer_ratio())
@@ -151,18 +154,23 @@ def bounded_range_rho(eta: Fraction) -> Fraction:
     gives an upper bound of it. Small η take a series; large η take η²/8 (Cesar and Rogers 2021) or
     the pure bound.
     """
+    return Fraction(*_bounded_range_rho(eta))
+
+
+def _bounded_range_rho(eta: Fraction) -> tuple[int, int]:
     if eta <= _SERIES:
         # It is ln(sinh w / w) + w coth w - 1 at w = η/2. Both series alternate, with falling terms
         # for w < π, as those are ζ(2k) (w/π)^(2k) times 1/k and 2.
-        u = eta * eta / 4
+        above, below = eta.numerator**2, 4 * eta.denominator**2
         if eta < _NARROW:
-            return u / 2
-        rest = Fraction(0)
-        for divisor in (42525, 4200, 405, 36, 2):
-            rest = u * (Fraction(1, divisor) - rest)
-        return rest
+            return above, 2 * below
+        rest, power = 0, 1
+        for divisor in _DIVISORS:
+            rest, power = above * (_MULTIPLE // divisor * power - rest), power * below
+        return rest, _MULTIPLE * power
     cap = min(eta * eta / 8, pure_rho(eta))
     if eta > _PROVEN:
-        return cap
+        return cap.as_integer_ratio()
     x = DOWN.divide(fraction_up(eta), UP.subtract(exp_up(fraction_up(eta)), 1))
-    return min(cap, Fraction(UP.subtract(UP.subtract(x, Decimal(1)), ln_down(x))))
+    exact = Fraction(UP.subtract(UP.subtract(x, Decimal(1)), ln_down(x)))
+    return min(cap, exact).as_integer_ratio()

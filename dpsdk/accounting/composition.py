@@ -10,9 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import ClassVar, TypeAlias, TypeGuard
-
-from attrs import frozen
+from typing import ClassVar, NamedTuple, TypeAlias, TypeGuard
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.guarantee import Guarantee
@@ -29,8 +27,7 @@ def counted(runs: Runs) -> list[tuple[Guarantee, int]]:
     return [(run, count) for run, count in pairs if count and not run.free]
 
 
-@frozen
-class State:
+class State(NamedTuple):
     """How far a budget is spent, in steps of the grid; its size does not grow with the charges.
 
     Scopes and partitions compare states and lower their limits. So a state that is spent further on

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dpsdk.accounting.additive import LEAK_SHARE, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import figures
-from dpsdk.accounting.composition import Composition, Runs, State, counted, is_open
+from dpsdk.accounting.composition import Composition, Runs, State, counted
 from dpsdk.accounting.conversion import renyi_start
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.renyi import RenyiComposition
@@ -135,6 +135,6 @@ class MixedComposition(Composition):
     def _place(state: State) -> tuple[int, State]:
         """Which order is in use, and its state; a state that has none open admits nothing."""
         for place, part in enumerate(state.parts):
-            if is_open(part):
+            if part is not None and part.limit:
                 return place, part
         return 0, State((0, 0), (0, 0))

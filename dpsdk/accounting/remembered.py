@@ -29,7 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
-__all__ = ["Key", "admitted", "handed_out", "kept", "key_of", "remembered"]
+__all__ = ["Key", "admitted", "adopted", "handed_out", "kept", "key_of", "remembered"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,7 +91,7 @@ def key_of(value: object) -> Key:
     """
     kind = type(value)
     if kind is int or value is None:
-        return cast("int | None", value)
+        return value  # type: ignore[return-value]  # of no other class
     if kind is Fraction:
         return _ratio(value)
     names = _FIELDS.get(kind)
@@ -162,17 +162,20 @@ def kept(guarantee: Guarantee) -> Guarantee:
     InvalidArgument
         If what the guarantee holds is no longer what its constructor takes.
     """
-    try:
-        known = _by_key.get(key_of(guarantee))
-    except (AttributeError, TypeError):
-        known = None
+    given = _read(guarantee)
+    known = _by_key.get(given)
+    return adopted(_made(guarantee, given)) if known is None else known.guarantee
+
+
+def adopted(guarantee: Guarantee) -> Guarantee:
+    """The same for a guarantee that nobody else holds, so that it needs no copy."""
+    key = key_of(guarantee)
+    known = _by_key.get(key)
     if known is None:
-        own = admitted(guarantee)
-        key = key_of(own)
         if len(_by_key) >= _LIMIT:
             _by_key.clear()
             _by_place.clear()
-        known = _by_key.setdefault(key, _Kept(own, key))
+        known = _by_key.setdefault(key, _Kept(guarantee, key))
         _by_place[id(known.guarantee)] = known
     return known.guarantee
 
@@ -190,14 +193,30 @@ def admitted(guarantee: G) -> G:
     InvalidArgument
         If what the guarantee holds is no longer what its constructor takes.
     """
+    return _made(guarantee, _read(guarantee))
+
+
+def _read(guarantee: Guarantee) -> Key:
     kind = type(guarantee)
     if kind not in _FIELDS:
         raise UnsupportedGuarantee(kind.__name__, "accounting", "no theorem speaks of this class")
     try:
-        return cast("G", _copy(key_of(guarantee)))
+        return key_of(guarantee)
+    except (AttributeError, TypeError, ValueError):
+        raise _unmade(kind) from None
+
+
+def _made(guarantee: G, key: Key) -> G:
+    """The copy, of the class of the guarantee, that the key says."""
+    try:
+        return cast("G", _copy(key))
     except (AttributeError, TypeError, ValueError, ZeroDivisionError):
-        expected = "made by its constructor, of exact numbers"
-        raise InvalidArgument("guarantee", expected, shown(type(guarantee).__name__)) from None
+        raise _unmade(type(guarantee)) from None
+
+
+def _unmade(kind: type) -> InvalidArgument:
+    expected = "made by its constructor, of exact numbers"
+    return InvalidArgument("guarantee", expected, shown(kind.__name__))
 
 
 def remembered(function: Callable[P, R]) -> Callable[P, R]:

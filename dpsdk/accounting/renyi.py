@@ -76,12 +76,14 @@ _ROUNDING = 2.0**-38
 
 
 @remembered
-def _charged(above: int, below: int, rho: int, over: int, top: int, bottom: int) -> int:
+def _charged(guarantee: Guarantee, top: int, bottom: int) -> int:
     """The divergence as charged: with logarithms in floats, so above by next to nothing.
 
-    The pure ε is `above` over `below`, or there is none where that is 0; ρ is `rho` over `over`,
-    and the order `top` over `bottom`.
+    The order is `top` over `bottom`.
     """
+    priced = figures(guarantee)
+    above, below = priced.epsilon or (0, 0)
+    rho, over = priced.rho
     divergence = -(-top * rho * STEPS // (bottom * over))
     if below:
         size = above / below if above < _FAR * below else float(_FAR)
@@ -166,9 +168,7 @@ class RenyiComposition(AdditiveComposition):
         priced = figures(guarantee)
         if priced.leak_steps and not self.leak_share:
             refuse_leaks(self.title, guarantee)
-        order = self.order.as_integer_ratio()
-        divergence = _charged(*(priced.epsilon or (0, 0)), *priced.rho, *order)
-        return divergence, priced.leak_steps
+        return _charged(guarantee, *self.order.as_integer_ratio()), priced.leak_steps
 
     def largest_epsilon(self, state: State) -> Fraction:
         """The largest ε whose randomised response has at most the divergence that is left."""

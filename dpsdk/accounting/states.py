@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from attrs import evolve
-
 from dpsdk.accounting.composition import State, is_open
 
 __all__ = ["covered", "lessened", "own_state", "pattern", "portion", "serves", "serving", "worst"]
@@ -33,7 +31,7 @@ def worst(states: Sequence[State]) -> State:
         open_ones = [member for member in members if member is not None]
         parts.append(worst(open_ones) if len(open_ones) == len(members) else None)
     spent = tuple(max(axis) for axis in zip(*(state.spent for state in states), strict=True))
-    return evolve(first, spent=spent, parts=tuple(parts))
+    return first._replace(spent=spent, parts=tuple(parts))
 
 
 def covered(state: State, by: State) -> bool:
@@ -96,7 +94,7 @@ def serving(asked: State, states: Sequence[State], held: Sequence[State]) -> Sta
             inner = [member for state in able if is_open(member := state.parts[place])]
             theirs = [member for other in held if is_open(member := other.parts[place])]
             parts.append(serving(part, inner, theirs))
-    return evolve(asked, parts=tuple(parts))
+    return asked._replace(parts=tuple(parts))
 
 
 def lessened(state: State, held: Sequence[State]) -> State:

@@ -26,7 +26,7 @@ from dpsdk.accounting import (
     zcdp_epsilon,
 )
 from dpsdk.accounting.claims import claim_holds, claim_rho
-from dpsdk.accounting.remembered import handed_out
+from dpsdk.accounting.remembered import adopted, handed_out
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -264,7 +264,6 @@ def _key(noise: Noise) -> _Key:
     raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
-@lru_cache(1024)
 def _own(key: _Key) -> Noise:
     """The kernel's own noise of these numbers, checked anew."""
     kind, above, below, pair = key
@@ -279,20 +278,22 @@ def prepare(form: LinearForm, noise: Noise, setting: Setting, domain: Domain) ->
     admitted, key = admit(form, setting, domain), _key(noise)
     known = admitted.prices.get(key)
     if known is None:
-        known = admitted.prices.keep(key, _prepare(admitted, _own(key)))
+        known = admitted.prices.keep(key, _prepare(admitted, key))
     return cast("Prepared", known)
 
 
-def _prepare(admitted: Admitted, noise: Noise) -> Prepared:
+def _prepare(admitted: Admitted, key: _Key) -> Prepared:
     form, setting = admitted.form, admitted.setting
     if form.rows == 1 and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
-        bits, priced = _for_one(noise, setting, *form.limits)
+        bits, priced = _for_one(key, setting, *form.limits)
         if priced is not None:
             law, guarantee = priced
             constant = _constant(form, setting) if guarantee.free else None
             return Prepared(form, 0, 0.0, law, guarantee, constant)
+        noise = _own(key)
     else:
+        noise = _own(key)
         bits = (_widening_bits if form.integral else _wanted_bits)(admitted, noise)
     if not form.integral and form.uneven > 1:
         # Factors that share the bits need as many each, as long as the noise fits the lattice.
@@ -320,13 +321,12 @@ def _constant(form: LinearForm, setting: Setting) -> Floats:
     return low * rows
 
 
-@lru_cache(1024)
 def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     """The law that makes moves of this size cost what was asked, and what it then guarantees."""
     if isinstance(noise, LaplaceNoise):
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
-        return DiscreteLaplace(scale), DiscreteLaplaceGuarantee(scale, shift)
+        return DiscreteLaplace(scale), adopted(DiscreteLaplaceGuarantee(scale, shift))
     if not isinstance(noise, GaussianNoise):
         raise TypeError(type(noise).__name__)
     squared = math.ceil(move.l2_squared)
@@ -336,7 +336,7 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     if noise.claim is not None and not claim_holds(guarantee):
         expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"
         raise InvalidArgument("epsilon and delta", expected, str(guarantee))
-    return DiscreteGaussian(variance), guarantee
+    return DiscreteGaussian(variance), adopted(guarantee)
 
 
 def copied(noise: Noise) -> Noise:
@@ -387,9 +387,10 @@ def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
 
 @lru_cache(4096)
 def _for_one(
-    noise: Noise, setting: Setting, low: float, high: float
+    key: _Key, setting: Setting, low: float, high: float
 ) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
     """The bits that one function with integer weights needs, from its ends; at none, its price."""
+    noise = _own(key)
     move = of_one_function(low, high, replaced=setting.replaced, outside=setting.outside)
     bits = _bits_to_widen(noise, move)
     return bits, None if bits else _calibrated(noise, move)

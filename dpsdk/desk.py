@@ -176,6 +176,10 @@ class Desk:
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
         self._ending.check()
+        key = _key(using)
+        known = None if key is None else self._channels.get(key)
+        if known is not None:
+            return known  # type: ignore[return-value]  # opened for the same parameters
         if isinstance(using, Channel):
             if not using.belongs_to(self._lowered):
                 raise InvalidArgument(
@@ -187,15 +191,12 @@ class Desk:
         if not isinstance(using, OneShot):
             expected = "a one-shot mechanism or an open channel; open a mechanism that keeps state"
             raise InvalidArgument("using", expected, shown(using))
-        key = _key(using)
-        if key is None:
-            return self.open(using)
-        channel = self._channels.get(key)
-        if channel is None:
+        channel = self.open(using)
+        if key is not None:
             if len(self._channels) >= _KEPT_CHANNELS:
                 self._channels.clear()
-            channel = self._channels[key] = self.open(using)
-        return channel  # type: ignore[return-value]  # opened for the same parameters
+            self._channels[key] = channel
+        return channel
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")

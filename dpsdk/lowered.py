@@ -139,7 +139,13 @@ def _held(value: object, names: tuple[str, ...] | None) -> tuple[object, ...]:
 def _unchanged(query: object, anatomy: _Anatomy) -> bool:
     """Whether all these values hold the very objects that they held."""
     for value, names, held in anatomy:
-        now = _held(query if value is None else value, names)
-        if len(now) != len(held) or not all(map(is_, now, held)):
-            return False
+        one = query if value is None else value
+        if names is None:
+            now = _held(one, None)
+            if len(now) != len(held) or not all(map(is_, now, held)):
+                return False
+            continue
+        for name, before in zip(names, held, strict=True):
+            if getattr(one, name, None) is not before:
+                return False
     return True

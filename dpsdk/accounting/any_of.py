@@ -46,7 +46,7 @@ def _weights(value: Iterable[Real] | None) -> tuple[Fraction, ...] | None:
 
 def leakless(guarantee: Guarantee) -> Guarantee:
     """A run once its leak is set aside; of an unknown class, as it is."""
-    if isinstance(guarantee, ApproximateGuarantee):
+    if type(guarantee) is ApproximateGuarantee:  # of a class below it nothing is known
         return adopted(PureGuarantee(guarantee.epsilon))
     return guarantee
 

@@ -251,13 +251,13 @@ def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> 
 
 
 def _price(guarantee: Guarantee, v: int) -> Price | None:
-    if isinstance(guarantee, DiscreteGaussianGuarantee):
+    size = figures(guarantee).epsilon  # which refuses all classes but the known ones
+    if type(guarantee) is DiscreteGaussianGuarantee:
         return _gaussian_price_at(guarantee, v)
-    size = figures(guarantee).epsilon
     if size is None:
         reason = "no theorem gives its charge"
         raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
-    bounded = isinstance(guarantee, BoundedRangeGuarantee)
+    bounded = type(guarantee) is BoundedRangeGuarantee
     return _by_v(_bounded_range_cost if bounded else _pure_cost, size, v)
 
 

@@ -233,16 +233,16 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
         own = map(_own, keys)
         return function(*own)  # type: ignore[arg-type, call-arg]  # of the types that were given
 
-    def beside(kept: _Kept) -> R:
-        if function not in kept.figures:
-            kept.figures[function] = function(kept.guarantee)  # type: ignore[arg-type, call-arg]
-        return cast("R", kept.figures[function])
-
     @wraps(function)
     def looked_up(*args: P.args, **kwargs: P.kwargs) -> R:
         given = shape.bind(*args, **kwargs).args if kwargs else args
-        ours = _known(given[0]) if len(given) == 1 else None
-        result = known(*map(key_of, given)) if ours is None else beside(ours)
+        ours = _by_place.get(id(given[0])) if len(given) == 1 else None
+        if ours is None or ours.guarantee is not given[0]:
+            result = known(*map(key_of, given))
+        elif function in ours.figures:
+            result = ours.figures[function]  # type: ignore[assignment]  # from the next line
+        else:
+            result = ours.figures[function] = function(*args, **kwargs)
         return cast("R", _fresh(result)) if type(result) is Fraction else result
 
     return looked_up

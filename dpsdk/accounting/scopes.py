@@ -41,7 +41,7 @@ from dpsdk.accounting.states import portion
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["PartOdometer", "ScopeOdometer"]
+__all__ = ["PartOdometer", "ScopeOdometer", "ours"]
 
 _NONE = Fraction(0)
 
@@ -231,6 +231,11 @@ class PartOdometer(Odometer):
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
         charges = sum(paid.payer == self._payer for paid in self._ledger.paid())
         return self._summed(lines, charges, "")
+
+
+def ours(odometer: Odometer) -> bool:
+    """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
+    return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
 
 
 def _share(value: Real) -> Fraction:

@@ -14,6 +14,7 @@ from attrs import frozen
 from dpsdk._closing import Ending
 from dpsdk.accounting import Composition, Guarantee, Odometer
 from dpsdk.accounting.remembered import admitted, kept
+from dpsdk.accounting.scopes import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
@@ -103,6 +104,8 @@ class _Shared:
     observer: Observer | None
     setting: Setting
     process: int
+    trusted: bool
+    """Whether the odometer may be given what the kernel itself works with."""
 
 
 @final
@@ -124,7 +127,7 @@ class Access:
     ) -> None:
         setting, process = setting_of(data), os.getpid()
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process
+            object(), data, odometer, noise, mechanism, observer, setting, process, ours(odometer)
         )
         self._question: Question | None = None
 
@@ -210,6 +213,8 @@ class Access:
         self._ready()
         if not guarantees:
             return ()
+        if not self._shared.trusted:
+            guarantees = tuple(map(admitted, guarantees))
         question = self._question
         asked = Asked("", self._shared.mechanism) if question is None else question.asked
         try:

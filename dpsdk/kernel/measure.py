@@ -175,14 +175,10 @@ class Prepared:
     bits: int
     bias: float
     _law: NoiseLaw
-    _guarantee: Guarantee
+    guarantee: Guarantee
+    """What the release satisfies, as the books keep it."""
     constant: Floats | None
     """The answers, in lattice units, where no row changes them."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the release satisfies; a copy."""
-        return handed_out(self._guarantee)
 
     @property
     def accuracy(self) -> LatticeAccuracy:
@@ -244,7 +240,7 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
         wider than the lattice can hold, or if the counts could not be summed exactly.
     """
     prepared = prepare(form, noise, Setting.of(facts), facts.domain)
-    return Pricing(prepared.bits, prepared.law, prepared.guarantee, prepared.accuracy)
+    return Pricing(prepared.bits, prepared.law, handed_out(prepared.guarantee), prepared.accuracy)
 
 
 _Key: TypeAlias = tuple[str, int, int, tuple[int, int, int, int] | None]

@@ -35,11 +35,12 @@ def check_linear(form: object, mechanism: str) -> None:
     QueryError
         If the form is of another kind. The channel adds the name of the query.
     """
+    if isinstance(form, LinearForm):
+        return
     if isinstance(form, GapForm):
         reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
         raise QueryError("", f"{reason}answers counts, shares, sums and tables")
-    if not isinstance(form, LinearForm):
-        raise QueryError("", f"{mechanism} answers linear queries only")
+    raise QueryError("", f"{mechanism} answers linear queries only")
 
 
 def check_gap(form: object, mechanism: str) -> None:

@@ -189,7 +189,10 @@ def _whole(value: object) -> int | None:
 
 def _parts(value: Fraction) -> tuple[int | None, int | None]:
     if type(value) is Fraction:
-        return _plain(value.numerator), _plain(value.denominator)
+        above, below = value.numerator, value.denominator
+        if type(above) is int and type(below) is int:
+            return above, below
+        return _plain(above), _plain(below)
     # A class of another author may raise what it likes while it is read.
     with suppress(Exception):
         return _plain(value.numerator), _plain(value.denominator)

@@ -47,7 +47,7 @@ _MULTIPLE = math.lcm(*_DIVISORS)
 class Figures(NamedTuple):
     """What one run costs, its leak set aside: numerators over denominators, and steps of the grids.
 
-    Steps are rounded up.
+    Steps are rounded up. The numbers may have common divisors.
     """
 
     epsilon: tuple[int, int] | None
@@ -71,25 +71,27 @@ def figures(guarantee: Guarantee) -> Figures:
     UnsupportedGuarantee
         If the guarantee is not of a known class.
     """
-    leaked, epsilon = Fraction(0), Fraction(0)
-    match guarantee:
-        case DiscreteGaussianGuarantee():
-            rho = guarantee.rho.as_integer_ratio()
-            if not guarantee.free:
-                return Figures(None, rho, (0, 1), None, _steps(rho), 0)
-        case BoundedRangeGuarantee():
-            epsilon = guarantee.eta
-            rho = _bounded_range_rho(epsilon)
-        case PureGuarantee() | DiscreteLaplaceGuarantee():
-            epsilon = guarantee.epsilon
-            rho = _pure_rho(*epsilon.as_integer_ratio())
-        case ApproximateGuarantee():
-            epsilon, leaked = guarantee.epsilon, guarantee.delta
-            rho = _pure_rho(*epsilon.as_integer_ratio())
-        case _:
-            name = type(guarantee).__name__
-            raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
-    pure, leaks = epsilon.as_integer_ratio(), leaked.as_integer_ratio()
+    pure, leaks = (0, 1), (0, 1)
+    if isinstance(guarantee, DiscreteLaplaceGuarantee):
+        if guarantee.shift:
+            pure = guarantee.shift * guarantee.scale.denominator, guarantee.scale.numerator
+        rho = _pure_rho(*pure)
+    elif isinstance(guarantee, DiscreteGaussianGuarantee):
+        rho = guarantee.rho.as_integer_ratio()
+        if not guarantee.free:
+            return Figures(None, rho, leaks, None, _steps(rho), 0)
+    elif isinstance(guarantee, PureGuarantee):
+        pure = guarantee.epsilon.as_integer_ratio()
+        rho = _pure_rho(*pure)
+    elif isinstance(guarantee, BoundedRangeGuarantee):
+        pure = guarantee.eta.as_integer_ratio()
+        rho = _bounded_range_rho(guarantee.eta)
+    elif isinstance(guarantee, ApproximateGuarantee):
+        pure, leaks = guarantee.epsilon.as_integer_ratio(), guarantee.delta.as_integer_ratio()
+        rho = _pure_rho(*pure)
+    else:
+        name = type(guarantee).__name__
+        raise UnsupportedGuarantee(name, "accounting", "no theorem speaks of this class")
     return Figures(pure, rho, leaks, _steps(pure), _steps(rho), _steps(leaks, LEAK_STEPS))
 
 

@@ -9,7 +9,7 @@ docs/explanation/proofs/composition-envelope.md proves the filter and each charg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
@@ -76,7 +76,6 @@ def _corner_cost(epsilon: Fraction, v: int) -> int | None:
     return corner if corner <= v else None
 
 
-@remembered
 def _pure_cost(above: int, below: int, v: int) -> int | None:
     """The steps that an ε-DP run takes from v: randomised response is the worst.
 
@@ -96,7 +95,6 @@ def _pure_cost(above: int, below: int, v: int) -> int | None:
     return min((cost for cost in (general, corner) if cost is not None), default=None)
 
 
-@remembered
 def _bounded_range_cost(above: int, below: int, v: int) -> int | None:
     """The steps that a run of loss range η takes from v.
 
@@ -121,14 +119,15 @@ def _cut(v: int) -> int:
     return v >> shift << shift
 
 
-def _by_v(
-    cost: Callable[[int, int, int], int | None], size: tuple[int, int], v: int
-) -> Price | None:
-    floor = _cut(v)
-    steps = cost(*size, floor)
-    if steps is None:
-        floor, steps = v, cost(*size, v)
-    return None if steps is None else (steps, floor)
+@remembered
+def _cost(guarantee: Guarantee, v: int) -> int | None:
+    """The steps that a run takes from v, of which nothing but its size is known."""
+    size = figures(guarantee).epsilon
+    if size is None:
+        reason = "no theorem gives its charge"
+        raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
+    ranged = type(guarantee) is BoundedRangeGuarantee
+    return (_bounded_range_cost if ranged else _pure_cost)(*size, v)
 
 
 def discrete_gaussian_excess(variance: Fraction, entries: int) -> Fraction | None:
@@ -251,14 +250,14 @@ def gaussian_envelope(runs: Iterable[tuple[DiscreteGaussianGuarantee, int]]) -> 
 
 
 def _price(guarantee: Guarantee, v: int) -> Price | None:
-    size = figures(guarantee).epsilon  # which refuses all classes but the known ones
+    figures(guarantee)  # which refuses all classes but the known ones
     if type(guarantee) is DiscreteGaussianGuarantee:
         return _gaussian_price_at(guarantee, v)
-    if size is None:
-        reason = "no theorem gives its charge"
-        raise UnsupportedGuarantee(str(guarantee), EnvelopeComposition.title, reason)
-    bounded = type(guarantee) is BoundedRangeGuarantee
-    return _by_v(_bounded_range_cost if bounded else _pure_cost, size, v)
+    floor = _cut(v)
+    steps = _cost(guarantee, floor)
+    if steps is None:
+        floor, steps = v, _cost(guarantee, v)
+    return None if steps is None else (steps, floor)
 
 
 def _round_price(runs: Sequence[tuple[Guarantee, int]], v: int) -> Price | None:

@@ -53,14 +53,17 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in _FIELDS}
 _LIMIT = 4096
 """How many figures each function remembers, and how many guarantees are kept."""
 
+_BESIDE = 32
+"""How many figures are kept beside one of them."""
+
 
 @define(eq=False)
 class _Kept:
-    """A guarantee that nobody outside the accounting holds, and what was worked out of it alone."""
+    """A guarantee that nobody outside the accounting holds, and what was worked out of it."""
 
     guarantee: Guarantee
     key: Key
-    figures: dict[Callable[..., object], object] = field(factory=dict)
+    figures: dict[object, object] = field(factory=dict)
 
 
 _by_key: dict[Key, _Kept] = {}
@@ -236,13 +239,17 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def looked_up(*args: P.args, **kwargs: P.kwargs) -> R:
         given = shape.bind(*args, **kwargs).args if kwargs else args
-        ours = _by_place.get(id(given[0])) if len(given) == 1 else None
+        ours = _by_place.get(id(given[0]))
         if ours is None or ours.guarantee is not given[0]:
             result = known(*map(key_of, given))
-        elif function in ours.figures:
-            result = ours.figures[function]  # type: ignore[assignment]  # from the next line
         else:
-            result = ours.figures[function] = function(*args, **kwargs)
+            place = function if len(given) == 1 else (function, *map(key_of, given[1:]))
+            if place in ours.figures:
+                result = ours.figures[place]  # type: ignore[assignment]  # from below
+            else:
+                if len(ours.figures) >= _BESIDE:
+                    ours.figures.clear()
+                result = ours.figures[place] = function(*args, **kwargs)
         return cast("R", _fresh(result)) if type(result) is Fraction else result
 
     return looked_up

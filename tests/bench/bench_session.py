@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import itertools
 import platform
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from threading import Barrier
 
@@ -21,7 +23,14 @@ import numpy as np
 from scipy.stats import beta as beta_law
 
 from dpsdk import Budget, Domain, PrivateData, Session
-from dpsdk.accounting import BasicComposition
+from dpsdk.accounting import (
+    BasicComposition,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    Odometer,
+    default_composition,
+)
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
@@ -120,6 +129,67 @@ def single_queries(count: int) -> None:
     print(f"ratio of median tenths {ours / np.median(each):.1f};", end=" ")
     print(f"the session's last tenth took {growth:.2f} times its median one")
     assert session.spent.charges == count
+
+
+def cpu_times(ways: list[Callable[[int], object]], rounds: int, each: int) -> list[float]:
+    """Microseconds of processor a call, the least of some rounds in which the ways take turns."""
+    least = [float("inf")] * len(ways)
+    for turn in range(rounds):
+        for number, way in enumerate(ways):
+            start = time.thread_time()
+            for place in range(turn * each, (turn + 1) * each):
+                way(place)
+            spent = (time.thread_time() - start) / each * 1e6
+            least[number] = min(least[number], spent)
+    return least
+
+
+def first_versus_repeated(rounds: int = 8, each: int = 500) -> None:
+    title(f"First versus repeated: one count, {rounds * each:,} scales, µs of processor")
+    count = Count(where={"sex": "Female"}, normalized=False)
+    table, rng = table_of(("sex",)), np.random.default_rng(1)
+    places = [slice(0, 1)] * (rounds * each)
+    rows_there = len(COLUMNS["age"])
+
+    def bare(place: int) -> float:
+        return (table[places[place]].sum() + rng.laplace(scale=10.0)) / rows_there
+
+    (slice_and_draw,) = cpu_times([bare], rounds, each)
+    print(f"numpy slice-and-draw {slice_and_draw:.2f}")
+    print(f"{'':<8}{'composition':<13}{'scale':<10}{'first':>8}{'repeated':>10}", end="")
+    print(f"{'first/rep.':>12}{'rep./numpy':>12}")
+    # Scales that no other line has asked for.
+    amount = (Fraction(10**6 + 7919 * number, 10**8) for number in itertools.count())
+    for name, composition in (("basic", BasicComposition()), ("default", default_composition())):
+        for kind in (Laplace, Gaussian):
+            if kind is Gaussian and name == "basic":
+                continue  # which does not price a bare ρ
+            for what in ("charge", "answer"):
+                sizes = [next(amount) for _ in range(rounds * each + 1)]
+                made = [
+                    Laplace(size) if kind is Laplace else Gaussian(rho=size / 1000)
+                    for size in sizes
+                ]
+                session = Session(DATA, Budget(10**6, "0.1"), composition=composition)
+                odometer = Odometer(Budget(10**6, "0.1"), composition)
+                runs: list[Guarantee] = [
+                    DiscreteLaplaceGuarantee(1 / size, 1)
+                    if kind is Laplace
+                    else DiscreteGaussianGuarantee(500 / size, 1, 1)
+                    for size in sizes
+                ]
+
+                def charge(place: int, odometer=odometer, runs=runs) -> object:
+                    return odometer.charge(runs[place], "bench")
+
+                def answer(place: int, session=session, made=made) -> object:
+                    return session.answer(count, using=made[place])
+
+                way = charge if what == "charge" else answer
+                way(rounds * each)
+                first, again = cpu_times([way, lambda _, w=way: w(rounds * each)], rounds, each)
+                print(f"{what:<8}{name:<13}{kind.__name__:<10}{first:8.1f}{again:10.1f}", end="")
+                print(f"{first / again:12.2f}{again / slice_and_draw:12.1f}")
 
 
 def one_workload(count: int) -> None:
@@ -221,6 +291,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {DATA!r}")
     single_queries(arguments.queries)
+    first_versus_repeated()
     one_workload(arguments.workload)
     coverage(arguments.releases)
     threads()

@@ -401,6 +401,27 @@ def test_no_attack_takes_the_noise_away(attack):
     assert session.spent.epsilon == Fraction("0.001") * (8 + released)
 
 
+class Taking(Odometer):
+    """An odometer of another author, who changes what it is given as soon as it has it."""
+
+    def charge(self, guarantee, label):
+        number = super().charge(guarantee, label)
+        vandalise(guarantee)
+        return number
+
+
+def test_an_odometer_of_another_author_is_given_copies():
+    dear = []
+    for kind in (Odometer, Taking):
+        odometer = kind(Budget(10**6, "0.1"), default_composition())
+        kernel = Kernel(table(), odometer, seeded(4), "x")
+        form = held()["range"]
+        answers = [kernel.measure(form, LaplaceNoise("0.0017")).values.tolist() for _ in range(4)]
+        dear.append((answers, odometer.spent.epsilon, odometer.spent.rho))
+    assert dear[0] == dear[1]
+    assert dear[0][1] == 4 * Fraction("0.0017")
+
+
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_facts_that_were_changed_make_nothing_cheaper(neighbors):
     dear = {}
@@ -456,7 +477,8 @@ def test_an_array_that_is_written_to_after_it_was_priced_is_read_as_it_was():
 
 def test_a_watch_is_made_once():
     data = table()
-    kernel = Kernel(data, Odometer(Budget(100), default_composition()), seeded(1), "x")
+    odometer = Odometer(Budget(100), default_composition())
+    kernel = Kernel(data, odometer, seeded(1), "x")
     watch = kernel.watch(Watching("0.4", "0.4"))
     watch.open()
     watch.plan.__init__("0.4", "0.4", 10**6)
@@ -466,7 +488,7 @@ def test_a_watch_is_made_once():
     for _ in range(5):
         watch.first_above(GapForm.around(form, np.zeros(3)), -(10.0**6))
     assert watch.tops == 5
-    assert kernel._access._odometer.spent.charges == 5
+    assert odometer.spent.charges == 5
 
 
 def made_outright(allowance):

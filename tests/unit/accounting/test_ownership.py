@@ -31,6 +31,7 @@ from dpsdk.accounting import (
     EnvelopeComposition,
     Guarantee,
     MixedComposition,
+    Odometer,
     PureGuarantee,
     RenyiComposition,
     State,
@@ -55,7 +56,7 @@ from dpsdk.accounting.own import (
     own_budget,
     own_composition,
 )
-from dpsdk.accounting.remembered import admitted
+from dpsdk.accounting.remembered import admitted, adopted, handed_out, kept
 from dpsdk.accounting.states import covered, lessened, own_state, pattern, portion, serves
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
@@ -385,14 +386,14 @@ def test_a_composition_that_was_changed_leaves_its_copy_alone():
     assert copy.capacity(state, run) == before
 
 
-def test_what_stands_for_a_closed_member_is_not_shared():
+def test_what_stands_for_a_closed_member_cannot_be_opened():
     for composition in (default_composition(), AnyOf((BasicComposition(), ZCDPComposition()))):
         state = composition.begin(Budget(1))
-        for part in parts(state):
+        for part in (NEVER_OPEN, *state.parts):
             if part == NEVER_OPEN:
-                assert part is not NEVER_OPEN
-                object.__setattr__(part, "limit", (10**300, 10**300))
-                object.__setattr__(part, "spent", (0, 0))
+                for name, value in (("limit", (10**300, 10**300)), ("spent", (0, 0))):
+                    with pytest.raises(AttributeError):
+                        object.__setattr__(part, name, value)
         fresh = composition.begin(Budget(1))
         assert composition.capacity(fresh, PureGuarantee("0.1")) == 10
         assert isinstance(fresh, State)
@@ -416,3 +417,65 @@ def test_what_stands_for_a_member_that_is_never_open_decides_nothing():
         assert seen() == before
     finally:
         NEVER_OPEN.__init__((), ())  # type: ignore[misc]
+
+
+def priced(guarantee: Guarantee) -> list[object]:
+    """All that is charged for a run, by each composition that prices it."""
+    found: list[object] = [zcdp_rho(guarantee), pure_epsilon(guarantee), leak(guarantee)]
+    for compose in COMPOSITIONS:
+        composition = compose()
+        try:
+            found.append(composition.charge(composition.begin(Budget(1, 1e-6)), guarantee))
+        except UnsupportedGuarantee as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("tamper", TAMPERS)
+@pytest.mark.parametrize("make", GUARANTEES)
+def test_what_the_books_keep_is_never_handed_out(
+    make: Callable[[], Guarantee], tamper: Callable[[Guarantee], None]
+):
+    expected = priced(make())
+    mine = make()
+    own = kept(mine)
+    assert kept(make()) is own
+    odometer = Odometer(Budget(1, 1e-6), ZCDPComposition("0.1"))
+    odometer.charge(mine, "asked")
+    shown = [
+        odometer.entries[0].guarantee,
+        *odometer.cost_of(0),
+        odometer.charged_for(0)[0].guarantee,
+        handed_out(own),
+        mine,
+    ]
+    for guarantee in shown:
+        assert guarantee == make()
+        assert not {id(part) for part in parts(guarantee)} & {id(part) for part in parts(own)}
+        tamper(guarantee)
+    assert own == make()
+    assert priced(own) == priced(make()) == expected
+    assert odometer.entries[0].guarantee == make()
+
+
+@pytest.mark.parametrize("make", GUARANTEES)
+def test_prices_of_what_is_kept_are_those_of_any_equal_run(make: Callable[[], Guarantee]):
+    own = kept(make())
+    expected = priced(make())
+    assert priced(own) == expected == priced(own)
+    # Until so many others came that it is forgotten, and another object may take its place.
+    for number in range(5000):
+        adopted(PureGuarantee(Fraction(number + 1, 10**9)))
+    assert priced(own) == expected
+    assert kept(make()) is not own
+    assert priced(kept(make())) == expected
+
+
+def test_a_state_cannot_be_written_into():
+    state = default_composition().begin(Budget(1, 1e-6))
+    for part in (state, *state.parts):
+        assert part is not None
+        with pytest.raises(AttributeError):
+            object.__setattr__(part, "limit", (10**300, 10**300))
+        part.__init__((0, 0), (10**300, 10**300))  # type: ignore[misc]
+    assert state == default_composition().begin(Budget(1, 1e-6))

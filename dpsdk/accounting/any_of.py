@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.additive import LEAK_SHARE, BasicComposition, to_leak_share
@@ -136,7 +136,7 @@ class AnyOf(Composition):
         if refused is not None and not any(map(is_open, parts)):
             raise refused
         state = State((0,), (floor_steps(leaks, LEAK_STEPS),), tuple(parts))
-        return evolve(state, reach=floor_steps(self.largest_epsilon(state)))
+        return state._replace(reach=floor_steps(self.largest_epsilon(state)))
 
     def charge(self, state: State, guarantee: Guarantee) -> State | None:
         """The state after one more run, or None where no open member accepts it."""
@@ -162,7 +162,7 @@ class AnyOf(Composition):
                     accepted = accepted or after is not None
             parts.append(after)
         if accepted:
-            return evolve(state, spent=(leaks,), parts=tuple(parts))
+            return state._replace(spent=(leaks,), parts=tuple(parts))
         if unpriced is not None:
             # Basic composition prices leaks, but has no δ here: a share for them is missing.
             leaking = figures(guarantee).leak_steps and not self.leak_share

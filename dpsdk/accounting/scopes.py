@@ -12,8 +12,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 
-from attrs import evolve
-
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting import own
 from dpsdk.accounting.books import (
@@ -255,7 +253,7 @@ def _common(state: State, others: Sequence[State]) -> State:
             parts.append(part)
         else:
             parts.append(_common(part, theirs) if theirs else None)
-    return evolve(state, parts=tuple(parts))
+    return state._replace(parts=tuple(parts))
 
 
 def _alone(state: State) -> list[State]:
@@ -264,7 +262,7 @@ def _alone(state: State) -> list[State]:
         return [state]
     closed_all = (None,) * len(state.parts)
     return [
-        evolve(state, parts=(*closed_all[:place], one, *closed_all[place + 1 :]))
+        state._replace(parts=(*closed_all[:place], one, *closed_all[place + 1 :]))
         for place, part in enumerate(state.parts)
         if is_open(part)
         for one in _alone(part)

@@ -117,4 +117,4 @@ def lessened(state: State, held: Sequence[State]) -> State:
         else:
             theirs = [member for other in held if is_open(member := other.parts[place])]
             parts.append(lessened(part, theirs))
-    return evolve(state, limit=limit, parts=tuple(parts))
+    return state._replace(limit=limit, parts=tuple(parts))

@@ -151,7 +151,7 @@ class Access:
 
     def check_allowance(self, allowance: Allowance) -> None:
         """Refuse what is no allowance of this channel. Raises as `check_same` does."""
-        paid_by(allowance, self._root)
+        paid_by(allowance, self._shared.root)
 
     @property
     def root(self) -> object:
@@ -203,7 +203,7 @@ class Access:
             self.check_allowance(allowance)
         if allowance is not None and not guarantee.free:
             self._ready()
-            paid = paid_by(allowance, self._root, guarantee)
+            paid = paid_by(allowance, self._shared.root, guarantee)
             if paid is not None:
                 return paid
         return self.charge_all((guarantee,))[-1]

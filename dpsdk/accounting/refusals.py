@@ -90,9 +90,12 @@ def _why(shortages: Sequence[Shortage]) -> str:
     told: list[str] = []
     for short in shortages:
         asked = "" if short.asked is None else f" {figure(short.asked)}"
-        left = f"{figure(short.left)} that {short.within} has left of {figure(short.cap)}"
-        told.append(f"its {short.limit}{asked} is more than the {left}")
-    return ", and ".join(told)
+        has = "has" if short.left == short.cap else f"has left of {figure(short.cap)}"
+        more = "than" if told else "is more than"
+        left = f"{figure(short.left)} that {short.within} {has}"
+        told.append(f"its {short.limit}{asked} {more} the {left}")
+    *first, last = told or [""]
+    return f"{', '.join(first)}, and {last}" if first else last
 
 
 def _shortages(

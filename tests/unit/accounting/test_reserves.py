@@ -4,7 +4,6 @@ import random
 from fractions import Fraction
 
 import pytest
-from attrs import evolve
 
 from dpsdk.accounting import (
     AnyOf,
@@ -273,7 +272,7 @@ def test_what_a_session_shows_by_is_no_limit():
     assert after is not None
     assert composition.fraction(after) == pytest.approx(0.25)
     assert serves(state, [half, half])
-    assert serves(state, [evolve(half, reach=state.reach), evolve(half, reach=state.reach)])
+    assert serves(state, [half._replace(reach=state.reach), half._replace(reach=state.reach)])
 
 
 def test_a_reserve_is_asked_of_a_session_only():

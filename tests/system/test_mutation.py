@@ -36,6 +36,7 @@ from dpsdk.forms import (
     sensitivity,
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
@@ -541,6 +542,34 @@ def test_an_allowance_serves_the_channel_that_paid_it():
         with pytest.raises(InvalidArgument):
             use()
     assert allowance.left == 1
+
+
+def test_a_watch_is_paid_through_no_access_of_another_author():
+    class Free(Access):
+        def __init__(self):
+            pass
+
+        def check_same(self, parameter, root):
+            pass
+
+        def check(self):
+            pass
+
+        def charge(self, guarantee, allowance=None):
+            return 1
+
+    class Paying(HasAccess):
+        _access = Free()
+
+    odometer = Odometer(Budget(1), default_composition())
+    kernel = Kernel(table(), odometer, seeded(1), "x")
+    watch = kernel.watch(Watching(1000, 1000))
+    gap = GapForm.around(held()["range"], np.zeros(1))
+    others = Kernel(table(), Odometer(Budget(10**6), default_composition()), seeded(1), "x")
+    for paying in (Paying(), others, watch):
+        with pytest.raises(DpsdkError):
+            watch.first_above(gap, 0.0, kernel=paying)
+    assert watch.tops == 0
 
 
 def test_a_gaussian_channel_shares_no_noise_with_its_mechanism():

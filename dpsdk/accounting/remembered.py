@@ -63,7 +63,7 @@ class _Kept:
 
     guarantee: Guarantee
     key: Key
-    figures: dict[object, object] = field(factory=dict)
+    figures: dict[object, object] = field(factory=dict[object, object])
 
 
 _by_key: dict[Key, _Kept] = {}
@@ -241,15 +241,15 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
         given = shape.bind(*args, **kwargs).args if kwargs else args
         ours = _by_place.get(id(given[0]))
         if ours is None or ours.guarantee is not given[0]:
-            result = known(*map(key_of, given))
+            result: object = known(*map(key_of, given))
         else:
             place = function if len(given) == 1 else (function, *map(key_of, given[1:]))
             if place in ours.figures:
-                result = ours.figures[place]  # type: ignore[assignment]  # from below
+                result = ours.figures[place]
             else:
                 if len(ours.figures) >= _BESIDE:
                     ours.figures.clear()
                 result = ours.figures[place] = function(*args, **kwargs)
-        return cast("R", _fresh(result)) if type(result) is Fraction else result
+        return cast("R", _fresh(result) if type(result) is Fraction else result)
 
     return looked_up

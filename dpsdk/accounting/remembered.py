@@ -56,6 +56,8 @@ _LIMIT = 4096
 _BESIDE = 32
 """How many figures are kept beside one of them."""
 
+_NOTHING = object()
+
 
 @define(eq=False)
 class _Kept:
@@ -244,9 +246,9 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
             result: object = known(*map(key_of, given))
         else:
             place = function if len(given) == 1 else (function, *map(key_of, given[1:]))
-            if place in ours.figures:
-                result = ours.figures[place]
-            else:
+            # Asked once, since another thread may clear them at any time.
+            result = ours.figures.get(place, _NOTHING)
+            if result is _NOTHING:
                 if len(ours.figures) >= _BESIDE:
                     ours.figures.clear()
                 result = ours.figures[place] = function(*args, **kwargs)

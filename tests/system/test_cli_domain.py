@@ -170,6 +170,7 @@ def test_names_are_read_as_a_release_reads_them(tmp_path, capsys):
 
 def test_no_row_is_told_where_lines_end_otherwise(tmp_path, capsys):
     path = tmp_path / "table.csv"
-    path.write_bytes(b"a,b\r17,secret\r")
+    path.write_bytes(b"a,b\rmine,secret\r")
     assert domain("--boolean", "a", "--table", path) == 2
-    assert "17" not in "".join(capsys.readouterr())
+    told = "".join(capsys.readouterr())
+    assert "secret" not in told

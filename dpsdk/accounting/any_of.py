@@ -11,7 +11,7 @@ from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.additive import LEAK_SHARE, BasicComposition, to_leak_share
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import figures
-from dpsdk.accounting.composition import Composition, Runs, State, counted, is_open
+from dpsdk.accounting.composition import NEVER_OPEN, Composition, Runs, State, counted, is_open
 from dpsdk.accounting.envelope import EnvelopeComposition
 from dpsdk.accounting.figures import figure
 from dpsdk.accounting.grid import LEAK_STEPS, ceil_steps, floor_steps, from_steps
@@ -126,8 +126,7 @@ class AnyOf(Composition):
         parts: list[State | None] = []
         refused: InvalidArgument | None = None
         for member, weight in zip(self.members, spent, strict=True):
-            # What stands for a member that is never open: made anew, as it may be shown to others.
-            part = State((), ())
+            part = NEVER_OPEN
             try:
                 part = member.begin(Budget(budget.epsilon, rest * weight))
             except InvalidArgument as error:

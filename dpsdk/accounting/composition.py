@@ -55,9 +55,9 @@ class State(NamedTuple):
 
 
 NEVER_OPEN = State((), ())
-"""Equal to what stands for a member of a composition that has accepted nothing and never will.
+"""Stands for a member of a composition that has accepted nothing and never will.
 
-To compare with. Nothing here asks it: `is_open` tells such members by what they hold.
+`is_open` tells such members by what they hold.
 """
 
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dpsdk.accounting.additive import LEAK_SHARE, begun, refuse_leaks, to_leak_share
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.charges import figures
-from dpsdk.accounting.composition import Composition, Runs, State, counted
+from dpsdk.accounting.composition import NEVER_OPEN, Composition, Runs, State, counted
 from dpsdk.accounting.conversion import renyi_start
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.renyi import RenyiComposition
@@ -62,7 +62,7 @@ class MixedComposition(Composition):
             If the budget leaves nothing to charge, as at δ = 0.
         """
         leaks = budget.delta * self.leak_share
-        parts: list[State | None] = [State((), ()) for _ in _ORDERS]
+        parts: list[State | None] = [NEVER_OPEN] * len(_ORDERS)
         limit = Fraction(0)
         for place, order in enumerate(_ORDERS):
             limit = renyi_start(budget.epsilon, budget.delta - leaks, order)

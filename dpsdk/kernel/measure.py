@@ -36,7 +36,7 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
-from dpsdk.release import Accuracy
+from dpsdk.release import Accuracy, NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
@@ -148,8 +148,8 @@ class LatticeAccuracy(Accuracy):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
-        return np.full(self.entries, radius)
+        noise = NoiseAccuracy(self.law, self.entries, self.step, self.bias)
+        return noise.radii(beta, joint=joint)
 
 
 @frozen(eq=False)

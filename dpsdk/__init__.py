@@ -1,11 +1,11 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
 from dpsdk.accounting import Budget
-from dpsdk.channel import Channel, HypothesisChannel
 from dpsdk.data import Neighbors, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
+from dpsdk.session.channel import Channel, HypothesisChannel
 
 __all__ = [
     "Attribute",

@@ -14,8 +14,8 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import to_beta
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
-from dpsdk.accounting.composition import Runs
+from dpsdk.accounting.filters.composition import Runs
+from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts
 from dpsdk.noise import NoiseLaw

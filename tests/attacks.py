@@ -139,7 +139,7 @@ def here_defined(thing: object, module: ModuleType) -> bool:
     return getattr(thing, "__module__", module.__name__) == module.__name__
 
 
-def remembered(cache: object) -> Iterator[tuple[object, object]]:
+def worked_out_once(cache: object) -> Iterator[tuple[object, object]]:
     """Keys and values of one of `caches`; of a set or list, the entries as keys."""
     if isinstance(cache, functools._lru_cache_wrapper):
         for part in gc.get_referents(cache):

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from dpsdk.accounting.additive import (
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.declared.anytime import Anytime
+from dpsdk.accounting.declared.calibration import calibrate, max_epsilon_for
+from dpsdk.accounting.declared.plan import (
+    Plan,
+    advanced_epsilon,
+    heterogeneous_epsilon,
+    optimal_epsilon,
+    plan,
+)
+from dpsdk.accounting.declared.pld import pld_epsilon
+from dpsdk.accounting.filters.additive import (
     AdditiveComposition,
     AdvancedComposition,
     BasicComposition,
     ZCDPComposition,
 )
-from dpsdk.accounting.any_of import AnyOf, default_composition
-from dpsdk.accounting.anytime import Anytime
-from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.calibration import calibrate, max_epsilon_for
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
-from dpsdk.accounting.composition import Composition, State
-from dpsdk.accounting.conversion import (
-    bun_steinke_epsilon,
-    bun_steinke_start,
-    gaussian_claim,
-    renyi_start,
-    zcdp_delta,
-    zcdp_epsilon,
-    zcdp_start,
-)
-from dpsdk.accounting.envelope import EnvelopeComposition
-from dpsdk.accounting.gdp import gdp_delta, gdp_epsilon, gdp_start
+from dpsdk.accounting.filters.any_of import AnyOf, default_composition
+from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.filters.envelope import EnvelopeComposition
+from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.filters.renyi import RenyiComposition
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     BoundedRangeGuarantee,
@@ -33,18 +32,20 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
-from dpsdk.accounting.mixed import MixedComposition
 from dpsdk.accounting.odometer import Charge, Odometer, Remaining, Spent
-from dpsdk.accounting.plan import (
-    Plan,
-    advanced_epsilon,
-    heterogeneous_epsilon,
-    optimal_epsilon,
-    plan,
+from dpsdk.accounting.prices.conversion import (
+    bun_steinke_epsilon,
+    bun_steinke_start,
+    gaussian_claim,
+    renyi_start,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_start,
 )
-from dpsdk.accounting.pld import pld_epsilon
-from dpsdk.accounting.readings import Readings
-from dpsdk.accounting.renyi import RenyiComposition, renyi_divergence
+from dpsdk.accounting.prices.gdp import gdp_delta, gdp_epsilon, gdp_start
+from dpsdk.accounting.prices.renyi import renyi_divergence
+from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
+from dpsdk.accounting.spent import Readings
 
 __all__ = [
     # What one run satisfies.

@@ -7,7 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_amount, to_delta
-from dpsdk.accounting.figures import figure
+from dpsdk.accounting.numbers.display import as_text
 from dpsdk.typing import Real
 
 __all__ = ["Budget"]
@@ -44,8 +44,8 @@ class Budget:
 
     def __str__(self) -> str:
         if not self.delta:
-            return f"{figure(self.epsilon)}-DP"
-        return f"({figure(self.epsilon)}, {figure(self.delta)})-DP"
+            return f"{as_text(self.epsilon)}-DP"
+        return f"({as_text(self.epsilon)}, {as_text(self.delta)})-DP"
 
     def __repr__(self) -> str:
-        return f"Budget(epsilon={figure(self.epsilon)}, delta={figure(self.delta)})"
+        return f"Budget(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"

@@ -14,7 +14,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_integer, to_probability
-from dpsdk.accounting.figures import figure
+from dpsdk.accounting.numbers.display import as_text
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -111,7 +111,7 @@ class PureGuarantee(Guarantee):
         return not self.epsilon
 
     def __str__(self) -> str:
-        return f"{figure(self.epsilon)}-DP"
+        return f"{as_text(self.epsilon)}-DP"
 
 
 @frozen
@@ -150,7 +150,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         return not self.shift
 
     def __str__(self) -> str:
-        return f"{figure(self.epsilon)}-DP, discrete Laplace"
+        return f"{as_text(self.epsilon)}-DP, discrete Laplace"
 
 
 @frozen
@@ -202,7 +202,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         return not self.shift_squared
 
     def __str__(self) -> str:
-        return f"{figure(self.rho)}-zCDP, discrete Gaussian"
+        return f"{as_text(self.rho)}-zCDP, discrete Gaussian"
 
 
 @frozen
@@ -230,7 +230,7 @@ class BoundedRangeGuarantee(Guarantee):
         return not self.eta
 
     def __str__(self) -> str:
-        return f"{figure(self.eta)}-DP, bounded range"
+        return f"{as_text(self.eta)}-DP, bounded range"
 
 
 @frozen
@@ -259,4 +259,4 @@ class ApproximateGuarantee(Guarantee):
         return not self.epsilon and not self.delta
 
     def __str__(self) -> str:
-        return f"({figure(self.epsilon)}, {figure(self.delta)})-DP"
+        return f"({as_text(self.epsilon)}, {as_text(self.delta)})-DP"

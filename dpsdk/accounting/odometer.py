@@ -10,9 +10,15 @@ from itertools import chain
 from typing import NoReturn, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_probability
-from dpsdk.accounting import own
-from dpsdk.accounting.anytime import Anytime
-from dpsdk.accounting.books import (
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.copies import book_copy, client_copy
+from dpsdk.accounting.declared.anytime import Anytime, own_anytime
+from dpsdk.accounting.declared.plan import plan
+from dpsdk.accounting.filters.comparison import lessened, own_state
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.filters.copies import own_budget, own_composition
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.books import (
     SESSION,
     Books,
     Misfit,
@@ -22,21 +28,14 @@ from dpsdk.accounting.books import (
     held_by_others,
     undivided,
 )
-from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.charges import leak
-from dpsdk.accounting.composition import Composition, Runs, State, counted
-from dpsdk.accounting.conversion import zcdp_epsilon
-from dpsdk.accounting.directed import float_up, fraction_up
-from dpsdk.accounting.grid import from_steps
-from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger import Ledger, Paid
-from dpsdk.accounting.lines import Line, worst_line
-from dpsdk.accounting.plan import plan
-from dpsdk.accounting.readings import Readings
+from dpsdk.accounting.ledger.lines import Line, worst_line
+from dpsdk.accounting.ledger.memory import Ledger, Paid
+from dpsdk.accounting.numbers.rounding import float_up, fraction_up
+from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.prices.conversion import zcdp_epsilon
+from dpsdk.accounting.prices.run import leak
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.remembered import handed_out, kept
-from dpsdk.accounting.spent import Asked, Charge, Remaining, Spent
-from dpsdk.accounting.states import lessened, own_state
+from dpsdk.accounting.spent import Asked, Charge, Readings, Remaining, Spent
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NotCopyable
 from dpsdk.typing import Real
 
@@ -62,9 +61,9 @@ class Odometer:
     def __init__(
         self, budget: Budget, composition: Composition, anytime: Anytime | None = None
     ) -> None:
-        self._budget = own.own_budget(budget)
-        self._composition = own.own_composition(composition)
-        self._anytime = None if anytime is None else own.own_anytime(anytime)
+        self._budget = own_budget(budget)
+        self._composition = own_composition(composition)
+        self._anytime = None if anytime is None else own_anytime(anytime)
         self._begun = self._composition.begin(self._budget)
         self._ledger = Ledger(Books((Line(self._begun),), None, {}, charges=0))
         self._payer = SESSION
@@ -72,12 +71,12 @@ class Odometer:
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
-        return own.own_budget(self._budget)
+        return own_budget(self._budget)
 
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return own.own_composition(self._composition)
+        return own_composition(self._composition)
 
     @property
     def state(self) -> State:
@@ -150,7 +149,7 @@ class Odometer:
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
         """
-        priced = tuple((kept(run), count) for run, count in counted(runs))
+        priced = tuple((book_copy(run), count) for run, count in counted(runs))
         return self._rounds(self._ledger.read(), priced)
 
     def charge(self, guarantee: Guarantee, label: str | Asked) -> int:
@@ -177,7 +176,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((kept(guarantee),), label)
+        return self._take((book_copy(guarantee),), label)
 
     def charge_all(self, guarantees: Iterable[Guarantee], label: str | Asked) -> tuple[int, ...]:
         """Charge several runs at once, all of them or none.
@@ -203,7 +202,7 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        runs = tuple(map(kept, guarantees))
+        runs = tuple(map(book_copy, guarantees))
         if not runs:
             return ()
         last = self._take(runs, label)
@@ -220,7 +219,7 @@ class Odometer:
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
         """What was charged for one question, of the charges after the first `since`."""
         return tuple(
-            handed_out(paid.guarantee)
+            client_copy(paid.guarantee)
             for paid in self._ledger.paid(since)
             if paid.asked.number == question
         )
@@ -373,5 +372,5 @@ class _Refused(Exception):
 
 def charge_of(number: int, paid: Paid) -> Charge:
     """A charge to hand out."""
-    asked, guarantee = paid.asked, handed_out(paid.guarantee)
+    asked, guarantee = paid.asked, client_copy(paid.guarantee)
     return Charge(number, asked.query, guarantee, asked.mechanism, asked.number)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsdk.accounting.additive import AdditiveComposition
-from dpsdk.accounting.any_of import AnyOf, leakless
-from dpsdk.accounting.charges import figures
-from dpsdk.accounting.composition import Composition, State, is_open
-from dpsdk.accounting.envelope import EnvelopeComposition
-from dpsdk.accounting.figures import figure
-from dpsdk.accounting.grid import LEAK_STEPS, from_steps
+from dpsdk.accounting.filters.additive import AdditiveComposition
+from dpsdk.accounting.filters.any_of import AnyOf, leakless
+from dpsdk.accounting.filters.composition import Composition, State, is_open
+from dpsdk.accounting.filters.envelope import EnvelopeComposition
+from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
-from dpsdk.accounting.mixed import MixedComposition
+from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.prices.run import prices_of
 from dpsdk.accounting.spent import Remaining, Spent
 from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
 
@@ -35,7 +35,7 @@ def worded(runs: Sequence[Guarantee]) -> str:
 def _named(guarantee: Guarantee) -> str:
     if isinstance(guarantee, DiscreteGaussianGuarantee) and guarantee.claim:
         epsilon, delta = guarantee.claim
-        return f"({figure(epsilon)}, {figure(delta)})-DP by discrete Gaussian noise"
+        return f"({as_text(epsilon)}, {as_text(delta)})-DP by discrete Gaussian noise"
     return str(guarantee)
 
 
@@ -89,10 +89,10 @@ def refusal(
 def _why(shortages: Sequence[Shortage]) -> str:
     told: list[str] = []
     for short in shortages:
-        asked = "" if short.asked is None else f" {figure(short.asked)}"
-        has = "has" if short.left == short.cap else f"has left of {figure(short.cap)}"
+        asked = "" if short.asked is None else f" {as_text(short.asked)}"
+        has = "has" if short.left == short.cap else f"has left of {as_text(short.cap)}"
         more = "than" if told else "is more than"
-        left = f"{figure(short.left)} that {short.within} {has}"
+        left = f"{as_text(short.left)} that {short.within} {has}"
         told.append(f"its {short.limit}{asked} {more} the {left}")
     *first, last = told or [""]
     return f"{', '.join(first)}, and {last}" if first else last
@@ -119,7 +119,7 @@ def _shortages(
     title = getattr(type(composition), "title", type(composition).__name__)
     if isinstance(composition, MixedComposition):
         composition, state = composition.in_use(state)
-        title = f"{title} at order {figure(composition.order)}"
+        title = f"{title} at order {as_text(composition.order)}"
     place = _placed(title, within)
     try:
         if isinstance(composition, AdditiveComposition):
@@ -138,7 +138,7 @@ def _placed(title: str, within: str) -> str:
 def _leaks(spent: int, limit: int, runs: Sequence[Guarantee], place: str) -> list[Shortage]:
     """The limit of leaks, in steps of their grid, where the runs would pass it."""
     try:
-        asked = from_steps(sum(figures(run).leak_steps for run in runs), LEAK_STEPS)
+        asked = from_steps(sum(prices_of(run).leak_steps for run in runs), LEAK_STEPS)
     except UnsupportedGuarantee:
         return []
     left = from_steps(limit - spent, LEAK_STEPS)

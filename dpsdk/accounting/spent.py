@@ -8,10 +8,10 @@ from typing import NamedTuple
 from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.figures import figure, percentage
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.numbers.display import as_text, percentage
 
-__all__ = ["Asked", "Charge", "Remaining", "Spent"]
+__all__ = ["Asked", "Charge", "Readings", "Remaining", "Spent"]
 
 
 class Asked(NamedTuple):
@@ -90,10 +90,10 @@ class Spent:
         runs = "1 charge" if self.charges == 1 else f"{self.charges:,} charges"
         parts = [f"{percentage(self.fraction)} of {self.of or self.guarantee} in {runs}"]
         if self.epsilon is not None:
-            parts.append(f"epsilon {figure(self.epsilon)}")
-        parts.append(f"rho {figure(self.rho)}")
+            parts.append(f"epsilon {as_text(self.epsilon)}")
+        parts.append(f"rho {as_text(self.rho)}")
         if self.delta:
-            parts.append(f"delta {figure(self.delta)}")
+            parts.append(f"delta {as_text(self.delta)}")
         return ", ".join(parts)
 
     def __repr__(self) -> str:
@@ -124,13 +124,48 @@ class Remaining:
 
     def __str__(self) -> str:
         text = (
-            f"{percentage(self.fraction)}, at most one run of epsilon {figure(self.epsilon)} "
-            f"or of rho {figure(self.rho)}"
+            f"{percentage(self.fraction)}, at most one run of epsilon {as_text(self.epsilon)} "
+            f"or of rho {as_text(self.rho)}"
         )
         if self.kept_epsilon is None or self.kept_rho is None:
             return text
-        kept = f"epsilon {figure(self.kept_epsilon)} or of rho {figure(self.kept_rho)}"
+        kept = f"epsilon {as_text(self.kept_epsilon)} or of rho {as_text(self.kept_rho)}"
         return f"{text}; kept whatever others ask: one run of {kept}"
 
     def __repr__(self) -> str:
         return f"Remaining({self})"
+
+
+@frozen(repr=False)
+class Readings:
+    """What the runs so far cost, read in four ways.
+
+    Parameters
+    ----------
+    delta
+        The δ of the figures `level` and `planned`.
+    always
+        What the session keeps whatever is asked next. Needs no condition.
+    anytime
+        The ε of the odometer's `Anytime` bound, at the δ fixed there: it holds also if this moment
+        was chosen by the answers. None without such a bound, or once a run may have leaked.
+    level
+        The ε of the sum of ρ: holds if it was settled beforehand to spend no more than that.
+    planned
+        The least ε of a `Plan` of the same runs: holds only if neither the runs nor their
+        parameters were chosen by earlier answers.
+    """
+
+    delta: Fraction
+    always: Budget
+    anytime: float | None
+    level: float
+    planned: float
+
+    def __repr__(self) -> str:
+        anytime = "none" if self.anytime is None else f"{self.anytime:.5g}"
+        return (
+            f"Readings(always {self.always}; anytime epsilon {anytime};\n"
+            f"    at delta {as_text(self.delta)}: level epsilon {self.level:.5g}, "
+            f"planned epsilon {self.planned:.5g})"
+        )

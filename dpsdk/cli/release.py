@@ -14,7 +14,7 @@ from attrs import frozen
 
 from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.accounting.calibration import largest
+from dpsdk.accounting.numbers.search import largest
 from dpsdk.cli.declare import load
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_table

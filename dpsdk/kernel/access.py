@@ -11,10 +11,10 @@ from typing import NoReturn, TypeVar, final
 import numpy as np
 from attrs import frozen
 
-from dpsdk._closing import Ending
+from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Composition, Guarantee, Odometer
-from dpsdk.accounting.remembered import admitted, kept
-from dpsdk.accounting.scopes import ours
+from dpsdk.accounting.copies import book_copy, checked_copy
+from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.histogram import Histogram
@@ -31,7 +31,7 @@ __all__ = ["Access", "HasAccess", "Question", "access_of"]
 R = TypeVar("R")
 
 
-class Question(Ending):
+class Question(Lifetime):
     """One question to a mechanism, or the opening of a channel, while it is worked on.
 
     When it was answered it is closed: from then on nothing is charged for it.
@@ -50,7 +50,7 @@ class Question(Ending):
 
     __slots__ = ("answered", "asked", "events", "observed", "since")
 
-    def __init__(self, asked: Asked, outer: Ending, since: int, *, observed: bool) -> None:
+    def __init__(self, asked: Asked, outer: Lifetime, since: int, *, observed: bool) -> None:
         super().__init__(asked, outer)
         self.asked: Asked = asked
         self.since: int = since
@@ -186,7 +186,7 @@ class Access:
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         """
-        runs = tuple(map(kept, guarantees))
+        runs = tuple(map(book_copy, guarantees))
         return granted(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
 
     def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
@@ -214,7 +214,7 @@ class Access:
         if not guarantees:
             return ()
         if not self._shared.trusted:
-            guarantees = tuple(map(admitted, guarantees))
+            guarantees = tuple(map(checked_copy, guarantees))
         question = self._question
         asked = Asked("", self._shared.mechanism) if question is None else question.asked
         try:
@@ -224,12 +224,14 @@ class Access:
                 numbers = self._shared.odometer.charge_all(guarantees, asked)
         except BudgetExceeded:
             if self._observed:
-                self._tell(Refused(asked.query, self._shared.mechanism, admitted(guarantees[0])))
+                self._tell(
+                    Refused(asked.query, self._shared.mechanism, checked_copy(guarantees[0]))
+                )
             raise
         if self._observed:
             for number, guarantee in zip(numbers, guarantees, strict=True):
                 self._tell(
-                    Charged(number, asked.query, self._shared.mechanism, admitted(guarantee))
+                    Charged(number, asked.query, self._shared.mechanism, checked_copy(guarantee))
                 )
         return numbers
 

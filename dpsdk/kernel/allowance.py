@@ -8,7 +8,7 @@ from typing import NoReturn, final
 from dpsdk._beside import Beside
 from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.covering import covers
+from dpsdk.accounting.prices.covering import covers
 from dpsdk.errors import InvalidArgument, Redacted
 
 __all__ = ["Allowance", "granted", "paid_by"]

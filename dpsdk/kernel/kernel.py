@@ -9,7 +9,7 @@ from typing import NoReturn, final
 
 from dpsdk._checks import shown, to_positive
 from dpsdk.accounting import Budget, Guarantee, Odometer
-from dpsdk.accounting.calibration import calibrate_within
+from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm

@@ -25,8 +25,8 @@ from dpsdk.accounting import (
     Guarantee,
     zcdp_epsilon,
 )
-from dpsdk.accounting.claims import claim_holds, claim_rho
-from dpsdk.accounting.remembered import adopted, handed_out
+from dpsdk.accounting.copies import book_own, client_copy
+from dpsdk.accounting.prices.claims import claim_holds, claim_rho
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -240,7 +240,7 @@ def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
         wider than the lattice can hold, or if the counts could not be summed exactly.
     """
     prepared = prepare(form, noise, Setting.of(facts), facts.domain)
-    return Pricing(prepared.bits, prepared.law, handed_out(prepared.guarantee), prepared.accuracy)
+    return Pricing(prepared.bits, prepared.law, client_copy(prepared.guarantee), prepared.accuracy)
 
 
 _Key: TypeAlias = tuple[str, int, int, tuple[int, int, int, int] | None]
@@ -322,7 +322,7 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     if isinstance(noise, LaplaceNoise):
         shift = math.ceil(move.l1)
         scale = shift / noise.epsilon
-        return DiscreteLaplace(scale), adopted(DiscreteLaplaceGuarantee(scale, shift))
+        return DiscreteLaplace(scale), book_own(DiscreteLaplaceGuarantee(scale, shift))
     if not isinstance(noise, GaussianNoise):
         raise TypeError(type(noise).__name__)
     squared = math.ceil(move.l2_squared)
@@ -332,7 +332,7 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     if noise.claim is not None and not claim_holds(guarantee):
         expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"
         raise InvalidArgument("epsilon and delta", expected, str(guarantee))
-    return DiscreteGaussian(variance), adopted(guarantee)
+    return DiscreteGaussian(variance), book_own(guarantee)
 
 
 def copied(noise: Noise) -> Noise:

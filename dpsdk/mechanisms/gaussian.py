@@ -7,7 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_amount, to_delta
-from dpsdk.accounting.claims import claim_rho
+from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel

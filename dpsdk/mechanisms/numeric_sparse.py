@@ -12,9 +12,9 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_positive
 from dpsdk._turns import Turns
-from dpsdk.accounting.charges import zcdp_rho
-from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
+from dpsdk.accounting.prices.conversion import zcdp_start
+from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Top, Watch, Watching, price
@@ -27,7 +27,7 @@ __all__ = [
     "NumericSparse",
     "SparsePlan",
     "moving_row",
-    "portion",
+    "equal_share",
     "split_pure",
     "split_watch",
     "watch_within",
@@ -63,7 +63,7 @@ def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:
     return Watching(threshold, (epsilon - threshold) / count, tops)
 
 
-def portion(total: Fraction, parts: int = 1) -> Fraction:
+def equal_share(total: Fraction, parts: int = 1) -> Fraction:
     """One of so many equal parts, rounded down, so that together they never exceed the total.
 
     A filter rounds what it charges up, by far less than is cut off here.
@@ -112,13 +112,13 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
         numbers = epsilon * share
         noise = LaplaceNoise(numbers / tops) if share else None
         return SparsePlan(split_watch(epsilon - numbers, tops), noise)
-    rho = portion(zcdp_start(epsilon, delta), tops)
+    rho = equal_share(zcdp_start(epsilon, delta), tops)
     if not rho:
         expected = "large enough that some rho implies this guarantee"
         got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
         raise InvalidArgument("epsilon and delta", expected, got)
     run = split_pure(rho * (1 - share))
-    noise_each = GaussianNoise(portion(rho * share)) if share else None
+    noise_each = GaussianNoise(equal_share(rho * share)) if share else None
     return SparsePlan(split_watch(run), noise_each)
 
 

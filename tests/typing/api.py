@@ -12,7 +12,6 @@ from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Sessi
 from dpsdk.accounting import Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
-from dpsdk.history import Entry
 from dpsdk.hypothesis import Hypothesis
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
@@ -34,6 +33,7 @@ from dpsdk.queries import (
     marginals,
 )
 from dpsdk.release import Bound, Cost
+from dpsdk.session.history import Entry
 from dpsdk.typing import Floats
 
 

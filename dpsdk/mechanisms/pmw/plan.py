@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
-from dpsdk.accounting.charges import zcdp_rho
-from dpsdk.accounting.conversion import zcdp_start
 from dpsdk.accounting.guarantee import PureGuarantee
+from dpsdk.accounting.prices.conversion import zcdp_start
+from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
 from dpsdk.kernel.measure import copied
-from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
+from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
 
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
@@ -93,9 +93,9 @@ def practical(
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
             raise InvalidArgument("epsilon and delta", expected, got)
         if product:
-            start = GaussianNoise(portion(rho * _START_SHARE))
+            start = GaussianNoise(equal_share(rho * _START_SHARE))
             rho -= rho * _START_SHARE
-        watching, noise = _round(portion(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
+        watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
     else:
         if product:
             start = LaplaceNoise(epsilon * _START_SHARE)
@@ -124,7 +124,7 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     if prepaid:
         # An allowance of pure ε covers numbers on any lattice; one of a Gaussian names its lattice.
         return watching, LaplaceNoise(split_pure(rho * share))
-    return watching, GaussianNoise(portion(rho * share))
+    return watching, GaussianNoise(equal_share(rho * share))
 
 
 def _of_one(noise: Noise) -> NoiseLaw:
@@ -220,7 +220,7 @@ def _attempt(
     try:
         if delta:
             watching, noise = _round(
-                portion(zcdp_start(epsilon, delta), updates), share, prepaid=prepaid
+                equal_share(zcdp_start(epsilon, delta), updates), share, prepaid=prepaid
             )
         else:
             runs = epsilon * (1 - share)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TypeAlias, TypeVar
 
 from dpsdk.accounting import BasicComposition, Budget, Composition, ZCDPComposition
-from dpsdk.accounting.any_of import AnyOf
+from dpsdk.accounting.filters.any_of import AnyOf
 from dpsdk.data import PrivateData
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism

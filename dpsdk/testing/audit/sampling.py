@@ -16,8 +16,8 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
+from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
 from dpsdk.noise import NoiseSource
 from dpsdk.testing.audit.programs import Program

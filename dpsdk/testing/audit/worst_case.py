@@ -10,8 +10,8 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.charges import leak, pure_epsilon, zcdp_rho
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
+from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
 from dpsdk.testing.audit.enumeration import Law, enumerate_law
 from dpsdk.testing.audit.programs import Program

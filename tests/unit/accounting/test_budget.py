@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk.accounting import Budget
-from dpsdk.accounting.figures import figure, percentage
-from dpsdk.accounting.grid import LEAK_STEPS, STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.numbers.display import as_text, percentage
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.errors import InvalidArgument
 
 positive = st.fractions(min_value=0, max_value=10**6)
@@ -65,7 +65,7 @@ def test_decimals_and_small_parts_of_one_are_on_the_grid():
     ],
 )
 def test_figures_are_short_and_never_vanish(value: Fraction, text: str):
-    assert figure(value) == text
+    assert as_text(value) == text
 
 
 def test_only_nothing_reads_zero_percent_and_only_all_reads_a_hundred():

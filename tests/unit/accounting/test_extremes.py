@@ -46,8 +46,8 @@ from dpsdk.accounting import (
     zcdp_rho,
     zcdp_start,
 )
-from dpsdk.accounting.claims import claim_rho
-from dpsdk.accounting.grid import from_steps
+from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 EPSILONS = [

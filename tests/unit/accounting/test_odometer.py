@@ -29,7 +29,7 @@ from dpsdk.accounting import (
     default_composition,
     zcdp_rho,
 )
-from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
+from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, Shortage, UnsupportedGuarantee
 
 TENTH = PureGuarantee(0.1)

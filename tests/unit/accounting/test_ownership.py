@@ -48,21 +48,28 @@ from dpsdk.accounting import (
     zcdp_rho,
     zcdp_start,
 )
-from dpsdk.accounting.composition import NEVER_OPEN
-from dpsdk.accounting.gdp import randomised_response_mu_squared
-from dpsdk.accounting.own import (
+from dpsdk.accounting.copies import book_copy, book_own, checked_copy, client_copy
+from dpsdk.accounting.declared.anytime import own_anytime
+from dpsdk.accounting.filters.comparison import (
+    covered,
+    lessened,
+    own_state,
+    pattern,
+    serves,
+    share_of,
+)
+from dpsdk.accounting.filters.composition import NEVER_OPEN
+from dpsdk.accounting.filters.copies import (
     _SHIPPED,
-    own_anytime,
     own_budget,
     own_composition,
 )
-from dpsdk.accounting.remembered import admitted, adopted, handed_out, kept
-from dpsdk.accounting.states import covered, lessened, own_state, pattern, portion, serves
+from dpsdk.accounting.prices.gdp import randomised_response_mu_squared
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 MODULES = [
-    importlib.import_module(f"dpsdk.accounting.{found.name}")
-    for found in pkgutil.iter_modules(dpsdk.accounting.__path__)
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(dpsdk.accounting.__path__, "dpsdk.accounting.")
 ]
 
 GUARANTEES: list[Callable[[], Guarantee]] = [
@@ -165,7 +172,7 @@ def test_there_is_one_kind_of_cache():
             if isinstance(node, ast.ImportFrom | ast.Import)
             for name in node.names
         }
-        if module.__name__ != "dpsdk.accounting.remembered":
+        if module.__name__ != "dpsdk.accounting.copies":
             kinds = {"lru_cache", "cache", "cached_property", "functools", "weakref"}
             assert not (names | imported) & kinds, module.__name__
 
@@ -244,7 +251,7 @@ def test_a_guarantee_that_was_changed_leaves_its_copy_and_every_price_alone(
     make: Callable[[], Guarantee], tamper: Callable[[Guarantee], None]
 ):
     mine = make()
-    copy = admitted(mine)
+    copy = checked_copy(mine)
     prices = [zcdp_rho(mine), pure_epsilon(mine), leak(mine)]
     tamper(mine)
     assert copy == make()
@@ -291,7 +298,7 @@ def test_a_class_below_a_known_one_has_no_price(make: Callable[[], Guarantee]):
             return hash(make())
 
     liar = Free(*attrs.astuple(make(), recurse=False))
-    for figure in (admitted, pure_epsilon, leak, zcdp_rho, lambda g: plan([g])):
+    for figure in (checked_copy, pure_epsilon, leak, zcdp_rho, lambda g: plan([g])):
         with pytest.raises(UnsupportedGuarantee):
             figure(liar)
     for compose in COMPOSITIONS:
@@ -305,20 +312,20 @@ def test_what_holds_no_exact_number_any_more_is_refused():
         guarantee = PureGuarantee("0.1")
         object.__setattr__(guarantee, "epsilon", broken)
         with pytest.raises(InvalidArgument):
-            admitted(guarantee)
+            checked_copy(guarantee)
     hollow = object.__new__(PureGuarantee)
     with pytest.raises(InvalidArgument):
-        admitted(hollow)
+        checked_copy(hollow)
     claimed = DiscreteGaussianGuarantee(100, 1, 1, claim=(1, "1e-6"))
     object.__setattr__(claimed, "claim", (Fraction(1),))
     with pytest.raises(InvalidArgument):
-        admitted(claimed)
+        checked_copy(claimed)
     zero = PureGuarantee("0.1")
     zero.epsilon._denominator = 0  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgument):
-        admitted(zero)
+        checked_copy(zero)
     with pytest.raises(UnsupportedGuarantee):
-        admitted(3)  # type: ignore[type-var]
+        checked_copy(3)  # type: ignore[type-var]
 
 
 def parts(value: object) -> Iterator[object]:
@@ -340,7 +347,7 @@ def parts(value: object) -> Iterator[object]:
         (Budget(1, 1e-6), own_budget),
         (Anytime(1e-6, 1), own_anytime),
         *[(make(), own_composition) for make in COMPOSITIONS],
-        *[(make(), admitted) for make in GUARANTEES],
+        *[(make(), checked_copy) for make in GUARANTEES],
         (default_composition().begin(Budget(1, 1e-6)), own_state),
     ],
     ids=lambda value: type(value).__name__,
@@ -407,8 +414,8 @@ def test_what_stands_for_a_member_that_is_never_open_decides_nothing():
     assert after.parts[0] is not None
 
     def seen() -> tuple[object, ...]:
-        told = covered(after, start), covered(start, after), serves(after, [portion(start, half)])
-        return *told, pattern(after), lessened(after, [portion(start, half)])
+        told = covered(after, start), covered(start, after), serves(after, [share_of(start, half)])
+        return *told, pattern(after), lessened(after, [share_of(start, half)])
 
     before = seen()
     basic = after.parts[0]
@@ -438,15 +445,15 @@ def test_what_the_books_keep_is_never_handed_out(
 ):
     expected = priced(make())
     mine = make()
-    own = kept(mine)
-    assert kept(make()) is own
+    own = book_copy(mine)
+    assert book_copy(make()) is own
     odometer = Odometer(Budget(1, 1e-6), ZCDPComposition("0.1"))
     odometer.charge(mine, "asked")
     shown = [
         odometer.entries[0].guarantee,
         *odometer.cost_of(0),
         odometer.charged_for(0)[0].guarantee,
-        handed_out(own),
+        client_copy(own),
         mine,
     ]
     for guarantee in shown:
@@ -460,15 +467,15 @@ def test_what_the_books_keep_is_never_handed_out(
 
 @pytest.mark.parametrize("make", GUARANTEES)
 def test_prices_of_what_is_kept_are_those_of_any_equal_run(make: Callable[[], Guarantee]):
-    own = kept(make())
+    own = book_copy(make())
     expected = priced(make())
     assert priced(own) == expected == priced(own)
     # Until so many others came that it is forgotten, and another object may take its place.
     for number in range(5000):
-        adopted(PureGuarantee(Fraction(number + 1, 10**9)))
+        book_own(PureGuarantee(Fraction(number + 1, 10**9)))
     assert priced(own) == expected
-    assert kept(make()) is not own
-    assert priced(kept(make())) == expected
+    assert book_copy(make()) is not own
+    assert priced(book_copy(make())) == expected
 
 
 def test_a_state_cannot_be_written_into():

@@ -20,10 +20,10 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
-from dpsdk.accounting.composition import NEVER_OPEN
-from dpsdk.accounting.grid import from_steps
-from dpsdk.accounting.scopes import PartOdometer, ScopeOdometer
-from dpsdk.accounting.states import lessened, own_state, portion, serves, worst
+from dpsdk.accounting.filters.comparison import lessened, own_state, serves, share_of, worst
+from dpsdk.accounting.filters.composition import NEVER_OPEN
+from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
+from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 
 BUDGET = Budget(1, 1e-6)
@@ -264,7 +264,7 @@ def test_what_a_session_shows_by_is_no_limit():
     state = composition.begin(BUDGET)
     assert from_steps(state.reach) == 1
     assert len(state.limit) == len(state.spent) == 1
-    half = portion(state, Fraction(1, 2))
+    half = share_of(state, Fraction(1, 2))
     assert from_steps(half.reach) == Fraction(1, 2)
     for changed in (lessened(state, [half]), own_state(state), worst([state, state])):
         assert changed.reach == state.reach

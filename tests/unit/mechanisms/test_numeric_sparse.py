@@ -12,12 +12,12 @@ from dpsdk.accounting import (
     default_composition,
     zcdp_start,
 )
-from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
+from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, ReleaseFailed
 from dpsdk.forms import GapForm, Kronecker, LinearForm, Prefix
 from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Laplace, NumericSparse
-from dpsdk.mechanisms.numeric_sparse import portion, split_pure, split_watch
+from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import Above, NumericAbove, Query, Threshold
 from dpsdk.testing.noise import seeded
@@ -364,6 +364,6 @@ def test_a_pure_run_is_as_large_as_its_rho_allows(rho):
 
 
 @pytest.mark.parametrize("parts", [1, 3, 7, 10**6])
-def test_portions_never_exceed_the_whole(parts):
+def test_equal_shares_never_exceed_the_whole(parts):
     for total in (Fraction(1), Fraction(1, 7), Fraction(10**-30)):
-        assert total * (1 - Fraction(1, 10**8)) < parts * portion(total, parts) <= total
+        assert total * (1 - Fraction(1, 10**8)) < parts * equal_share(total, parts) <= total

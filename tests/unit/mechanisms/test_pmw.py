@@ -25,7 +25,7 @@ from dpsdk import (
     Session,
 )
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee, zcdp_start
-from dpsdk.accounting.charges import pure_epsilon, zcdp_rho
+from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.errors import (
     BudgetExceeded,
     Closed,

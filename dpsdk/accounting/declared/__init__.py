@@ -1,0 +1,1 @@
+"""What is known beforehand: runs that are all declared before the first answer."""

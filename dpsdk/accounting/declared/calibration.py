@@ -1,0 +1,156 @@
+"""Finding the largest parameters with which planned runs fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from dpsdk._checks import shown, to_fraction, to_integer
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
+from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.prices.run import leak, zcdp_rho
+from dpsdk.errors import InvalidArgument
+
+_DIGITS = 12
+
+__all__ = ["calibrate", "calibrate_within", "fits_all", "max_epsilon_for"]
+
+
+def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) -> bool:
+    """Whether all of the runs fit, one after the other.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of them.
+    """
+    for guarantee in runs:
+        after = composition.charge(state, guarantee)
+        if after is None:
+            return False
+        state = after
+    return True
+
+
+def calibrate(
+    composition: Composition, state: State, plan: Callable[[Fraction], Iterable[Guarantee]]
+) -> Fraction:
+    """The largest scale at which a whole plan fits, to nine digits and rounded down.
+
+    Parameters
+    ----------
+    composition
+        The filter in force.
+    state
+        What is already spent.
+    plan
+        The runs at a positive scale, in their order; each must cost more at a larger scale, as with
+        ``lambda x: [PureGuarantee(0.9 * x), PureGuarantee(0.1 * x)]`` in Fractions.
+
+    Returns
+    -------
+    Fraction
+        A scale at which the plan was seen to fit, or 0 where none was found.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of the runs.
+    """
+    return largest(lambda scale: fits_all(composition, state, plan(scale)), Fraction(1))
+
+
+def calibrate_within(
+    composition: Composition,
+    total: Budget | Fraction,
+    plan: Callable[[Fraction], Iterable[Guarantee]],
+) -> Fraction:
+    """The largest scale at which a whole plan costs no more than a total of its own.
+
+    Parameters
+    ----------
+    composition
+        The filter by which a total (ε, δ) is measured.
+    total
+        A `Budget`; or a ρ of zCDP, which the sum of the runs' ρ must not exceed.
+    plan
+        As for `calibrate`.
+
+    Returns
+    -------
+    Fraction
+        A scale at which the plan was seen to fit, or 0 where none was found.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If no theorem prices one of the runs.
+    """
+    if isinstance(total, Budget):
+        start = composition.begin(total)
+        return largest(lambda scale: fits_all(composition, start, plan(scale)), total.epsilon)
+
+    allowed = to_fraction("total", total)
+
+    def fits(scale: Fraction) -> bool:
+        runs = list(plan(scale))
+        return not any(map(leak, runs)) and sum(map(zcdp_rho, runs), Fraction(0)) <= allowed
+
+    return largest(fits, allowed)
+
+
+def max_epsilon_for(composition: Composition, state: State, count: int) -> Fraction:
+    """The largest ε such that `count` runs of pure ε fit, to nine digits and rounded down.
+
+    Parameters
+    ----------
+    composition
+        The filter in force.
+    state
+        What is already spent.
+    count
+        At least 1.
+
+    Raises
+    ------
+    InvalidArgument
+        If the count is not a positive integer.
+    """
+    runs = to_integer("count", count, "a positive integer")
+    if runs < 1:
+        raise InvalidArgument("count", "a positive integer", shown(count))
+
+    single = composition.largest_epsilon(state)
+    if not single or runs == 1:
+        return single
+
+    def capacity(epsilon: Fraction) -> int:
+        count = composition.capacity(state, PureGuarantee(epsilon))
+        return runs if count is None else count
+
+    def fits(epsilon: Fraction) -> bool:
+        return capacity(epsilon) >= runs
+
+    exact = single / runs
+    if fits(exact) and not fits(exact * (1 + Fraction(1, 10**9))):
+        return exact
+    # So many small runs of pure ε fit as are nearly in proportion to 1/ε², so that a few steps
+    # come close, and the search has little left to do.
+    near = truncated(exact, _DIGITS)
+    for _ in range(8):
+        count = capacity(near)
+        if abs(count - runs) <= 1 or not count:
+            break
+        near = truncated(near * Fraction(math.sqrt(Fraction(count, runs))), _DIGITS)
+    step = near * max(Fraction(1, 10**9), Fraction(1, runs))
+    low = near - step
+    for _ in range(4):
+        if low <= 0 or fits(low):
+            break
+        step *= 8
+        low = near - step
+    return largest(fits, low if low > 0 else exact, near + step)

@@ -1,0 +1,118 @@
+"""A plan by privacy-loss distributions: nearly exact, for runs that are fixed beforehand.
+
+Needs the extra `pld`. As with every `Plan`, what is said here holds only if no run was chosen by
+earlier answers; docs/explanation/proofs/composition-plan.md says why.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Protocol, cast
+
+from dpsdk._checks import to_positive, to_probability
+from dpsdk.accounting.declared.plan import Plan
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
+from dpsdk.accounting.numbers.rounding import DOWN, float_up, fraction_up, sqrt_up
+from dpsdk.accounting.prices.envelope import gaussian_envelope
+from dpsdk.accounting.prices.run import leak, pure_epsilon
+from dpsdk.errors import MissingExtra, UnsupportedGuarantee
+from dpsdk.typing import Real
+
+__all__ = ["pld_epsilon"]
+
+
+class _Losses(Protocol):
+    def self_compose(self, num_times: int) -> _Losses: ...
+    def compose(self, other: _Losses) -> _Losses: ...
+    def get_epsilon_for_delta(self, delta: float) -> float: ...
+
+
+class _Distributions(Protocol):
+    def from_privacy_parameters(
+        self, privacy_parameters: object, value_discretization_interval: float
+    ) -> _Losses: ...
+    def from_gaussian_mechanism(
+        self, standard_deviation: float, *, value_discretization_interval: float
+    ) -> _Losses: ...
+
+
+class _Common(Protocol):
+    # The library's own name and its order of fields.
+    def DifferentialPrivacyParameters(self, epsilon: float, delta: float) -> object: ...  # noqa: N802
+
+
+def _library() -> tuple[_Distributions, _Common]:
+    try:
+        # An extra, which need not be installed where types are checked.
+        from dp_accounting.pld import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
+            common,  # pyright: ignore[reportUnknownVariableType]
+            privacy_loss_distribution,  # pyright: ignore[reportUnknownVariableType]
+        )
+    except ImportError:
+        raise MissingExtra("dp-accounting", "pld") from None
+    return cast("_Distributions", privacy_loss_distribution), cast("_Common", common)
+
+
+def pld_epsilon(plan: Plan, delta: Real, *, step: Real = "0.0001") -> float:
+    """The ε of a plan by composing privacy-loss distributions, rounded pessimistically.
+
+    Runs of pure ε, of bounded range and of (ε, δ) enter as randomised response at their ε, with
+    their leak. All discrete Gaussians together enter as one Gaussian that is proven to bound them.
+    Both orderings of the neighbours are covered, since each of these is symmetric.
+
+    Parameters
+    ----------
+    plan
+        The runs, all fixed beforehand.
+    delta
+        Strictly between 0 and 1, leaks included.
+    step
+        The grid of losses; a finer one is sharper and takes longer.
+
+    Returns
+    -------
+    float
+        Infinity where the leaks alone exceed δ. Worked out in floats by dp-accounting, which
+        rounds losses up but does not bound the rounding of floats: not for δ of 1e-12 and less.
+
+    Raises
+    ------
+    InvalidArgument
+        If `delta` or `step` is out of range.
+    MissingExtra
+        If dp-accounting is not installed.
+    UnsupportedGuarantee
+        If a discrete Gaussian is too narrow.
+
+    Notes
+    -----
+    Koskela, Jälkö and Honkela (2020); Doroshenko et al. (2022) for the rounding.
+    """
+    allowed, grid = float(to_probability("delta", delta)), float(to_positive("step", step))
+    library, common = _library()
+    losses: list[_Losses] = []
+    gaussians: list[tuple[DiscreteGaussianGuarantee, int]] = []
+    for run, count in plan.runs:
+        if run.free or not count:
+            continue
+        if isinstance(run, DiscreteGaussianGuarantee):
+            gaussians.append((run, count))
+            continue
+        epsilon = pure_epsilon(run)
+        if epsilon is None:
+            raise UnsupportedGuarantee(str(run), "a plan", "no theorem gives its distribution")
+        size, leaks = float_up(fraction_up(epsilon)), float_up(fraction_up(leak(run)))
+        single = library.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(size, leaks), grid
+        )
+        losses.append(single.self_compose(count))
+    square = gaussian_envelope(gaussians)
+    if square:
+        deviation = float(DOWN.divide(1, sqrt_up(fraction_up(square)))) * (1 - 1e-15)
+        losses.append(
+            library.from_gaussian_mechanism(deviation, value_discretization_interval=grid)
+        )
+    if not losses:
+        return 0.0
+    whole = reduce(lambda one, other: one.compose(other), losses)
+    return max(0.0, whole.get_epsilon_for_delta(allowed))

@@ -1,0 +1,343 @@
+"""Filters that add up one number a run: basic, advanced and zCDP composition."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from typing import ClassVar, NoReturn
+
+from attrs import field, frozen
+
+from dpsdk._checks import to_probability
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.copies import worked_out_once
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.guarantee import (
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    Guarantee,
+)
+from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers.rounding import fraction_down, sqrt_down, truncated
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, ceil_steps, floor_steps, from_steps
+from dpsdk.accounting.prices.conversion import bun_steinke_start, zcdp_start
+from dpsdk.accounting.prices.run import prices_of, pure_rho
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from dpsdk.typing import Real
+
+__all__ = [
+    "LEAK_SHARE",
+    "AdditiveComposition",
+    "AdvancedComposition",
+    "BasicComposition",
+    "ZCDPComposition",
+    "begun",
+    "refuse_leaks",
+    "root_down",
+    "spent_share",
+    "to_leak_share",
+]
+
+
+LEAK_SHARE = Fraction(1, 500)
+"""The share of δ that is kept for leaks unless told, so little that it hardly costs a run."""
+
+
+def to_leak_share(value: Real) -> Fraction:
+    """A share of δ, in [0, 1)."""
+    return to_probability("leak_share", value, zero=True)
+
+
+def refuse_leaks(title: str, guarantee: Guarantee) -> NoReturn:
+    """Say that a composition has no price for leaks, since it was told to keep no δ for them."""
+    reason = "of delta nothing is kept for the leaks of (ε, δ) runs; leak_share= would keep a share"
+    raise UnsupportedGuarantee(str(guarantee), title, reason)
+
+
+def begun(title: str, budget: Budget, limit: Fraction, leaks: Fraction) -> State:
+    """The state in which nothing was charged, of a filter whose theorem spends δ.
+
+    Raises
+    ------
+    InvalidArgument
+        If the budget leaves nothing to charge, as at δ = 0.
+    """
+    state = State((0, 0), (floor_steps(limit), floor_steps(leaks, LEAK_STEPS)))
+    if not state.limit[0]:
+        expected = f"one under which {title} can answer something: of a larger delta or epsilon"
+        raise InvalidArgument("budget", expected, str(budget))
+    return state
+
+
+def spent_share(state: State) -> float:
+    """The share of the charges that is spent, leaks aside; 1 where nothing may be charged."""
+    return state.spent[0] / state.limit[0] if state.limit[0] else 1.0
+
+
+@worked_out_once
+def _claim_cost(guarantee: DiscreteGaussianGuarantee) -> tuple[int, int]:
+    if guarantee.claim is None:
+        reason = "it needs a proven (ε, δ), as of Gaussian(epsilon=..., delta=...)"
+        raise UnsupportedGuarantee(str(guarantee), "basic composition", reason)
+    epsilon, delta = guarantee.claim
+    return ceil_steps(epsilon), ceil_steps(delta, LEAK_STEPS)
+
+
+def _basic_cost(guarantee: Guarantee) -> tuple[int, int]:
+    priced = prices_of(guarantee)
+    if priced.epsilon_steps is not None:  # also of a free run, whatever its claim
+        return priced.epsilon_steps, priced.leak_steps
+    if isinstance(guarantee, DiscreteGaussianGuarantee):
+        return _claim_cost(guarantee)
+    raise UnsupportedGuarantee(str(guarantee), "basic composition", "no theorem gives its epsilon")
+
+
+@worked_out_once
+def _advanced_cost(guarantee: Guarantee) -> tuple[int, int]:
+    priced = prices_of(guarantee)
+    if priced.epsilon is None:
+        return priced.rho_steps, priced.leak_steps
+    square = Fraction(*priced.epsilon) ** 2
+    rho = square / 8 if isinstance(guarantee, BoundedRangeGuarantee) else square / 2
+    return ceil_steps(rho), priced.leak_steps
+
+
+def _zcdp_cost(guarantee: Guarantee) -> tuple[int, int]:
+    priced = prices_of(guarantee)
+    return priced.rho_steps, priced.leak_steps
+
+
+def root_down(value: Fraction) -> Fraction:
+    """A lower bound of a square root."""
+    return Fraction(sqrt_down(fraction_down(value)))
+
+
+def _pure_epsilon_of(rho: Fraction) -> Fraction:
+    """The largest ε, to 15 digits and rounded down, whose pure runs are charged at most `rho`."""
+    # ε tanh(ε/2) is at most ε²/2 and at most ε.
+    low = max(truncated(root_down(2 * rho)), truncated(rho))
+    target = float(rho)
+    guess = float(low)
+    for _ in range(60):
+        if not 0.0 < guess < math.inf:
+            return low
+        tanh = math.tanh(guess / 2.0)
+        slope = tanh + guess * (1.0 - tanh * tanh) / 2.0
+        guess -= (guess * tanh - target) / slope
+    for cut in (1e-13, 1e-9):
+        epsilon = truncated(Fraction(guess * (1.0 - cut)))
+        if epsilon > low and pure_rho(epsilon) <= rho:
+            return epsilon
+    return low
+
+
+class AdditiveComposition(Composition):
+    """Accepts while the sum of a charge stays within a limit, and so does the sum of leaks."""
+
+    __slots__ = ()
+
+    title: ClassVar[str]
+    axis: ClassVar[str]
+
+    @property
+    def concurrent(self) -> bool:
+        """True, since the sum is of a pair (ε, δ), or of a divergence of each fixed order."""
+        return True
+
+    @abstractmethod
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The largest sum of charges, and the largest sum of leaks."""
+
+    @abstractmethod
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The charge and the leak of one run, in steps of their grids, rounded up.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices the guarantee here.
+        """
+
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged.
+
+        Raises
+        ------
+        InvalidArgument
+            If the budget leaves nothing to charge, as at δ = 0 where the theorem spends δ.
+        """
+        return begun(self.title, budget, *self.limits(budget))
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        """The state after one more run, or None where the run does not fit."""
+        if guarantee.free:
+            return state
+        cost, leaked = self.cost(guarantee)
+        spent, leaks = state.spent
+        limit, leak_limit = state.limit
+        spent += cost
+        leaks += leaked
+        if spent > limit or leaks > leak_limit:
+            return None
+        return State((spent, leaks), state.limit)
+
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        """How many such runs still fit, one after the other; None where they are free."""
+        return self.rounds(state, (guarantee,))
+
+    def rounds(self, state: State, runs: Runs) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free."""
+        costs = [
+            [part * times for part in self.cost(guarantee)] for guarantee, times in counted(runs)
+        ]
+        if not costs:
+            return None
+        fits = [
+            (limit - spent) // sum(cost)
+            for cost, spent, limit in zip(
+                zip(*costs, strict=True), state.spent, state.limit, strict=True
+            )
+            if any(cost)
+        ]
+        return min(fits) if fits else None
+
+    def fraction(self, state: State) -> float:
+        """The share of the charges that is spent, from 0 to 1; leaks have a limit of their own."""
+        return spent_share(state)
+
+    def leaked(self, state: State) -> Fraction:
+        """The δ that accepted runs have spent as leaks."""
+        return from_steps(state.spent[1], LEAK_STEPS)
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        """What is spent of what, in one short text."""
+        spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
+        text = f"{self.title}: {self.axis} {as_text(spent)} of {as_text(limit)}"
+        if state.spent[1]:
+            leak_limit = from_steps(state.limit[1], LEAK_STEPS)
+            text += f", delta {as_text(self.leaked(state))} of {as_text(leak_limit)}"
+        return (text,)
+
+    def _left(self, state: State) -> Fraction:
+        return from_steps(state.limit[0] - state.spent[0])
+
+
+@frozen
+class BasicComposition(AdditiveComposition):
+    """ε and δ add up. Pure runs hold their sum on every path, with no δ at all.
+
+    A discrete Gaussian run is priced only through its `claim`, a proven pair (ε, δ). Where
+    Gaussians come between large pure runs, `MixedComposition` prices them by their ρ.
+
+    Source: Dwork, McSherry, Nissim and Smith (2006); fully adaptive and concurrent.
+    """
+
+    title: ClassVar[str] = "basic composition"
+    axis: ClassVar[str] = "epsilon"
+    uses_delta: ClassVar[bool] = False
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The budget's ε, and all of its δ for leaks."""
+        return budget.epsilon, budget.delta
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The ε and the δ of one run, in steps of their grids, rounded up."""
+        return _basic_cost(guarantee)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """What is left of ε, exactly."""
+        return self._left(state)
+
+    def largest_rho(self, state: State) -> Fraction:
+        """Zero: a Gaussian run without a claim has no price here."""
+        del state
+        return Fraction(0)
+
+
+@frozen
+class AdvancedComposition(AdditiveComposition):
+    """The constants of Dwork, Rothblum and Vadhan (2010), under full adaptivity.
+
+    With W the sum of ε² over pure runs, W/2 + √(2 W ln(1/δ)) stays at or below the budget's ε. A
+    run of ρ-zCDP counts as ε² = 2ρ.
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
+
+    Notes
+    -----
+    Whitehouse, Ramdas, Rogers and Wu (2023); docs/explanation/proofs/composition-advanced.md has
+    the proof. `ZCDPComposition` admits more.
+    """
+
+    title: ClassVar[str] = "advanced composition"
+    axis: ClassVar[str] = "rho"
+
+    leak_share: Fraction = field(default=LEAK_SHARE, converter=to_leak_share)
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The ρ of the closed form, and the share of δ kept for leaks."""
+        leaks = budget.delta * self.leak_share
+        return bun_steinke_start(budget.epsilon, budget.delta - leaks), leaks
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """ε²/2 and the leak of one run, in steps of their grids, rounded up."""
+        cost = _advanced_cost(guarantee)
+        if cost[1] and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return cost
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε with ε²/2 at most what is left."""
+        return truncated(root_down(2 * self._left(state)))
+
+    def largest_rho(self, state: State) -> Fraction:
+        """What is left of ρ, exactly."""
+        return self._left(state)
+
+
+@frozen
+class ZCDPComposition(AdditiveComposition):
+    """Zero-concentrated differential privacy with the smallest ρ of each run.
+
+    ρ adds up under full adaptivity and for concurrent interactive runs; the limit is the largest ρ
+    that gives the budget's (ε, δ).
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
+
+    Notes
+    -----
+    Bun and Steinke (2016) for the sum, Canonne, Kamath and Steinke (2020) for the conversion;
+    docs/explanation/proofs/composition-zcdp.md has the proof. δ must be positive.
+    """
+
+    title: ClassVar[str] = "zCDP composition"
+    axis: ClassVar[str] = "rho"
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    def limits(self, budget: Budget) -> tuple[Fraction, Fraction]:
+        """The ρ that is certified for the budget, and the share of δ kept for leaks."""
+        leaks = budget.delta * self.leak_share
+        return zcdp_start(budget.epsilon, budget.delta - leaks), leaks
+
+    def cost(self, guarantee: Guarantee) -> tuple[int, int]:
+        """The ρ and the leak of one run, in steps of their grids, rounded up."""
+        cost = _zcdp_cost(guarantee)
+        if cost[1] and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return cost
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε whose ε tanh(ε/2) is at most what is left."""
+        return _pure_epsilon_of(self._left(state))
+
+    def largest_rho(self, state: State) -> Fraction:
+        """What is left of ρ, exactly."""
+        return self._left(state)

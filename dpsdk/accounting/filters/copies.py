@@ -1,0 +1,64 @@
+"""Copies that belong to the books, so that who handed something over can change nothing later."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.filters.additive import AdvancedComposition, BasicComposition, ZCDPComposition
+from dpsdk.accounting.filters.any_of import AnyOf
+from dpsdk.accounting.filters.composition import Composition
+from dpsdk.accounting.filters.envelope import EnvelopeComposition
+from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.filters.renyi import RenyiComposition
+
+__all__ = ["own_budget", "own_composition"]
+
+C = TypeVar("C", bound=Composition)
+
+_SHIPPED: frozenset[type] = frozenset(
+    {
+        AdvancedComposition,
+        AnyOf,
+        BasicComposition,
+        EnvelopeComposition,
+        MixedComposition,
+        RenyiComposition,
+        ZCDPComposition,
+    }
+)
+
+
+def own_budget(budget: Budget) -> Budget:
+    """A copy that nobody else holds, checked as a new one is."""
+    return Budget(budget.epsilon, budget.delta)
+
+
+def own_composition(composition: C) -> C:
+    """A copy that nobody else holds, of one of the package; any other as it is.
+
+    A composition of another author decides what fits, so whoever opens a session with one trusts
+    its code, whatever it may hold on to.
+    """
+    if type(composition) not in _SHIPPED:
+        return composition
+    copied: Composition = composition
+    match composition:
+        case AnyOf():
+            members = tuple(own_composition(member) for member in composition.members)
+            copied = AnyOf(members, composition.weights, composition.leak_share)
+        case RenyiComposition():
+            copied = RenyiComposition(composition.order, composition.leak_share)
+        case AdvancedComposition():
+            copied = AdvancedComposition(composition.leak_share)
+        case ZCDPComposition():
+            copied = ZCDPComposition(composition.leak_share)
+        case EnvelopeComposition():
+            copied = EnvelopeComposition(composition.leak_share)
+        case MixedComposition():
+            copied = MixedComposition(composition.leak_share)
+        case BasicComposition():
+            copied = BasicComposition()
+        case _:
+            raise TypeError(type(composition).__name__)
+    return cast("C", copied)

@@ -1,0 +1,159 @@
+"""The Gaussian envelope: a filter that keeps the whole session Gaussian differentially private.
+
+The state is a squared shift v: from here on, the session will be √v-GDP. A run of trade-off curve f
+takes v to any w with f ⊗ G(√w) ≥ G(√v). What is still to be spent smooths each run, which is why a
+run costs nearly its variance rather than its worst case.
+docs/explanation/proofs/composition-envelope.md proves the filter and each charge.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+from attrs import field, frozen
+
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.filters.additive import (
+    begun,
+    refuse_leaks,
+    root_down,
+    spent_share,
+    to_leak_share,
+)
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.guarantee import (
+    Guarantee,
+)
+from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
+from dpsdk.accounting.prices.envelope import TITLE, price_of, pure_cost, round_price, widest_share
+from dpsdk.accounting.prices.gdp import HALF_PI_UP, gdp_start
+from dpsdk.accounting.prices.run import prices_of
+
+__all__ = ["EnvelopeComposition"]
+
+_REACH = 10**4
+_ROOT2 = math.sqrt(2.0)
+
+
+@frozen
+class EnvelopeComposition(Composition):
+    """Keeps the session √v₀-GDP: the sharpest filter here for many small runs.
+
+    Fully adaptive and concurrent. The limit v₀ is the largest squared shift that gives the budget's
+    (ε, δ). Pure runs cost little more than ε², runs of bounded range η little more than η²/4, and
+    discrete Gaussians their 2ρ, inflated by what their lattice may add; very narrow discrete
+    Gaussians are refused.
+
+    Parameters
+    ----------
+    leak_share
+        The share of the budget's δ, in [0, 1), kept for the leaks of (ε, δ) runs; 0 refuses them.
+
+    Notes
+    -----
+    docs/explanation/proofs/composition-envelope.md has the proof. How far v has fallen is no
+    guarantee for a session that ends early; the budget is.
+    """
+
+    title: ClassVar[str] = TITLE
+
+    leak_share: Fraction = field(default=Fraction(0), converter=to_leak_share)
+
+    @property
+    def concurrent(self) -> bool:
+        """True, since what each run is charged for is its trade-off curve."""
+        return True
+
+    def begin(self, budget: Budget) -> State:
+        """The state in which nothing was charged.
+
+        Raises
+        ------
+        InvalidArgument
+            If the budget leaves nothing to charge, as at δ = 0.
+        """
+        leaks = budget.delta * self.leak_share
+        return begun(self.title, budget, gdp_start(budget.epsilon, budget.delta - leaks), leaks)
+
+    def charge(self, state: State, guarantee: Guarantee) -> State | None:
+        """The state after one more run, or None where the run does not fit."""
+        if guarantee.free:
+            return state
+        spent, leaks = state.spent
+        leaks += self._leak(guarantee)
+        price = price_of(guarantee, state.limit[0] - spent)
+        if price is None or leaks > state.limit[1]:
+            return None
+        return State((spent + price[0], leaks), state.limit)
+
+    def capacity(self, state: State, guarantee: Guarantee) -> int | None:
+        """How many such runs still fit, one after the other; None where they are free."""
+        return self.rounds(state, (guarantee,))
+
+    def rounds(self, state: State, runs: Runs) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free."""
+        priced = counted(runs)
+        if not priced:
+            return None
+        leaks = sum(self._leak(guarantee) * times for guarantee, times in priced)
+        most = (state.limit[1] - state.spent[1]) // leaks if leaks else None
+        v, count = state.limit[0] - state.spent[0], 0
+        while (most is None or count < most) and (price := round_price(priced, v)) is not None:
+            cost, floor = price
+            if not cost:
+                return most
+            # Prices fall as v grows, so one that is the same further down is the same in between.
+            shift = 0
+            while (lower := round_price(priced, (floor - 1) >> shift)) and lower[0] == cost:
+                floor, shift = lower[1], 2 * shift + 1
+            rounds = (v - floor) // cost + 1
+            count += rounds
+            v -= rounds * cost
+        return count if most is None else min(count, most)
+
+    def _leak(self, guarantee: Guarantee) -> int:
+        leak = prices_of(guarantee).leak_steps
+        if leak and not self.leak_share:
+            refuse_leaks(self.title, guarantee)
+        return leak
+
+    def fraction(self, state: State) -> float:
+        """The share of the budget that is spent, from 0 to 1."""
+        return spent_share(state)
+
+    def leaked(self, state: State) -> Fraction:
+        """The δ that accepted runs have spent as leaks."""
+        return from_steps(state.spent[1], LEAK_STEPS)
+
+    def largest_epsilon(self, state: State) -> Fraction:
+        """The largest ε of one pure run that takes all that is left."""
+        v = state.limit[0] - state.spent[0]
+        left = from_steps(v)
+        # Where the corner is at the most 8ε, and (π/2) ε².
+        low = max(truncated(left / 8), truncated(root_down(left / HALF_PI_UP)))
+        half = math.sqrt(left) / 2.0 if left < _REACH else math.inf
+        if 0.0 < half < 34.0:
+            guess = Fraction(math.log(math.erfc(-half / _ROOT2) / math.erfc(half / _ROOT2)))
+            for cut in (Fraction(1, 10**9), Fraction(1, 10**4)):
+                epsilon = truncated(guess * (1 - cut))
+                if epsilon > low and pure_cost(*epsilon.as_integer_ratio(), v) is not None:
+                    return epsilon
+        return low
+
+    def largest_rho(self, state: State) -> Fraction:
+        """A ρ that one discrete Gaussian run of at least 8 lattice steps fits with; 0 if none does.
+
+        It takes 0.9798 of what is left, from a squared shift of 4 on 0.9498. Nearly the largest: a
+        wider run, or one of few entries, may take up to 0.99999. Up to a squared shift of 10^15.
+        """
+        left = from_steps(state.limit[0] - state.spent[0])
+        return truncated(widest_share(left) * left / 2)
+
+    def describe(self, state: State) -> tuple[str, ...]:
+        """What is spent of what, in one short text."""
+        spent, limit = from_steps(state.spent[0]), from_steps(state.limit[0])
+        return (f"{self.title}: squared shift {as_text(spent)} of {as_text(limit)}",)

@@ -1,0 +1,141 @@
+"""A table divided into parts: what each kind of neighbours has seen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+
+import numpy as np
+from attrs import evolve, frozen
+
+from dpsdk.accounting.filters.composition import State
+from dpsdk.accounting.ledger.lines import Lines, essential
+from dpsdk.errors import TooLarge
+from dpsdk.typing import Ints
+
+__all__ = ["Division"]
+
+_PART_LIMIT = 2**16
+_MOVING_PART_LIMIT = 2**10
+"""So many parts can be asked where rows move between them: each pair is a kind of its own."""
+
+_BUNDLE_LIMIT = 2**12
+"""So many kinds that saw different runs are told apart; beyond them the nearest are merged."""
+
+
+@frozen(eq=False)
+class Division:
+    """What each kind of neighbours has seen of a divided table; a value.
+
+    Neighbours differ in one part; or, where rows move, in two: a kind is a part, or a pair. Parts
+    that nobody has asked are alike, and so stand in one place, the first.
+
+    Parameters
+    ----------
+    generation
+        Its number among all divisions of a session.
+    parts
+        The number of parts, asked or not.
+    moves
+        Whether a row may move from one part to another.
+    places
+        The place of each part that was asked, from 1 on.
+    bundles
+        The lines of kinds that saw the same.
+    kinds
+        For each part that was asked, or each pair of them, the number of its bundle; -1 where no
+        neighbours are of that kind.
+    """
+
+    generation: int
+    parts: int
+    moves: bool
+    places: Mapping[int, int]
+    bundles: tuple[Lines, ...]
+    kinds: Ints
+
+    @classmethod
+    def begin(cls, generation: int, parts: int, lines: Lines, *, moves: bool) -> Division:
+        """The division of a table whose session has these lines."""
+        pairs = moves and parts > 1
+        kinds = np.zeros((1, 1) if pairs else (1,), dtype=np.int64)
+        return cls(generation, parts, pairs, {}, (lines,), kinds)
+
+    def concerned(self, part: int | None) -> tuple[int, ...]:
+        """The numbers of the bundles on which a run on a part counts, or on the whole table."""
+        if part is None:
+            return tuple(range(len(self.bundles)))
+        seen = np.unique(self.kinds[self.places.get(part, 0)])
+        return tuple(int(number) for number in seen if number >= 0)
+
+    def asked(self, part: int) -> Division:
+        """The same with a place of its own for a part.
+
+        Raises
+        ------
+        TooLarge
+            If too many parts have one already.
+        """
+        if part in self.places:
+            return self
+        place = len(self.kinds)
+        limit = _MOVING_PART_LIMIT if self.moves else _PART_LIMIT
+        if place > limit:
+            advice = "divide by an attribute of fewer labels, or ask fewer parts"
+            raise TooLarge("the partition", place, limit, "parts that are asked", advice)
+        unasked = self.parts - place
+        places = {**self.places, part: place}
+        if not self.moves:
+            kinds = np.append(self.kinds, self.kinds[0])
+            kinds[0] = kinds[0] if unasked else -1
+            return evolve(self, places=places, kinds=kinds)
+        kinds = np.full((place + 1, place + 1), -1, dtype=np.int64)
+        kinds[:place, :place] = self.kinds
+        kinds[place, :place] = kinds[:place, place] = self.kinds[0]
+        if not unasked:
+            kinds[0, :] = kinds[:, 0] = -1
+        elif unasked == 1:
+            kinds[0, 0] = -1
+        return evolve(self, places=places, kinds=kinds)
+
+    def charged(self, part: int | None, after: Mapping[int, Lines]) -> Division:
+        """The same where bundles that a run concerned have become others."""
+        if part is None:
+            return evolve(self, bundles=tuple(after[i] for i in range(len(self.bundles))))
+        known = {lines: number for number, lines in enumerate(self.bundles)}
+        bundles = list(self.bundles)
+        became = np.arange(-1, len(bundles))
+        for number, lines in after.items():
+            if lines not in known:
+                known[lines] = len(bundles)
+                bundles.append(lines)
+            became[number + 1] = known[lines]
+        place = self.places[part]
+        kinds = self.kinds.copy()
+        if self.moves:
+            kinds[place, :] = kinds[:, place] = became[kinds[place] + 1]
+        else:
+            kinds[place] = became[kinds[place] + 1]
+        return evolve(self, bundles=tuple(bundles), kinds=kinds)._without_idle()
+
+    def _without_idle(self) -> Division:
+        used = [int(number) for number in np.unique(self.kinds) if number >= 0]
+        if len(used) == len(self.bundles):
+            return self
+        became = np.full(len(self.bundles) + 1, -1)
+        became[np.array(used) + 1] = np.arange(len(used))
+        bundles = tuple(self.bundles[number] for number in used)
+        return evolve(self, bundles=bundles, kinds=became[self.kinds + 1])
+
+    def narrowed(self, alike: Callable[[State], Hashable]) -> Division:
+        """The same with fewer bundles, where there are too many: each then is of several kinds."""
+        if len(self.bundles) <= _BUNDLE_LIMIT:
+            return self
+        order = sorted(range(len(self.bundles)), key=lambda i: self.bundles[i][0].rho)
+        became = np.full(len(self.bundles) + 1, -1)
+        bundles: list[Lines] = []
+        for start in range(0, len(order), 2):
+            pair = order[start : start + 2]
+            for number in pair:
+                became[number + 1] = len(bundles)
+            bundles.append(essential((line for i in pair for line in self.bundles[i]), alike))
+        return evolve(self, bundles=tuple(bundles), kinds=became[self.kinds + 1])

@@ -1,0 +1,269 @@
+"""Odometers within an odometer: a capped share of a budget, and a part of a partitioned table.
+
+They are views of one session's books: each charge is decided and taken on all that it concerns at
+once, so that whatever an inner odometer accepted is also within the budget.
+docs/explanation/proofs/scopes.md has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import chain
+
+from dpsdk._checks import shown, to_fraction
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.filters.comparison import share_of
+from dpsdk.accounting.filters.composition import State, is_open
+from dpsdk.accounting.filters.copies import own_budget
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.books import (
+    SESSION,
+    Account,
+    Books,
+    Misfit,
+    Payer,
+    closed,
+    concerned,
+    dropped,
+    lasting,
+    opened,
+    usable,
+)
+from dpsdk.accounting.ledger.lines import Line
+from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.odometer import Odometer, charge_of
+from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.spent import Charge, Remaining, Spent
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.typing import Real
+
+__all__ = ["PartOdometer", "ScopeOdometer", "ours"]
+
+_NONE = Fraction(0)
+
+
+class ScopeOdometer(Odometer):
+    """A cap within the budget of another odometer: a charge must fit both.
+
+    Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
+    allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
+
+    Parameters
+    ----------
+    outer
+        The odometer that pays: a session's, or a scope's that is reserved by nobody.
+    name
+        What refusals call the scope; public.
+    cap
+        A budget, begun by the outer composition; or a share, in (0, 1], of each limit of that.
+    reserve
+        Whether to set the cap aside until `close`.
+
+    Raises
+    ------
+    InvalidArgument
+        If a share is not in (0, 1], or a reserve is asked of anything but a session's odometer.
+    BudgetExceeded
+        If what is left is less than what should be reserved.
+    """
+
+    def __init__(
+        self, outer: Odometer, name: str, cap: Budget | Real, *, reserve: bool = False
+    ) -> None:
+        if reserve and outer._payer != SESSION:
+            raise InvalidArgument("reserve", "asked of a session itself", "a scope within a scope")
+        self._outer = outer
+        self._composition = outer._composition
+        self._anytime = None
+        self._name = name
+        self._ledger = outer._ledger
+        number = self._ledger.number()
+        self._payer = Payer((number, *outer._payer.accounts))
+        # A scope that was dropped gives back what it had set aside.
+        self._ledger.when_gone(self, partial(dropped, number=number))
+        if isinstance(cap, Budget):
+            self._budget = own_budget(cap)
+            self._cap = str(self._budget)
+            self._begun = self._composition.begin(self._budget)
+        else:
+            share = _share(cap)
+            self._budget = own_budget(outer._budget)
+            self._cap = f"{as_text(share * 100)}% of {outer._budget}"
+            self._begun = share_of(outer._begun, share)
+
+        def decide(books: Books) -> Books:
+            after = opened(books, number, self._begun, reserve=reserve)
+            if isinstance(after, Misfit):
+                asked = f"a reserve of {self._cap} for {self._title}"
+                raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
+            return after
+
+        self._ledger.transact(decide)
+
+    @property
+    def outer(self) -> Odometer:
+        """The odometer that pays."""
+        return self._outer
+
+    def close(self) -> None:
+        """Charge nothing more, and give back what was reserved and not spent. It never waits."""
+        self._ledger.later(partial(closed, number=self._payer.accounts[0]))
+
+    @property
+    def _title(self) -> str:
+        return f"scope {self._name!r} ({self._cap})"
+
+    def _account(self, books: Books) -> Account:
+        return books.accounts[self._payer.accounts[0]]
+
+    def _check(self, books: Books) -> None:
+        if self._account(books).closed:
+            raise Closed(self._title)
+        self._outer._check(books)
+
+    def _line(self, books: Books) -> Line:
+        return self._account(books).line
+
+    def _entries(self, books: Books) -> tuple[Charge, ...]:
+        number = self._payer.accounts[0]
+        runs = self._ledger.paid()[: books.charges]
+        return tuple(
+            charge_of(place, paid)
+            for place, paid in enumerate(runs, 1)
+            if number in paid.payer.accounts
+        )
+
+    def _usable(self, books: Books) -> tuple[State, ...]:
+        """The cap's state, in the members that can still be used if others hold to a reserve."""
+        account = self._account(books)
+        state = account.line.state
+        return usable(books, state) if account.reserve else (state,)
+
+    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        counts = [self._composition.rounds(state, runs) for state in self._usable(books)]
+        counts.append(self._outer_rounds(books, runs))
+        return min((count for count in counts if count is not None), default=None)
+
+    def _outer_rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        if isinstance(self._outer, ScopeOdometer):
+            return self._outer._rounds(books, runs)
+        return super()._rounds(books, runs)
+
+    def _spent(self, books: Books) -> Spent:
+        account = self._account(books)
+        lines = [account.line._replace(state=state) for state in self._shown(books)]
+        return self._summed(lines, account.charges, self._title)
+
+    def _shown(self, books: Books) -> list[State]:
+        """The cap's state without the counts that the session has closed: those serve nobody."""
+        states = [line.state for line in chain.from_iterable(concerned(books, SESSION))]
+        return [_common(state, states) for state in self._usable(books)]
+
+    def _remaining(self, books: Books) -> Remaining:
+        composition = self._composition
+        usable_states = self._usable(books)
+        if isinstance(self._outer, ScopeOdometer):
+            outer = self._outer._remaining(books)
+        else:
+            outer = super()._remaining(books)
+        account = self._account(books)
+        kept = _alone(lasting(books, account.line.state)) if account.reserve else None
+        return Remaining(
+            1.0 - max(map(composition.fraction, self._shown(books))),
+            min(*map(composition.largest_epsilon, usable_states), outer.epsilon),
+            min(*map(composition.largest_rho, usable_states), outer.rho),
+            None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
+            None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
+        )
+
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+        if misfit.account is None:
+            outer = self._outer
+            while isinstance(outer, ScopeOdometer):
+                outer = outer._outer
+            spent, remaining = outer._spent(books), outer._remaining(books)
+            states = self._states(books)
+            return refusal(
+                self._composition, states, runs, spent, remaining, reserved=misfit.reserved
+            )
+        if misfit.account != self._payer.accounts[0]:
+            return self._outer._refusal(misfit, books, runs)
+        spent, remaining = self._spent(books), self._remaining(books)
+        capped = (self._account(books).line.state,)
+        title = self._title
+        return refusal(self._composition, capped, runs, spent, remaining, within=title)
+
+
+class PartOdometer(Odometer):
+    """Charges that concern some kinds of neighbours alone: those that differ in one part.
+
+    Parameters
+    ----------
+    outer
+        The odometer that pays, divided by `Odometer.divide`.
+    name
+        What reports call the part; public.
+    generation
+        The number of the division. Once that is over, nothing is charged any more.
+    part
+        The number of the part, from 0.
+    """
+
+    def __init__(self, outer: Odometer, name: str, generation: int, part: int) -> None:
+        self._budget = outer._budget
+        self._composition = outer._composition
+        self._anytime = outer._anytime
+        self._begun = outer._begun
+        self._ledger = outer._ledger
+        self._payer = Payer((), generation, part)
+        self._name = name
+
+    def _check(self, books: Books) -> None:
+        division = books.division
+        if division is None or division.generation != self._payer.generation:
+            raise Closed(self._name)
+
+    def _spent(self, books: Books) -> Spent:
+        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
+        charges = sum(paid.payer == self._payer for paid in self._ledger.paid())
+        return self._summed(lines, charges, "")
+
+
+def ours(odometer: Odometer) -> bool:
+    """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
+    return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
+
+
+def _share(value: Real) -> Fraction:
+    expected = "above 0 and at most 1"
+    share = to_fraction("share", value, expected)
+    if not 0 < share <= 1:
+        raise InvalidArgument("share", expected, shown(value))
+    return share
+
+
+def _common(state: State, others: Sequence[State]) -> State:
+    """A state without the members that are closed in every other one."""
+    parts: list[State | None] = []
+    for place, part in enumerate(state.parts):
+        theirs = [one for other in others if (one := other.parts[place]) is not None]
+        if not is_open(part):
+            parts.append(part)
+        else:
+            parts.append(_common(part, theirs) if theirs else None)
+    return state._replace(parts=tuple(parts))
+
+
+def _alone(state: State) -> list[State]:
+    """The state once for each open member, with all others closed."""
+    if not state.parts:
+        return [state]
+    closed_all = (None,) * len(state.parts)
+    return [
+        state._replace(parts=(*closed_all[:place], one, *closed_all[place + 1 :]))
+        for place, part in enumerate(state.parts)
+        if is_open(part)
+        for one in _alone(part)
+    ]

@@ -1,0 +1,5 @@
+"""The session, and what it is made of: scopes, parts, channels, history and kept forms."""
+
+from dpsdk.session.session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,137 @@
+"""Scopes and partitions: a session within a session, under a cap or for a part of the table."""
+
+from __future__ import annotations
+
+from typing import final
+
+from dpsdk._lifetime import Closable, Lifetime
+from dpsdk.accounting import Odometer
+from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
+from dpsdk.data import PrivateData
+from dpsdk.data.part import Parts
+from dpsdk.noise import NoiseSource
+from dpsdk.session.desk import Desk
+from dpsdk.session.history import History
+from dpsdk.typing import Label
+
+__all__ = ["Part", "Partition", "Scope"]
+
+
+@final
+class Scope(Desk, Closable):
+    """Typed questions under a cap within a session's budget. Made by `session.scope(...)`.
+
+    Its answers are in the session's history, and count on the session's budget as well as on the
+    cap. A request that fits only one of them is refused. What was not spent was never charged, so
+    that it stays with the session.
+    """
+
+    __slots__ = ("_payer",)
+
+    def __init__(
+        self,
+        data: PrivateData,
+        payer: ScopeOdometer,
+        noise: NoiseSource,
+        history: History,
+        ending: Lifetime,
+    ) -> None:
+        super().__init__(data, payer, noise, history, ending)
+        self._payer = payer
+
+    def close(self) -> None:
+        """Answer nothing more, and give back what was reserved and not spent."""
+        self._ending.end()
+        self._payer.close()
+
+    def __repr__(self) -> str:
+        return f"Scope(spent {self.spent}; remaining {self.remaining})"
+
+
+@final
+class Part(Desk):
+    """Typed questions to the rows of one label. Made by `partition[label]`.
+
+    It answers as if there were no other rows in the domain: counts, sums and means are those of the
+    part. A share is one of all rows of the table, and needs their number to be public. `spent` and
+    `remaining` tell what counts for this part: its own charges, and the session's; where a row may
+    move between parts, those of the dearest other part, too.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Part({self._data!r}, spent {self.spent})"
+
+
+@final
+class Partition(Closable):
+    """The parts of a table by the labels of one attribute. Made by `session.partition(...)`.
+
+    Index it by a label. When it closes, what the parts cost together has become the session's.
+    """
+
+    __slots__ = (
+        "_ending",
+        "_generation",
+        "_history",
+        "_known",
+        "_noise",
+        "_parts",
+        "_payer",
+    )
+
+    def __init__(
+        self,
+        data: PrivateData,
+        attribute: str,
+        payer: Odometer,
+        noise: NoiseSource,
+        history: History,
+        ending: Lifetime,
+    ) -> None:
+        self._parts = Parts.by(data, attribute)
+        self._payer = payer
+        self._noise = noise
+        self._history = history
+        self._ending = ending
+        self._known: dict[int, Part] = {}
+        self._generation = payer.generation()
+        size, moves = self._parts.size, self._parts.moves
+        try:
+            # Parts and their channels keep the ending. Once all are gone, so is the division, also
+            # if an interrupt comes between here and the caller.
+            payer.divide(self._generation, size, moves=moves, owner=ending)
+        except BaseException:
+            self.close()
+            raise
+
+    def __getitem__(self, label: Label) -> Part:
+        """The rows of one label.
+
+        Raises
+        ------
+        UnknownLabel
+            If the attribute does not have it.
+        Closed
+            If the partition or the session is closed.
+        """
+        self._ending.check()
+        cell = self._parts.cell(label)
+        known = self._known.get(cell)
+        return self._opened(cell) if known is None else known
+
+    def _opened(self, cell: int) -> Part:
+        data = self._parts.table(cell)
+        payer = PartOdometer(self._payer, f"the part {data.name!r}", self._generation, cell)
+        part = Part(data, payer, self._noise, self._history, self._ending)
+        # Another thread may have opened it meanwhile; then both are in use, and one is kept.
+        return self._known.setdefault(cell, part)
+
+    def close(self) -> None:
+        """Answer nothing more through any part. A second time it does nothing."""
+        self._ending.end()
+        self._payer.merge(self._generation)
+
+    def __repr__(self) -> str:
+        return f"Partition({self._parts.data!r}, by {self._parts.name})"

@@ -1,0 +1,247 @@
+"""Partitions in turn, held against one independent filter for each pair of neighbours."""
+
+import random
+from collections.abc import Hashable
+from fractions import Fraction
+from itertools import combinations, product
+
+import pytest
+
+from dpsdk import Budget as PublicBudget
+from dpsdk import Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import (
+    AnyOf,
+    BasicComposition,
+    Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    EnvelopeComposition,
+    Guarantee,
+    Odometer,
+    PureGuarantee,
+    State,
+    ZCDPComposition,
+    default_composition,
+)
+from dpsdk.accounting.filters.comparison import covered, pattern
+from dpsdk.accounting.ledger import division
+from dpsdk.accounting.ledger.lines import LINE_LIMIT, Line, essential, worst_line
+from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
+from dpsdk.errors import BudgetExceeded, TooLarge
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import Count
+from dpsdk.testing import seeded
+
+BUDGET = Budget(1, 1e-6)
+FILTERS: list[Composition] = [
+    EnvelopeComposition(),
+    ZCDPComposition(),
+    default_composition(),
+    AnyOf((BasicComposition(), ZCDPComposition(), EnvelopeComposition())),
+]
+PROBES = (PureGuarantee("0.01"), PureGuarantee("0.2"), DiscreteGaussianGuarantee(2000, 1, 1))
+
+
+class Reference:
+    """One filter of its own for every way in which neighbours may differ in the partitions."""
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        self.states: dict[tuple[Hashable, ...], State] = {(): composition.begin(BUDGET)}
+        self.kinds: list[tuple[int, ...]] = []
+
+    def divide(self, parts: int, *, moves: bool) -> None:
+        pairs = moves and parts > 1
+        self.kinds = list(combinations(range(parts), 2 if pairs else 1))
+        self.states = {
+            (*place, kind): state
+            for (place, state), kind in product(self.states.items(), self.kinds)
+        }
+
+    def charge(self, run: Guarantee, part: int | None, *, open_: bool) -> bool:
+        after = {}
+        for place, state in self.states.items():
+            if part is not None and open_ and part not in place[-1]:  # type: ignore[operator]
+                after[place] = state
+                continue
+            new = self.composition.charge(state, run)
+            if new is None:
+                return False
+            after[place] = new
+        self.states = after
+        return True
+
+    def rounds(self, run: Guarantee) -> int | None:
+        return min(self.composition.rounds(state, (run,)) or 0 for state in self.states.values())
+
+
+def any_run(rng: random.Random) -> Guarantee:
+    if rng.random() < 0.6:
+        return PureGuarantee(Fraction(rng.choice([5, 10, 10, 50, 300, 700]), 1000))
+    return DiscreteGaussianGuarantee(10 ** rng.randint(3, 6), 1, 1)
+
+
+def taken(odometer: Odometer, run: Guarantee) -> bool:
+    try:
+        odometer.charge(run, "test")
+    except BudgetExceeded:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
+def test_partitions_in_turn_decide_as_one_filter_for_each_pair_of_neighbours(composition):
+    rng = random.Random(17)
+    for _ in range(12):
+        outer, reference = Odometer(BUDGET, composition), Reference(composition)
+        for _ in range(2):
+            generation, parts, moves = outer.generation(), rng.randint(1, 4), rng.random() < 0.5
+            outer.divide(generation, parts, moves=moves)
+            reference.divide(parts, moves=moves)
+            for _ in range(8):
+                run, part = any_run(rng), rng.randrange(parts + 1)
+                whole = part == parts
+                payer = outer if whole else PartOdometer(outer, "part", generation, part)
+                fits = taken(payer, run)
+                assert fits == reference.charge(run, None if whole else part, open_=True)
+            before = [outer.affords(probe) for probe in PROBES]
+            outer.merge(generation)
+            assert len(outer._ledger.read().lines) <= LINE_LIMIT
+            assert [outer.affords(probe) for probe in PROBES] == before
+            for _ in range(2):
+                run = any_run(rng)
+                assert taken(outer, run) == reference.charge(run, None, open_=False)
+            assert [outer.affords(probe) for probe in PROBES] == [
+                reference.rounds(probe) for probe in PROBES
+            ]
+
+
+def test_closing_a_partition_of_a_gaussian_and_a_laplace_part_costs_nothing():
+    outer = Odometer(BUDGET, default_composition())
+    generation = outer.generation()
+    outer.divide(generation, 2, moves=False)
+    one, two = (PartOdometer(outer, "part", generation, part) for part in range(2))
+    one.charge(DiscreteGaussianGuarantee(100, 1, 1), "closes basic composition, or nearly")
+    two.charge(PureGuarantee("0.2"), "closes the envelope, or nearly")
+    small = PureGuarantee("0.01")
+    before = outer.affords(small), outer.remaining, outer.spent
+    assert before[0]
+    assert before[0] >= 75
+    outer.merge(generation)
+    assert (outer.affords(small), outer.remaining, outer.spent) == before
+    assert sum(taken(outer, small) for _ in range(before[0] + 1)) == before[0]
+
+
+def test_the_parts_of_a_session_may_use_noise_of_two_kinds():
+    domain = Domain(Integer("age", 0, 9))
+    data = PrivateData.from_counts([5] * 10, domain, neighbors=Neighbors.ADD_REMOVE)
+    session = Session(data, PublicBudget(1, 1e-6), noise=seeded(1))
+    count = Count(normalized=False)
+    with session.partition("age") as parts:
+        parts[0].answer(count, using=Gaussian(rho="0.005"))
+        parts[1].answer(count, using=Laplace("0.2"))
+        left = session.affords(count, using=Laplace("0.01"))
+    assert session.affords(count, using=Laplace("0.01")) == left
+    assert left is not None
+    assert left >= 75
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_hundreds_of_parts_that_see_the_same_are_few_lines(moves):
+    outer = Odometer(BUDGET, default_composition())
+    generation, parts = outer.generation(), 300
+    outer.divide(generation, parts, moves=moves)
+    run = PureGuarantee("0.01")
+    for part in range(parts):
+        PartOdometer(outer, "part", generation, part).charge(run, "test")
+    assert outer.spent.epsilon == run.epsilon * (2 if moves else 1)
+    assert len(outer._ledger.read().division.bundles) <= 4
+    outer.merge(generation)
+    assert len(outer._ledger.read().lines) == 1
+
+
+def test_a_partition_of_very_many_labels_is_open_to_some():
+    outer = Odometer(BUDGET, ZCDPComposition())
+    generation = outer.generation()
+    outer.divide(generation, 10**9, moves=True)
+    for part in (10**9 - 1, 5, 10**6):
+        PartOdometer(outer, "part", generation, part).charge(PureGuarantee("0.01"), "test")
+    assert outer.spent.epsilon == Fraction(2, 100)
+
+
+def test_more_parts_than_can_be_told_apart_are_refused_before_anything_is_charged(monkeypatch):
+    monkeypatch.setattr(division, "_MOVING_PART_LIMIT", 3)
+    monkeypatch.setattr(division, "_PART_LIMIT", 4)
+    for moves, limit in ((True, 3), (False, 4)):
+        outer = Odometer(BUDGET, BasicComposition())
+        generation = outer.generation()
+        outer.divide(generation, 9, moves=moves)
+        parts = [PartOdometer(outer, "part", generation, part) for part in range(9)]
+        for part in parts[:limit]:
+            part.charge(PureGuarantee("0.1"), "test")
+        with pytest.raises(TooLarge, match="parts that are asked"):
+            parts[limit].charge(PureGuarantee("0.1"), "test")
+        parts[0].charge(PureGuarantee("0.1"), "test")
+        assert outer.spent.charges == limit + 1
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_lines_that_were_merged_admit_what_every_pair_of_neighbours_admits(moves, monkeypatch):
+    monkeypatch.setattr(division, "_BUNDLE_LIMIT", 3)
+    monkeypatch.setattr("dpsdk.accounting.ledger.lines.LINE_LIMIT", 2)
+    monkeypatch.setattr("dpsdk.accounting.ledger.lines._COMPARED", 4)
+    rng = random.Random(3)
+    composition = default_composition()
+    for _ in range(15):
+        outer, reference = Odometer(BUDGET, composition), Reference(composition)
+        kept = None
+        for _ in range(2):
+            generation = outer.generation()
+            outer.divide(generation, 4, moves=moves)
+            reference.divide(4, moves=moves)
+            for _ in range(10):
+                run, part = any_run(rng), rng.randrange(4)
+                if taken(PartOdometer(outer, "part", generation, part), run):
+                    assert reference.charge(run, part, open_=True)
+            if kept is None:
+                try:
+                    kept = ScopeOdometer(outer, "kept", "0.1", reserve=True)
+                except BudgetExceeded:
+                    kept = None
+            size = None if kept is None else kept.remaining.kept_epsilon
+            outer.merge(generation)
+            if kept is not None:
+                # A merge never takes from a reserve either.
+                assert kept.remaining.kept_epsilon >= size
+                if size:
+                    run = PureGuarantee(size / 2)
+                    kept.charge(run, "kept")
+                    assert reference.charge(run, None, open_=False)
+            for _ in range(3):
+                run = any_run(rng)
+                if taken(outer, run):
+                    assert reference.charge(run, None, open_=False)
+
+
+def test_lines_that_another_is_further_spent_than_are_dropped():
+    composition = default_composition()
+    start = Line(composition.begin(BUDGET))
+
+    def after(*runs: Guarantee) -> Line:
+        state = start.state
+        for run in runs:
+            new = composition.charge(state, run)
+            assert new is not None
+            state = new
+        return Line(state, 0, len(runs))
+
+    small, large = PureGuarantee("0.01"), PureGuarantee("0.5")
+    one, two = after(small), after(small, small)
+    assert essential([start, one, two, one], pattern) == (two,)
+    # The large run closes the envelope, so neither of these is further spent than the other.
+    apart = Line(after(large).state, 0, 0)
+    assert set(essential([two, apart], pattern)) == {two, apart}
+    assert covered(one.state, two.state)
+    assert not covered(two.state, one.state)
+    assert not covered(apart.state, two.state)
+    assert worst_line([one, two]).rho == 2

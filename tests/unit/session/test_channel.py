@@ -1,0 +1,185 @@
+import gc
+import threading
+from weakref import ref
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Session
+from dpsdk.errors import Closed, InvalidArgument
+from dpsdk.forms import Dense, Form, LinearForm
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import Count, Marginal, Query, Threshold
+from dpsdk.session.channel import Lowered
+from dpsdk.testing.noise import seeded
+from worlds import PEOPLE, people, table
+
+DATA = table(people(60, 4))
+
+
+def opened(epsilon=10):
+    return Session(DATA, Budget(epsilon, "1e-6"), noise=seeded(1))
+
+
+def test_a_channel_answers_like_its_session():
+    one, two = opened(), opened()
+    queries = [Count(), Marginal("sex"), Threshold("age", 20)]
+    with two.open(Laplace(1)) as channel:
+        for query in queries:
+            assert repr(one.answer(query, using=Laplace(1))) == repr(channel.answer(query))
+    assert one.spent == two.spent
+    assert one.history == two.history
+
+
+def test_a_closed_channel_answers_nothing_and_the_session_goes_on():
+    session = opened()
+    with session.open(Laplace(1)) as channel:
+        assert not channel.closed
+    assert channel.closed
+    assert repr(channel) == "Channel(Laplace(epsilon=1), closed)"
+    for ask in (
+        lambda: channel.answer(Count()),
+        lambda: channel.release(Count()),
+        lambda: session.answer(Count(), using=channel),
+    ):
+        with pytest.raises(Closed, match="the channel to Laplace"):
+            ask()
+    channel.close()
+    assert session.spent.charges == 0
+    session.answer(Count(), using=Laplace(1))
+
+
+def test_a_channel_closes_when_its_block_fails():
+    session = opened()
+    with pytest.raises(ZeroDivisionError), session.open(Laplace(1)) as channel:
+        raise ZeroDivisionError
+    assert channel.closed
+
+
+def test_a_channel_of_another_session_is_refused_and_neither_pays():
+    one, two = opened(), opened()
+    channel = one.open(Laplace(1))
+    with pytest.raises(InvalidArgument, match="using"):
+        two.answer(Count(), using=channel)
+    assert one.spent.charges == two.spent.charges == 0
+
+
+def test_channels_may_be_used_in_turns():
+    session = opened(20)
+    laplace, gaussian = session.open(Laplace(1)), session.open(Gaussian(rho="0.001"))
+    for _ in range(3):
+        laplace.answer(Count())
+        gaussian.answer(Count())
+    assert [entry.mechanism for entry in session.history] == [
+        "Laplace(epsilon=1)",
+        "Gaussian(rho=0.001)",
+    ] * 3
+
+
+def test_each_question_is_charged_to_its_own_entry_across_threads():
+    session = Session(DATA, Budget(1000))
+    barrier = threading.Barrier(8)
+
+    def work(number):
+        with session.open(Laplace(number)) as channel:
+            barrier.wait(timeout=30)
+            for _ in range(10):
+                assert channel.release(Count()).cost.epsilon == number
+
+    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(1, 9)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=30)
+    assert len(session.history) == 80
+    for entry in session.history:
+        assert entry.mechanism == f"Laplace(epsilon={entry.cost.epsilon})"
+
+
+class Counting(Query[float]):
+    """Counts how often it is lowered; equal to every other."""
+
+    def __init__(self):
+        self.lowered = 0
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+    def lower(self, domain, /) -> LinearForm:
+        self.lowered += 1
+        return Count().lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+def test_a_form_is_built_once_for_the_same_query_and_not_shared_with_equal_ones():
+    lowered = Lowered(DATA.facts)
+    one, two = Counting(), Counting()
+    assert lowered.form(one) is lowered.form(one)
+    assert lowered.form(two) is not lowered.form(one)
+    assert (one.lowered, two.lowered) == (1, 1)
+    others = [Count() for _ in range(300)]
+    for other in others:
+        lowered.form(other)
+    lowered.form(one)
+    assert one.lowered == 2
+    assert lowered.facts.domain == PEOPLE
+
+
+class Wide(Counting):
+    """A query whose form takes a megabyte."""
+
+    def lower(self, domain, /) -> LinearForm:
+        self.lowered += 1
+        weights = np.zeros((2**17 // domain.size, domain.size))
+        return LinearForm(domain, (Dense(domain.names, domain.shape, weights),))
+
+
+def test_forms_are_kept_by_the_bytes_that_they_take_and_while_their_queries_live():
+    lowered = Lowered(DATA.facts)
+    queries = [Wide() for _ in range(200)]
+    forms = [ref(lowered.form(query)) for query in queries]
+    gc.collect()
+    kept = [form() is not None for form in forms]
+    assert 1 <= sum(kept) <= 64
+    assert kept[-1]
+    lowered.form(queries[-1])
+    assert queries[-1].lowered == 1
+    queries.clear()
+    gc.collect()
+    lowered.form(Counting())
+    gc.collect()
+    assert not any(form() is not None for form in forms)
+
+
+def test_a_form_larger_than_all_that_is_kept_is_not_kept(monkeypatch):
+    monkeypatch.setattr(Lowered, "_KEPT_BYTES", 2**19)
+    lowered, small, wide = Lowered(DATA.facts), Counting(), Wide()
+    for _ in range(2):
+        lowered.form(small)
+        lowered.form(wide)
+    assert (small.lowered, wide.lowered) == (1, 2)
+
+
+def test_a_form_that_cannot_be_measured_or_watched_is_built_each_time():
+    class Strange(Form):
+        domain = PEOPLE
+
+        @property
+        def __attrs_attrs__(self):
+            raise RuntimeError
+
+    class Unwatched(Counting):
+        __slots__ = ()
+
+        def lower(self, domain, /):
+            self.lowered += 1
+            return Strange()
+
+    lowered, query = Lowered(DATA.facts), Unwatched()
+    assert lowered.form(query) is not lowered.form(query)
+    assert query.lowered == 2

@@ -1,0 +1,332 @@
+"""Callbacks, finalisers and forked processes that meet a lock go on or are refused: none waits."""
+
+import gc
+import os
+import signal
+import threading
+from fractions import Fraction
+
+import pytest
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk._turns import Turns
+from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee
+from dpsdk.accounting.nested import ScopeOdometer
+from dpsdk.errors import Closed, DpsdkError, Reentered
+from dpsdk.forms import GapForm, Kronecker, LinearForm, Range
+from dpsdk.kernel import Kernel, LaplaceNoise, Watching
+from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
+from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
+from dpsdk.noise.laws import to_plain
+from dpsdk.noise.pool import Pools
+from dpsdk.observe import Answered, Charged, Opened, Refused
+from dpsdk.queries import Above, Count
+from dpsdk.testing import seeded
+from worlds import people, table
+
+DATA = table(people(60, 4))
+MALE = Count({"sex": "Male"})
+
+
+def within(seconds, work):
+    """What some work gives, in a thread that may hang for all that the test cares."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(timeout=seconds)
+    assert found, "it hangs, or it raised"
+    return found[0]
+
+
+def online(**given):
+    return OnlinePMW(1, updates=2, start="uniform", threshold=1e-9, **given)
+
+
+def test_an_observer_may_read_the_hypothesis_when_it_is_told_of_a_charge():
+    seen = []
+
+    def observer(event):
+        if isinstance(event, Charged) and event.query:
+            seen.append(channel.hypothesis.answers(MALE.lower(DATA.domain))[0])
+
+    session = Session(DATA, Budget(10), noise=seeded(1), observer=observer)
+    channel = session.open(online())
+    release = within(60, lambda: channel.release(MALE))
+    # The state is consistent: what was learnt is in the hypothesis already.
+    assert len(seen) == len(release.cost.guarantees) > 0
+    assert set(seen) == {channel.hypothesis.answers(MALE.lower(DATA.domain))[0]}
+
+
+def test_an_observer_may_ask_the_same_channel_when_it_is_told_of_a_charge():
+    asked = []
+
+    def observer(event):
+        if isinstance(event, Charged) and not asked:
+            asked.append(event)
+            asked.append(channel.answer(MALE))
+
+    session = Session(DATA, Budget(10), noise=seeded(1), observer=observer)
+    channel = session.open(online())
+    within(60, lambda: channel.answer(MALE))
+    assert len(asked) == 2
+    assert [entry.query for entry in session.history] == [str(MALE)] * 2
+    assert sum(e.cost.epsilon for e in session.history) == session.spent.epsilon
+
+
+def test_events_come_in_the_order_of_what_happened():
+    events = []
+    session = Session(DATA, Budget(1), noise=seeded(1), observer=events.append)
+    session.answer(Count(), using=Laplace("0.1"))
+    with pytest.raises(DpsdkError):
+        session.answer(Count(), using=Laplace(5))
+    kinds = [type(event) for event in events]
+    assert kinds == [Opened, Charged, Answered, Opened, Refused]
+
+
+class Meddling(BasicComposition):
+    """Does something else in the middle of a decision, as a finaliser might."""
+
+    meddle = None
+
+    def charge(self, state, guarantee):
+        if Meddling.meddle is not None:
+            meddle, Meddling.meddle = Meddling.meddle, None
+            meddle()
+        return super().charge(state, guarantee)
+
+
+def test_a_finaliser_that_closes_a_reserve_within_a_charge_neither_hangs_nor_is_lost():
+    odometer = Odometer(Budget(1), Meddling())
+    scope = ScopeOdometer(odometer, "kept", "0.5", reserve=True)
+    Meddling.meddle = scope.close
+    assert within(30, lambda: odometer.charge(PureGuarantee("0.3"), "x")) == 1
+    assert odometer.remaining.epsilon == Fraction(7, 10)
+    with pytest.raises(Closed, match="kept"):
+        scope.charge(PureGuarantee("0.1"), "late")
+    odometer.charge(PureGuarantee("0.7"), "all")
+
+
+def test_a_partition_that_is_dropped_within_a_charge_ends():
+    odometer = Odometer(Budget(1), Meddling())
+
+    class Owner:
+        pass
+
+    owner = [Owner()]
+    odometer.divide(odometer.generation(), 2, moves=False, owner=owner[0])
+    Meddling.meddle = owner.clear
+    within(30, lambda: odometer.charge(PureGuarantee("0.3"), "x"))
+    gc.collect()
+    odometer.divide(odometer.generation(), 2, moves=False)
+    assert odometer.spent.epsilon == Fraction(3, 10)
+
+
+def test_a_charge_within_a_charge_is_refused_and_both_counts_stay_right():
+    odometer = Odometer(Budget(1), Meddling())
+    met = []
+
+    def again():
+        try:
+            odometer.charge(PureGuarantee("0.3"), "inner")
+        except Reentered as error:
+            met.append(error)
+        met.append(odometer.spent.charges)  # looking never waits
+
+    Meddling.meddle = again
+    within(30, lambda: odometer.charge(PureGuarantee("0.3"), "outer"))
+    assert [type(one) for one in met] == [Reentered, int]
+    assert odometer.spent.epsilon == Fraction(3, 10)
+    odometer.charge(PureGuarantee("0.7"), "after")
+
+
+def test_a_question_within_a_question_to_the_same_strategy_is_refused(monkeypatch):
+    session = Session(DATA, Budget(10), noise=seeded(1))
+    channel = session.open(online())
+    met, real = [], type(channel.hypothesis).answers
+
+    def answers(hypothesis, form):
+        if not met:
+            met.append(None)
+            for ask in (lambda: channel.answer(MALE), lambda: channel.hypothesis):
+                with pytest.raises(Reentered):
+                    ask()
+        return real(hypothesis, form)
+
+    monkeypatch.setattr(type(channel.hypothesis), "answers", answers)
+    within(60, lambda: channel.answer(MALE))
+    assert met
+
+
+def test_a_draw_within_a_draw_takes_nothing_that_the_outer_one_hands_out():
+    law, met = to_plain(DiscreteLaplace(10**6)), []
+    source = SystemNoise()
+
+    def bits(count):
+        if not met:
+            met.append(None)
+            met.extend(pools.draw(law, 3, 0.0))
+        return source._bits(count)
+
+    pools = Pools(bits, 1e9)
+    outer = within(30, lambda: list(pools.draw(law, 60, 0.0)))
+    assert len(met) == 4
+    rest = list(pools.draw(law, 4, 0.0))
+    assert len({*outer, *met[1:], *rest}) > 60
+
+
+def in_a_child(work):
+    """How a forked process that does some work ends: with what it gives, or killed if it hangs."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            os._exit(work())
+        except BaseException:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def refused(*attempts):
+    """How many of the attempts are closed."""
+    count = 0
+    for attempt in attempts:
+        try:
+            attempt()
+        except Closed:
+            count += 1
+    return count
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["online", "sparse", "laplace"])
+def test_a_forked_child_is_refused_what_another_thread_is_using(kind, monkeypatch):
+    session = Session(DATA, Budget(10), noise=seeded(1))
+    mechanism = {"online": online(), "sparse": NumericSparse(1, tops=3), "laplace": Laplace(1)}
+    query = Above(MALE, 0.5) if kind == "sparse" else MALE
+    channel = session.open(mechanism[kind])
+    working, forked = threading.Event(), threading.Event()
+    real = Odometer.charge
+
+    def charge(odometer, *given):
+        # The other thread is in the middle of an answer, with every lock of its strategy.
+        working.set()
+        forked.wait(timeout=60)
+        return real(odometer, *given)
+
+    monkeypatch.setattr(Odometer, "charge", charge)
+    thread = threading.Thread(target=lambda: channel.answer(query), daemon=True)
+    thread.start()
+    assert working.wait(timeout=60)
+    looks = (lambda: channel.hypothesis,) if kind == "online" else ()
+    ended = in_a_child(lambda: refused(lambda: channel.answer(query), *looks))
+    forked.set()
+    thread.join(timeout=60)
+    assert ended == 1 + len(looks)
+    assert session.spent.charges >= 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_is_refused_what_an_odometer_is_deciding():
+    odometer = Odometer(Budget(1), Meddling())
+    scope = ScopeOdometer(odometer, "s", "0.5", reserve=True)
+    ended = []
+
+    def fork():
+        ended.append(
+            in_a_child(
+                lambda: (
+                    refused(
+                        lambda: odometer.charge(PureGuarantee("0.1"), "child"),
+                        lambda: odometer.charge_all([PureGuarantee("0.1")] * 2, "child"),
+                        lambda: odometer.divide(odometer.generation(), 2, moves=False),
+                        lambda: ScopeOdometer(odometer, "t", "0.1"),
+                        lambda: (scope.close(), scope.charge(PureGuarantee("0.1"), "child")),
+                    )
+                    + 10 * (odometer.spent.charges == 0)
+                )
+            )
+        )
+
+    Meddling.meddle = fork
+    odometer.charge(PureGuarantee("0.1"), "parent")
+    assert ended == [15]
+    assert scope.charge(PureGuarantee("0.1"), "parent") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["measure", "watch"])
+def test_what_was_paid_once_is_told_in_one_process_if_it_forks_at_the_draw(kind):
+    children = []
+
+    class Forking(NoiseSource):
+        """Stands for a finaliser or a signal handler that comes before the draw."""
+
+        private = True
+
+        def _bits(self, count):
+            if not children:
+                children.append(os.fork())
+            return os.urandom(count)
+
+    domain = Domain(Integer("age", 0, 1))
+    data = PrivateData.from_counts([3, 4], domain)
+    kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), Forking(), "forking")
+    form = LinearForm(domain, [Kronecker(("age",), (Range(2, 0, 1),))])
+    told = True
+    try:
+        if kind == "measure":
+            kernel.measure(form, LaplaceNoise("0.5"))
+        else:
+            kernel.watch(Watching("0.2", "0.2")).first_above(GapForm.around(form, [0.0]), 1.0)
+    except Closed:
+        told = False
+    if children[0] == 0:
+        os._exit(int(told))
+    assert told
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_noise_can_be_drawn_in_a_child_whatever_other_threads_do():
+    for source in (seeded(1), SystemNoise()):
+        done = threading.Event()
+
+        def draw(source=source, done=done):
+            while not done.is_set():
+                source.draw(DiscreteLaplace(10), 3)
+
+        threads = [threading.Thread(target=draw, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            drawn = in_a_child(lambda source=source: len(source.draw(DiscreteLaplace(10), 2)))
+            assert drawn == 2
+        done.set()
+        for thread in threads:
+            thread.join(timeout=30)
+
+
+def test_turns_are_taken_one_at_a_time_and_given_back_after_an_error():
+    turns, order = Turns("a thing"), []
+    with pytest.raises(ZeroDivisionError):
+        turns.take(lambda: 1 / 0)
+    started = threading.Barrier(4)
+
+    def work():
+        started.wait(timeout=30)
+        for _ in range(50):
+            turns.take(lambda: order.extend([threading.get_ident()] * 2))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert order[::2] == order[1::2]
+    with pytest.raises(Reentered, match="a thing"):
+        turns.take(lambda: turns.take(lambda: None))
+    assert turns.take(lambda: 7) == 7

@@ -93,9 +93,10 @@ def facts(
     *,
     rows: int = 20,
     outside: bool = True,
+    unit_rows: int = 1,
 ) -> Facts:
     public = rows if neighbors is Neighbors.REPLACE_ONE else None
-    return Facts(domain, neighbors, public, outside, rows)
+    return Facts(domain, neighbors, public, outside, rows, unit_rows)
 
 
 class Records:

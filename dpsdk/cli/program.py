@@ -92,6 +92,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         neighbors=Neighbors(arguments.neighbors),
         outside=arguments.outside,
         max_rows=None if arguments.max_rows is None else _whole("--max-rows", arguments.max_rows),
+        unit_rows=_whole("--unit-rows", arguments.unit_rows),
         encoding=arguments.encoding,
         delimiter=_character(arguments.delimiter),
         strip=arguments.strip,
@@ -245,6 +246,7 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         "nearest bound (clip)",
     )
     add("--max-rows", metavar="N", help="the table has no more rows than this")
+    add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
     _add_text_arguments(release)
     add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
     add(

@@ -56,7 +56,7 @@ class Request:
         How many attributes each table has.
     budget
         As much of it is spent as one run can spend: all of it by Laplace noise.
-    neighbors, outside, max_rows, encoding, delimiter, strip, decimal, thousands
+    neighbors, outside, max_rows, unit_rows, encoding, delimiter, strip, decimal, thousands
         As declared for the table; see PrivateData.
     counts
         Counts of rows instead of shares of them.
@@ -76,6 +76,7 @@ class Request:
     neighbors: Neighbors = Neighbors.REPLACE_ONE
     outside: Literal["cell", "clip"] = "cell"
     max_rows: int | None = None
+    unit_rows: int = 1
     encoding: str = "utf-8"
     delimiter: str = ","
     strip: bool = False
@@ -122,6 +123,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         neighbors=request.neighbors,
         outside=request.outside,
         max_rows=request.max_rows,
+        unit_rows=request.unit_rows,
         encoding=request.encoding,
         delimiter=request.delimiter,
         strip=request.strip,
@@ -221,6 +223,7 @@ def _summary(
             "name": request.label,
             "neighbors": facts.neighbors.value,
             "rows": facts.rows,
+            "unit_rows": facts.unit_rows,
             "outside": request.outside,
             "domain": json.loads(facts.domain.to_json()),
         },

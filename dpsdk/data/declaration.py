@@ -36,6 +36,7 @@ class Declaration:
     neighbors: Neighbors
     outside: Outside
     max_rows: int | None
+    unit_rows: int
 
     @property
     def limit(self) -> int | None:
@@ -45,12 +46,20 @@ class Declaration:
         return self.max_rows
 
     def facts(self, rows: int) -> Facts:
-        """What is public of a table of so many rows."""
+        """What is public of a table of so many rows.
+
+        Raises
+        ------
+        InvalidArgument
+            If one person might have more rows than the table has, where that number is public.
+        """
         public = has_public_rows(self.neighbors)
         # Whoever asked for an error on any row outside has none; all others may have some.
         outside = self.outside != "raise"
         limit = rows if public or self.limit is None else self.limit
-        return Facts(self.domain, self.neighbors, rows if public else None, outside, limit)
+        _check_within(self.unit_rows, limit, "the number of rows" if public else "max_rows")
+        known = rows if public else None
+        return Facts(self.domain, self.neighbors, known, outside, limit, self.unit_rows)
 
 
 def has_public_rows(neighbors: Neighbors) -> bool:
@@ -80,8 +89,18 @@ def own_neighbors(neighbors: Neighbors) -> Neighbors:
     raise InvalidArgument("neighbors", "a member of Neighbors", shown(neighbors))
 
 
+def _check_within(unit_rows: int, most: int, what: str) -> None:
+    if unit_rows > most:
+        raise InvalidArgument("unit_rows", f"at most {what}, {most:,}", shown(unit_rows))
+
+
 def declared(
-    domain: Domain, name: str, neighbors: Neighbors, outside: Outside, max_rows: int | None
+    domain: Domain,
+    name: str,
+    neighbors: Neighbors,
+    outside: Outside,
+    max_rows: int | None,
+    unit_rows: int,
 ) -> Declaration:
     """The public arguments, checked.
 
@@ -98,12 +117,17 @@ def declared(
     outside = _own_outside(outside)
     if max_rows is not None:
         max_rows = to_count("max_rows", max_rows)
+    unit_rows = to_count("unit_rows", unit_rows)
     for attribute in own.attributes:
         if attribute.size > _ATTRIBUTE_LIMIT:
             advice = "declare narrower bounds, or split it into several attributes"
             what = f"attribute {attribute.name!r}"
             raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
-    return Declaration(own, name, neighbors, outside, max_rows)
+    declaration = Declaration(own, name, neighbors, outside, max_rows, unit_rows)
+    if declaration.limit is not None:
+        # Before a table is read, which may take long.
+        _check_within(unit_rows, declaration.limit, "max_rows")
+    return declaration
 
 
 def _own_outside(outside: Outside) -> Outside:

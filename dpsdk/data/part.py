@@ -8,7 +8,7 @@ from dpsdk._checks import shown, to_integer, to_name
 from dpsdk.data.private_data import PrivateData
 from dpsdk.data.vault import keep, open_histogram, setting_of
 from dpsdk.domain import Attribute
-from dpsdk.errors import UnknownAttribute, UnknownLabel
+from dpsdk.errors import InvalidArgument, UnknownAttribute, UnknownLabel
 from dpsdk.typing import Label
 
 __all__ = ["Parts"]
@@ -50,11 +50,16 @@ class Parts:
         ------
         UnknownAttribute
             If the table does not have it.
+        InvalidArgument
+            If a person may have several rows, since these may lie in several parts.
         """
         declared = data.domain[attribute]
         setting, name = setting_of(data), to_name("attribute", declared.name)
         if name not in setting.sizes:
             raise UnknownAttribute(name, setting.names)
+        if setting.unit_rows > 1:
+            expected = "1 in a table that is divided, as rows of one person may lie in many parts"
+            raise InvalidArgument("unit_rows", expected, f"{setting.unit_rows:,}")
         return cls(data, declared, name, setting.sizes[name], setting.replaced)
 
     def cell(self, label: Label) -> int:

@@ -29,6 +29,12 @@ class PrivateData:
     `Neighbors.REPLACE_ONE`, the number of rows is public; under `Neighbors.ADD_REMOVE` it is
     private and only `max_rows` is known of it.
 
+    What is protected is one person, who has one row. Where people may have several, `unit_rows` is
+    how many at the most: noise then grows as many times, and all rows of a person are protected
+    together. It is your promise, never inferred and never checked: limit the rows of each person
+    before loading. Who has more rows than declared is protected less: a pure ε becomes ⌈m / k⌉ ε
+    for somebody with m rows where k were declared.
+
     Rows outside the domain are kept, in one extra cell where every query is zero: dropping them
     would change the public row count by a private number. See `Outside` for the choices.
 
@@ -77,6 +83,7 @@ class PrivateData:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         outside: Outside = "cell",
         max_rows: int | None = None,
+        unit_rows: int = 1,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -90,7 +97,7 @@ class PrivateData:
         ----------
         columns
             Values by the name of their attribute, all of one length. Masked values are missing.
-        domain, name, neighbors, outside, max_rows
+        domain, name, neighbors, outside, max_rows, unit_rows
             What is public of the table, as the class and `Outside` say.
         strip, decimal, thousands
             How to read values that are texts: without the white space around them, with this
@@ -107,7 +114,7 @@ class PrivateData:
         """
         made = attempt(
             "the columns", cls._from_columns, columns, domain, name, neighbors, outside, max_rows,
-            (strip, decimal, thousands),
+            unit_rows, (strip, decimal, thousands),
         )  # fmt: skip
         # The traceback of an error must not carry the values.
         del columns
@@ -123,6 +130,7 @@ class PrivateData:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         outside: Outside = "cell",
         max_rows: int | None = None,
+        unit_rows: int = 1,
         delimiter: str = ",",
         encoding: str = "utf-8",
         strip: bool = False,
@@ -142,7 +150,7 @@ class PrivateData:
         ----------
         path
             The file.
-        domain, neighbors, outside, max_rows
+        domain, neighbors, outside, max_rows, unit_rows
             What is public of the table, as the class and `Outside` say.
         name
             What a ledger knows the table by; the path unless given.
@@ -164,7 +172,7 @@ class PrivateData:
         return outcome(
             attempt(
                 "the file", cls._from_csv, path, domain, name, neighbors, outside, max_rows,
-                delimiter, encoding, (strip, decimal, thousands),
+                unit_rows, delimiter, encoding, (strip, decimal, thousands),
             )
         )  # fmt: skip
 
@@ -178,6 +186,7 @@ class PrivateData:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         outside: Outside = "cell",
         max_rows: int | None = None,
+        unit_rows: int = 1,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -198,7 +207,7 @@ class PrivateData:
         """
         made = attempt(
             "the frame", cls._from_frame, frame, domain, name, neighbors, outside, max_rows,
-            (strip, decimal, thousands),
+            unit_rows, (strip, decimal, thousands),
         )  # fmt: skip
         del frame
         return outcome(made)
@@ -213,6 +222,7 @@ class PrivateData:
         name: str = "data",
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         max_rows: int | None = None,
+        unit_rows: int = 1,
     ) -> PrivateData:
         """Take in a histogram: the number of rows in each cell, flat or shaped like the domain.
 
@@ -226,8 +236,9 @@ class PrivateData:
             If another argument is not as expected.
         """
         made = attempt(
-            "the counts", cls._from_counts, counts, outside_rows, domain, name, neighbors, max_rows
-        )
+            "the counts", cls._from_counts, counts, outside_rows, domain, name, neighbors, max_rows,
+            unit_rows,
+        )  # fmt: skip
         del counts, outside_rows
         return outcome(made)
 
@@ -240,9 +251,10 @@ class PrivateData:
         neighbors: Neighbors,
         outside: Outside,
         max_rows: int | None,
+        unit_rows: int,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows)
+        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
         return cls._keep(take_columns(columns, own, TextFormat(*texts)), own, "the columns")
 
     @classmethod
@@ -254,12 +266,14 @@ class PrivateData:
         neighbors: Neighbors,
         outside: Outside,
         max_rows: int | None,
+        unit_rows: int,
         delimiter: str,
         encoding: str,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
         source = to_path(path)
-        own = declared(domain, source if name is None else name, neighbors, outside, max_rows)
+        called = source if name is None else name
+        own = declared(domain, called, neighbors, outside, max_rows, unit_rows)
         taken = take_file(source, own, TextFormat(*texts), delimiter, encoding)
         return cls._keep(taken, own, source)
 
@@ -272,9 +286,10 @@ class PrivateData:
         neighbors: Neighbors,
         outside: Outside,
         max_rows: int | None,
+        unit_rows: int,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows)
+        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
         require_narwhals()
         return cls._keep(take_frame(frame, own, TextFormat(*texts)), own, "the frame")
 
@@ -287,8 +302,9 @@ class PrivateData:
         name: str,
         neighbors: Neighbors,
         max_rows: int | None,
+        unit_rows: int,
     ) -> PrivateData:
-        own = declared(domain, name, neighbors, "cell", max_rows)
+        own = declared(domain, name, neighbors, "cell", max_rows, unit_rows)
         return cls._keep(take_counts(counts, outside_rows, own), own, "the counts")
 
     @classmethod
@@ -299,16 +315,18 @@ class PrivateData:
             raise DataError(source, reason)
         if rows == 0 and has_public_rows(own.neighbors):
             raise DataError(source, "no rows, where their number is public")
+        facts = own.facts(rows)
         self = cls.__new__(cls)
-        self._name, self._facts = own.name, own.facts(rows)
+        self._name, self._facts = own.name, facts
         keep(self, taken, self._facts)
         return self
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"
-        count = len(self.domain.names)
+        count, most = len(self.domain.names), self._facts.unit_rows
+        unit = f"up to {most:,} rows a person, " if most > 1 else ""
         return (
-            f"PrivateData({self._name!r}, {self.neighbors.value}, {rows} rows, "
+            f"PrivateData({self._name!r}, {self.neighbors.value}, {unit}{rows} rows, "
             f"{count} attribute{'s' if count > 1 else ''})"
         )
 

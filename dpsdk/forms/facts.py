@@ -6,7 +6,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_count
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 
@@ -14,13 +14,16 @@ __all__ = ["Facts", "Neighbors", "Setting", "replaces"]
 
 
 class Neighbors(Enum):
-    """Which tables a release must not tell apart."""
+    """Which tables a release must not tell apart: those that differ in the rows of one person.
+
+    A person has one row, unless more are declared as `Facts.unit_rows`.
+    """
 
     REPLACE_ONE = "replace-one"
-    """Tables of the same number of rows, one row exchanged. The number of rows is public."""
+    """Tables of the same number of rows, those of one person exchanged. Their number is public."""
 
     ADD_REMOVE = "add-remove"
-    """Tables of which one has one row more. The number of rows is private."""
+    """Tables of which one has the rows of one person more. The number of rows is private."""
 
 
 def replaces(neighbors: Neighbors) -> bool:
@@ -40,6 +43,10 @@ def replaces(neighbors: Neighbors) -> bool:
     raise InvalidArgument("neighbors", expected, shown(neighbors))
 
 
+def _unit_rows(value: int) -> int:
+    return to_count("unit_rows", value)
+
+
 @frozen(cache_hash=True)
 class Facts:
     """The public facts of a private table: all that a query or a mechanism may use.
@@ -57,6 +64,10 @@ class Facts:
         cell then counts in every sensitivity.
     row_limit
         No table has more rows: `rows` where public, else the declared maximum.
+    unit_rows
+        How many rows one person may have at the most. Neighbours then differ in as many: under
+        replace-one up to so many rows are exchanged, under add-remove one table has up to so many
+        more. All sensitivities grow with it. It is declared, and nobody checks it.
     """
 
     domain: Domain
@@ -64,6 +75,7 @@ class Facts:
     rows: int | None
     outside: bool
     row_limit: int
+    unit_rows: int = field(default=1, converter=_unit_rows)
 
 
 def _sizes(setting: Setting) -> dict[str, int]:
@@ -79,10 +91,12 @@ class Setting:
     """
 
     replaced: bool
-    """Whether neighbours exchange one row. Otherwise one of them has one row more."""
+    """Whether neighbours exchange rows. Otherwise one of them has more."""
     outside: bool
     rows: int | None
     row_limit: int
+    unit_rows: int
+    """In how many rows neighbours differ at the most."""
     names: tuple[str, ...]
     shape: tuple[int, ...]
     sizes: dict[str, int] = field(init=False, eq=False, repr=False)
@@ -99,6 +113,8 @@ class Setting:
             bool(facts.outside),
             None if facts.rows is None else _plain(facts.rows),
             _plain(facts.row_limit),
+            # Checked anew, since none at all would make every sensitivity nought.
+            _unit_rows(facts.unit_rows),
             # Texts and integers of another class may answer as they like when they are asked again.
             tuple([str.__str__(name) for name in facts.domain.names]),
             tuple([_plain(size) for size in facts.domain.shape]),

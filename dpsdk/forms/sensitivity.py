@@ -1,8 +1,9 @@
-"""How far one record can move the answers of a linear form.
+"""How far the rows of one person can move the answers of a linear form.
 
 Notation: W has a row for each function and a column W_x for each cell x of the domain; the cell
-outside the domain, where there is one, has the zero column. Under add-remove neighbours the
-answers move by one column; under replace-one by the difference of two. The largest such move is
+outside the domain, where there is one, has the zero column. Under add-remove neighbours one row
+moves the answers by one column; under replace-one by the difference of two; and k rows of one
+person move them k times as far, where all of them are alike. The largest move of one row is
 exact for plain marginals, for a single block of simple structure, and wherever the touched
 attributes span at most 2**20 cells within a public limit of work. Elsewhere, since the problem
 is NP-hard in general, it is a proven upper bound (docs/explanation/proofs/sensitivity.md).
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
@@ -56,7 +57,7 @@ class Sensitivity:
     exact: bool
 
     def times(self, factor: int) -> Sensitivity:
-        """The sensitivity of a form whose weights are so many times as large."""
+        """The sensitivity where all moves are so many times as large."""
         if factor == 1:
             return self
         return Sensitivity(
@@ -98,13 +99,22 @@ def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
     else:
         blocks = [block for block, _ in form.groups]
         move = _stack(blocks, replace=replace, outside=outside)
-    return _certified(move, form)
+    return _of_unit(_certified(move, form), setting)
 
 
-def of_one_function(low: float, high: float, *, replaced: bool, outside: bool) -> Sensitivity:
+def of_one_function(low: float, high: float, setting: Setting) -> Sensitivity:
     """The sensitivities of one function with integer weights, from the smallest to the largest."""
-    move = _one_function(low, high, replace=replaced, outside=outside)
-    return _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
+    move = _one_function(low, high, replace=setting.replaced, outside=setting.outside)
+    one = _rounded_up(move, 1, 1, max(abs(low), abs(high)), integral=True)
+    return _of_unit(one, setting)
+
+
+def _of_unit(one: Sensitivity, setting: Setting) -> Sensitivity:
+    """What all rows of one person can do, from what one row can: proposition 11 of the note."""
+    moved = one.times(setting.unit_rows)
+    # Of more rows than a table has nobody can move all.
+    attained = one.exact and setting.unit_rows <= max(setting.row_limit, 1)
+    return moved if attained == one.exact else evolve(moved, exact=False)
 
 
 def _certified(move: _Move, form: LinearForm) -> Sensitivity:

@@ -387,7 +387,7 @@ def _for_one(
 ) -> tuple[int, tuple[NoiseLaw, Guarantee] | None]:
     """The bits that one function with integer weights needs, from its ends; at none, its price."""
     noise = _own(key)
-    move = of_one_function(low, high, replaced=setting.replaced, outside=setting.outside)
+    move = of_one_function(low, high, setting)
     bits = _bits_to_widen(noise, move)
     return bits, None if bits else _calibrated(noise, move)
 
@@ -415,6 +415,6 @@ def _wanted_bits(admitted: Admitted, noise: Noise) -> int:
     move = float((high - low).max())
     if move == 0.0:
         return _FINEST
-    scale = noise.log_scale(move)
+    scale = noise.log_scale(move * setting.unit_rows)
     wanted = math.ceil(math.log2(max(setting.row_limit, 1) * 512) - scale)
     return min(max(wanted, 1), _FINEST)

@@ -1,7 +1,8 @@
 """The primitive `watch`: which gap of a stream is the first above a threshold.
 
 Theorem (docs/explanation/proofs/watch.md). One run answers any number of adaptively chosen gaps
-of sensitivity Δ with "below", and one with "above", which ends it. With geometric noise of scale
+of sensitivity Δ, the rows that one person may have, with "below", and one with "above", which ends
+it. With geometric noise of scale
 Δ / ε1 on the threshold and of scale 2 Δ / ε2 on every gap, all on one lattice, a run is
 (ε1 + ε2)-DP; with c answers "above" under one threshold it is (ε1 + c ε2)-DP. The size by which
 the noisy gap exceeded the noisy threshold is free.
@@ -79,25 +80,24 @@ class Watching:
         """What one run satisfies."""
         return PureGuarantee(self.threshold_epsilon + (self.tops or 1) * self.query_epsilon)
 
-    @property
-    def threshold_noise(self) -> Geometric:
-        """The law of the threshold's noise, in rows; its lattice is finer."""
-        return Geometric(1 / self.threshold_epsilon)
+    def threshold_noise(self, facts: Facts | Setting, steps: int = 1) -> Geometric:
+        """The law of the threshold's noise on a lattice of so many steps a row."""
+        return Geometric(facts.unit_rows * steps / self.threshold_epsilon)
 
-    @property
-    def query_noise(self) -> Geometric:
-        """The law of a gap's noise, in rows; its lattice is finer."""
-        return Geometric(2 / self.query_epsilon)
+    def query_noise(self, facts: Facts | Setting, steps: int = 1) -> Geometric:
+        """The law of a gap's noise on a lattice of so many steps a row."""
+        return Geometric(2 * facts.unit_rows * steps / self.query_epsilon)
 
-    @property
-    def mean_noise(self) -> float:
+    def mean_noise(self, facts: Facts | Setting) -> float:
         """By how much the noise of a gap exceeds that of the threshold in the mean, in rows."""
-        return float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
+        return facts.unit_rows * float(2 / self.query_epsilon - 1 / self.threshold_epsilon)
 
     def lattice_bits(self, facts: Facts | Setting) -> int:
         """How many lattice points a row is cut into, as a power of two."""
         rows = max(facts.row_limit, 1)
-        wanted = math.ceil(math.log2(max(512 * rows * float(self.query_epsilon), 1.0)))
+        # So fine that half a step a row stays below a thousandth of the scale of a gap's noise.
+        parts = 512 * rows * float(self.query_epsilon) / facts.unit_rows
+        wanted = math.ceil(math.log2(max(parts, 1.0)))
         allowed = math.floor(math.log2(EXACT / rows)) - 1
         return min(max(wanted, 0), allowed, _FINEST)
 
@@ -129,17 +129,17 @@ class Watching:
         return self._threshold_radius(part, facts, 1) + self.rounding(facts, form)
 
     def _threshold_radius(self, beta: float, facts: Facts, runs: int) -> float:
-        step = 2.0 ** -self.lattice_bits(facts)
-        return Geometric(1 / (self.threshold_epsilon * Fraction(step))).radius(beta, runs) * step
+        steps = 1 << self.lattice_bits(facts)
+        return self.threshold_noise(facts, steps).radius(beta, runs) / steps
 
     def above(self, beta: float, facts: Facts, gaps: int, form: LinearForm | None = None) -> float:
         """How much smaller than its threshold a gap called "above" may be, in rows.
 
         With probability 1 - beta no such gap among so many asked is smaller.
         """
-        step = 2.0 ** -self.lattice_bits(facts)
-        law = Geometric(2 / (self.query_epsilon * Fraction(step)))
-        return law.radius(beta, gaps) * step + self.rounding(facts, form)
+        steps = 1 << self.lattice_bits(facts)
+        radius = self.query_noise(facts, steps).radius(beta, gaps) / steps
+        return radius + self.rounding(facts, form)
 
     def rounding(self, facts: Facts, form: LinearForm | None = None) -> float:
         """How much rounding weights, rates and thresholds to the lattice can move a gap, in rows.
@@ -448,8 +448,8 @@ def _copied(plan: Watching) -> Watching:
 
 def _laws(plan: Watching, setting: Setting) -> tuple[Geometric, Geometric]:
     """The noise of the threshold and that of a gap, in lattice steps."""
-    row = 2 ** plan.lattice_bits(setting)
-    return Geometric(row / plan.threshold_epsilon), Geometric(2 * row / plan.query_epsilon)
+    steps = 1 << plan.lattice_bits(setting)
+    return plan.threshold_noise(setting, steps), plan.query_noise(setting, steps)
 
 
 def _lattice(admitted: Admitted, bits: int) -> tuple[LinearForm, float]:

@@ -54,8 +54,9 @@ def _tops(value: int) -> int:
 def split_watch(epsilon: Fraction, tops: int | None = None) -> Watching:
     """Split ε between the noise of the threshold and that of the gaps, for the least variance.
 
-    The noise has scales 1 / ε1 and 2 / ε2. With one top, ε1 + ε2 = ε and ε2 = 2^(2/3) ε1; with
-    more tops under one threshold, ε1 + c ε2 = ε and c ε2 = (2c)^(2/3) ε1 (Lyu, Su and Li 2017).
+    The noise has scales in proportion to 1 / ε1 and 2 / ε2. With one top, ε1 + ε2 = ε and
+    ε2 = 2^(2/3) ε1; with more tops under one threshold, ε1 + c ε2 = ε and c ε2 = (2c)^(2/3) ε1
+    (Lyu, Su and Li 2017).
     """
     count = tops or 1
     ratio = Fraction(round((2 * count) ** (2 / 3) * 2**20), 2**20)
@@ -245,7 +246,7 @@ class SparseAccuracy(Accuracy):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        rows, mean = self.rows, self.watching.mean_noise
+        rows, mean = self.rows, self.watching.mean_noise(self.facts)
         asked = rows if joint else 1
         runs = 1 if self.watching.tops else self.runs
         below = self.watching.below_in(self.run, beta / 2, self.facts, runs) + self.drift + mean
@@ -310,7 +311,7 @@ class _Sparse:
 
     def _first_above(self, form: GapForm, place: int, kernel: Kernel) -> Top | None:
         try:
-            mean = self.plan.watching.mean_noise
+            mean = self.plan.watching.mean_noise(kernel.facts)
             return self.watch.first_above(form, mean, place, kernel=kernel)
         except InvalidArgument as error:
             if error.parameter == "offsets":

@@ -187,7 +187,8 @@ class Session(Desk, Closable):
         TooLarge
             If it has too many labels.
         InvalidArgument
-            If a partition is open already.
+            If a partition is open already, or if a person may have several rows (`unit_rows`),
+            since these may lie in several parts: ask the whole table, by marginals or `where=`.
         """
         self._ending.check()
         ending = Lifetime(f"the partition by {attribute}", self._ending)

@@ -60,9 +60,10 @@ class Twin:
     layer: Literal["E", "G"] = "E"
     rows: int = 2
     relation: Neighbors = Neighbors.REPLACE_ONE
+    unit_rows: int = 1
 
     def pairs(self) -> Iterator[tuple[PrivateData, PrivateData]]:
-        return neighbours(BIT, self.rows, self.relation)
+        return neighbours(BIT, self.rows, self.relation, unit_rows=self.unit_rows)
 
 
 # One count with Laplace noise, 1-DP.
@@ -440,6 +441,35 @@ TWINS = (
                 cutoff=2, query_scale=Fraction(1), redraw=False, queries=5
             ),
         },
+    ),
+    Twin(
+        "count of people with two rows",
+        scaled_count(2),
+        ONE,
+        {"sensitivity of one row": scaled_count(1)},
+        unit_rows=2,
+    ),
+    Twin(
+        "Gaussian count of people with two rows",
+        scaled_gaussian(36),
+        DiscreteGaussianGuarantee(36, 4, 2),
+        {
+            "rows of a person not squared": scaled_gaussian(18),
+            "sensitivity of one row": scaled_gaussian(9),
+        },
+        relation=Neighbors.ADD_REMOVE,
+        unit_rows=2,
+    ),
+    Twin(
+        "sparse vector over people with two rows",
+        sparse_vector(threshold_scale=Fraction(2), query_scale=Fraction(2)),
+        THREE,
+        {
+            "noise for one row": sparse_vector(),
+            "threshold for one row": sparse_vector(query_scale=Fraction(2)),
+            "gaps for one row": sparse_vector(threshold_scale=Fraction(2)),
+        },
+        unit_rows=2,
     ),
     Twin(
         "product that leaves the floats",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dpsdk import Boolean, Categorical, Domain, Integer
 from dpsdk.accounting import Guarantee
@@ -53,6 +53,8 @@ class Case:
     parameters: tuple[Fraction, ...] = EPSILONS
     lattice: int | None = None
     """Fewer bits than production would take, where its lattice has too many points to enumerate."""
+    unit_rows: int = 1
+    """How many of the rows one person may have."""
 
 
 def flat(table: MarginalTable) -> tuple[float, ...]:
@@ -107,6 +109,8 @@ LEVELS = Sum("level", normalized=False)
 BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
 NESTED = Workload([COUNT, Count(normalized=False)])
 ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True, False, True))
+OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[False] * 3, True))
+"""The more gaps are below that rise before one is above that falls, the nearer to the bound."""
 LEVEL = NumericAbove(COUNT, 1)
 
 
@@ -155,3 +159,34 @@ CASES = (
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
 )
+
+WIDE = (Fraction(12),)
+"""Where two rows of a person may differ, noise is twice as wide, and trees are as much larger."""
+
+OF_TWO_ROWS = tuple(
+    evolve(case, name=f"{case.name}, two rows a person", unit_rows=2)
+    for case in (
+        Case("Laplace, count", laplace(COUNT), pure, BIT, 3, (Fraction(2),)),
+        Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 2, WIDE),
+        Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2, (Fraction(6),)),
+        Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 2, WIDE, lattice=3),
+        Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 2, (Fraction(20),)),
+        Case("Laplace, what no row changes", laplace(NOBODY), pure, BIT, 2, (Fraction(1),)),
+        Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 2, (MANY,)),
+        Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 2, (MANY,), lattice=2),
+        Case(
+            "Gaussian, marginal",
+            gaussian(CELLS, outcome=flat),
+            concentrated,
+            BIT,
+            2,
+            (2 * MANY,),
+            lattice=0,
+        ),
+        Case("sparse vector", sparse(*OPPOSED), pure, BIT, 2, WIDE, lattice=0),
+        Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
+        Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
+        Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+    )
+)
+"""The same where two rows of one person may differ."""

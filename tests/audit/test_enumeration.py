@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from fractions import Fraction
 
+import attrs
 import numpy as np
 import pytest
-from registry import BIT, CASES, COUNT, THREE, Case
+from registry import BIT, CASES, COUNT, OF_TWO_ROWS, THREE, Case
 
 from dpsdk import Neighbors
 from dpsdk.accounting.guarantee import (
@@ -15,6 +18,9 @@ from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     PureGuarantee,
 )
+from dpsdk.data.vault import open_histogram
+from dpsdk.forms import Sensitivity
+from dpsdk.kernel import Watching, measure
 from dpsdk.mechanisms import Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.testing.audit import (
@@ -31,12 +37,23 @@ from dpsdk.testing.audit.enumeration import TooManyPaths
 from dpsdk.testing.audit.worst_case import renyi
 
 RELATIONS = list(Neighbors)
-RUNS = [(case, parameter) for case in CASES for parameter in case.parameters]
+RUNS = [(case, parameter) for case in (*CASES, *OF_TWO_ROWS) for parameter in case.parameters]
+
+
+def cells(data):
+    """The private counts of each value, and that of the rows outside."""
+    histogram = open_histogram(data)
+    inside = [int(count) for count in histogram.table(("bit",))]
+    return (*inside, histogram.rows - sum(inside))
+
+
+def rows(data):
+    return sum(cells(data))
 
 
 def runs_every_relation(case: Case, relation: Neighbors) -> bool:
     """Some programs need a public number of rows."""
-    public = case.name in {"Laplace, mean", "one round of PMW"}
+    public = case.name.startswith(("Laplace, mean", "one round of PMW"))
     return not public or relation is Neighbors.REPLACE_ONE
 
 
@@ -48,16 +65,79 @@ def test_no_neighbours_exceed_the_claim(case, parameter, relation, monkeypatch):
     if case.lattice is not None:
         monkeypatch.setattr("dpsdk.kernel.measure._FINEST", case.lattice)
         monkeypatch.setattr("dpsdk.kernel.watch._FINEST", case.lattice)
-    pairs = neighbours(case.domain, case.rows, relation)
+    pairs = neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows)
     report = audit(case.build(parameter), pairs, case.claim(parameter))
     assert report.passed, report
     assert report.pairs > 0
 
 
+@pytest.mark.parametrize("unit_rows", [1, 2])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(3)])
-def test_the_worst_case_of_a_laplace_count_is_its_epsilon(epsilon):
-    report = audit(program(Laplace(epsilon), COUNT), neighbours(BIT, 2), PureGuarantee(epsilon))
+def test_the_worst_case_of_a_laplace_count_is_its_epsilon(epsilon, unit_rows):
+    pairs = neighbours(BIT, 2, unit_rows=unit_rows)
+    report = audit(program(Laplace(epsilon), COUNT), pairs, PureGuarantee(epsilon))
     assert report.figure == pytest.approx(float(epsilon), rel=1e-9)
+
+
+def ignored(one, setting):
+    del setting
+    return one
+
+
+def not_squared(one, setting):
+    factor = setting.unit_rows
+    return Sensitivity(one.l1 * factor, one.l2_squared * factor, one.maximum * factor, one.exact)
+
+
+def of_one_row(law):
+    """What a watch would draw if a gap moved by one row at the most."""
+    return lambda plan, facts, steps: law(plan, attrs.evolve(facts, unit_rows=1), steps)
+
+
+# By module, since the package has a function of the same name.
+SENSITIVITY = sys.modules["dpsdk.forms.sensitivity"], "_of_unit"
+BROKEN = {
+    "measure, ignored": ("Laplace, count", *SENSITIVITY, ignored),
+    "batch, ignored": ("Laplace, workload", *SENSITIVITY, ignored),
+    "Gaussian, not squared": ("Gaussian, count", *SENSITIVITY, not_squared),
+    "watch, its threshold": (
+        "sparse vector", Watching, "threshold_noise", of_one_row(Watching.threshold_noise)
+    ),
+    "watch, its gaps": (
+        "sparse vector", Watching, "query_noise", of_one_row(Watching.query_noise)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypatch):
+    start, owner, attribute, wrong = BROKEN[name]
+    case = next(case for case in OF_TWO_ROWS if case.name.startswith(start))
+    pairs = neighbours(case.domain, case.rows, unit_rows=2)
+    if case.lattice is not None:
+        monkeypatch.setattr("dpsdk.kernel.watch._FINEST", case.lattice)
+    monkeypatch.setattr(owner, attribute, wrong)
+    parameter = case.parameters[0]
+    measure._for_one.cache_clear()
+    try:
+        report = audit(case.build(parameter), pairs, case.claim(parameter))
+    finally:
+        measure._for_one.cache_clear()
+    assert not report.passed, report
+    assert report.figure > report.allowed * 1.1
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
+def test_who_has_more_rows_than_declared_is_protected_in_proportion(relation):
+    declared = neighbours(BIT, 2, relation, unit_rows=2)
+    far = [
+        tuple(next(t for t in tables(BIT, rows(x), relation) if cells(t) == cells(x)) for x in pair)
+        for pair in declared
+    ]
+    assert all(x.facts.unit_rows == 1 for pair in far for x in pair)
+    report = audit(program(Laplace(1), COUNT), far, PureGuarantee(2))
+    assert report.passed
+    assert report.figure == pytest.approx(2, rel=1e-9)
 
 
 def test_a_claim_a_thousandth_too_small_is_refuted():
@@ -179,6 +259,29 @@ def test_a_leak_and_a_bounded_range_are_held_against_their_own_figures():
     laplace = program(Laplace(1), COUNT)
     assert audit(laplace, pairs, BoundedRangeGuarantee(2)).passed
     assert not audit(laplace, pairs, BoundedRangeGuarantee(Fraction(19, 10))).passed
+
+
+@pytest.mark.parametrize("unit_rows", [1, 2, 3])
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
+def test_neighbours_differ_in_all_rows_that_one_person_may_have(relation, unit_rows):
+    found = [
+        (cells(one), cells(other))
+        for one, other in neighbours(BIT, 3, relation, unit_rows=unit_rows)
+    ]
+    assert len(found) == len(set(found))
+    every = [counts for counts in itertools.product(range(4), repeat=3) if sum(counts) <= 3]
+    expected = set()
+    for one, other in itertools.permutations(every, 2):
+        more = sum(max(b - a, 0) for a, b in zip(one, other, strict=True))
+        less = sum(max(a - b, 0) for a, b in zip(one, other, strict=True))
+        if relation is Neighbors.REPLACE_ONE:
+            near = sum(one) == sum(other) == 3 and more <= unit_rows
+        else:
+            near = 3 in (sum(one), sum(other)) and not min(more, less)
+            near = near and max(more, less) <= unit_rows
+        if near:
+            expected.add((one, other))
+    assert set(found) == expected
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)

@@ -16,7 +16,7 @@ from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
 from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 __all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
 
@@ -110,11 +110,13 @@ def practical(
     if threshold is None:
         # The noise of one gap in `queries` exceeds this by itself, if the share is 1; one in its
         # square root at a share of 1/2.
-        noise_alone = float(2 / watching.query_epsilon) * math.log(max(queries, 2))
+        noise_alone = float(2 * facts.unit_rows / watching.query_epsilon) * math.log(
+            max(queries, 2)
+        )
         height = _HEIGHT_SHARE * noise_alone
     else:
         height = threshold * rows
-    spread = _deviation(noise) / rows
+    spread = _deviation(noise, facts) / rows
     return Plan(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
 
 
@@ -127,23 +129,23 @@ def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, 
     return watching, GaussianNoise(equal_share(rho * share))
 
 
-def _of_one(noise: Noise) -> NoiseLaw:
-    """The law of a number of sensitivity 1."""
+def _of_count(noise: Noise, facts: Facts) -> NoiseLaw:
+    """The law of a number that each row of a person moves by 1 at the most."""
     if isinstance(noise, LaplaceNoise):
-        return DiscreteLaplace(1 / noise.epsilon)
-    return DiscreteGaussian(1 / (2 * noise.rho))
+        return DiscreteLaplace(facts.unit_rows / noise.epsilon)
+    return DiscreteGaussian(facts.unit_rows**2 / (2 * noise.rho))
 
 
-def _deviation(noise: Noise) -> float:
-    return _of_one(noise).standard_deviation()
+def _deviation(noise: Noise, facts: Facts) -> float:
+    return _of_count(noise, facts).standard_deviation()
 
 
-def _number_radius(noise: Noise, beta: float, numbers: int) -> float:
+def _number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
-    law = _of_one(noise)
+    law = _of_count(noise, facts)
     # On finer lattices noise reaches up to a row further, and rounded weights add to it by what the
     # kernel keeps below a thousandth of its scale.
-    return law.radius(beta, numbers) + 1 + _deviation(noise) / 1000
+    return law.radius(beta, numbers) + 1 + law.standard_deviation() / 1000
 
 
 def promised(
@@ -239,7 +241,7 @@ def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: flo
     runs = 1 if plan.watching.tops else plan.updates
     below = plan.watching.below(part, facts, runs) / rows
     above = plan.watching.above(part, facts, queries) / rows
-    radius = _number_radius(plan.noise, part, plan.updates) / rows
+    radius = _number_radius(plan.noise, part, plan.updates, facts) / rows
     if radius >= gap:
         return None
     alpha = gap + below + above
@@ -256,14 +258,14 @@ def _failures(
     watching: Watching, noise: Noise, radius: float, updates: int, queries: int, facts: Facts
 ) -> float:
     """A bound of the probability that some noise of a stream exceeds a radius, in rows."""
-    step = 2.0 ** -watching.lattice_bits(facts)
-    steps = math.floor((radius - watching.rounding(facts)) / step)
+    row = 1 << watching.lattice_bits(facts)
+    steps = math.floor((radius - watching.rounding(facts)) * row)
     if steps < 0:
         return 1.0
-    row = Fraction(1) / Fraction(step)
-    threshold = Geometric(row / watching.threshold_epsilon).tail(steps)
-    gaps = Geometric(2 * row / watching.query_epsilon).tail(steps)
-    number = _of_one(noise).tail(math.floor(radius - 1 - _deviation(noise) / 1000))
+    threshold = watching.threshold_noise(facts, row).tail(steps)
+    gaps = watching.query_noise(facts, row).tail(steps)
+    law = _of_count(noise, facts)
+    number = law.tail(math.floor(radius - 1 - law.standard_deviation() / 1000))
     return updates * threshold + queries * gaps + updates * number
 
 
@@ -279,11 +281,11 @@ def textbook(
     """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
     c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
-    one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes, noise for sensitivity 1 / n,
-    the scale of ε₂, and an error of 3 α only where the accuracy of the sparse vector is at most α;
-    then the threshold is 2 α, else the printed one. That accuracy is taken from the exact tails as
-    well: the printed constants for δ > 0 leave out that c numbers with the noise of ε₂ need more
-    than a few thresholds do.
+    one-sided; the step is α / 2. Corrected: k = 2 |Q| in both modes, noise for sensitivity 1 / n
+    (as many times that as one person may have rows), the scale of ε₂, and an error of 3 α only
+    where the accuracy of the sparse vector is at most α; then the threshold is 2 α, else the
+    printed one. That accuracy is taken from the exact tails as well: the printed constants for
+    δ > 0 leave out that c numbers with the noise of ε₂ need more than a few thresholds do.
 
     Raises
     ------
@@ -303,7 +305,7 @@ def textbook(
         run, number = Fraction(8, 9) * epsilon / exact, epsilon / (9 * exact)
         factor = 18.0 * updates
     logs = math.log(k) + math.log(4 * updates / beta)
-    printed = factor * logs / (float(epsilon) * rows)
+    printed = factor * logs * facts.unit_rows / (float(epsilon) * rows)
     watching, noise = Watching(run / 2, run / 2), LaplaceNoise(number)
     kept = printed / 2 <= alpha and (
         _failures(watching, noise, alpha * rows, updates, queries, facts) <= beta

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 
@@ -16,42 +16,50 @@ __all__ = ["neighbours", "tables"]
 
 
 def tables(
-    domain: Domain, rows: int, relation: Neighbors = Neighbors.REPLACE_ONE
+    domain: Domain,
+    rows: int,
+    relation: Neighbors = Neighbors.REPLACE_ONE,
+    *,
+    unit_rows: int = 1,
 ) -> Iterator[PrivateData]:
-    """Every table of so many rows, rows outside the domain included."""
+    """Every table of so many rows, rows outside the domain included.
+
+    A person may have `unit_rows` of them, as `PrivateData` says.
+    """
     for counts in _histograms(domain, rows):
-        yield _table(domain, counts, relation)
+        yield _table(domain, counts, relation, unit_rows)
 
 
 def neighbours(
-    domain: Domain, rows: int, relation: Neighbors = Neighbors.REPLACE_ONE
+    domain: Domain,
+    rows: int,
+    relation: Neighbors = Neighbors.REPLACE_ONE,
+    *,
+    unit_rows: int = 1,
 ) -> Iterator[tuple[PrivateData, PrivateData]]:
     """Every ordered pair of neighbouring tables of at most `rows` rows.
 
-    Under replace-one both have exactly `rows` rows; under add-remove one of them has, and the
-    other has one fewer.
+    They differ in 1 to `unit_rows` rows. Under replace-one both have exactly `rows` rows; under
+    add-remove one of them has, and the other has as many fewer.
     """
     larger = {
-        counts.tobytes(): _table(domain, counts, relation) for counts in _histograms(domain, rows)
+        counts.tobytes(): _table(domain, counts, relation, unit_rows)
+        for counts in _histograms(domain, rows)
     }
-    cells = domain.size + 1
-    if relation is Neighbors.REPLACE_ONE:
-        for counts in _histograms(domain, rows):
-            for source in np.flatnonzero(counts):
-                for target in range(cells):
-                    if source != target:
-                        moved = counts.copy()
-                        moved[source] -= 1
-                        moved[target] += 1
-                        yield larger[counts.tobytes()], larger[moved.tobytes()]
-        return
-    for counts in _histograms(domain, rows - 1):
-        fewer = _table(domain, counts, relation)
-        for target in range(cells):
-            added = counts.copy()
-            added[target] += 1
-            yield fewer, larger[added.tobytes()]
-            yield larger[added.tobytes()], fewer
+    for moved in range(1, min(unit_rows, rows) + 1):
+        lots = list(_histograms(domain, moved))
+        for kept in _histograms(domain, rows - moved):
+            if relation is Neighbors.REPLACE_ONE:
+                for gone, come in permutations(lots, 2):
+                    # Rows that both of them hold were not exchanged.
+                    if not ((gone > 0) & (come > 0)).any():
+                        yield larger[(kept + gone).tobytes()], larger[(kept + come).tobytes()]
+                continue
+            fewer = _table(domain, kept, relation, unit_rows)
+            for added in lots:
+                more = larger[(kept + added).tobytes()]
+                yield fewer, more
+                yield more, fewer
 
 
 def _histograms(domain: Domain, rows: int) -> Iterator[Ints]:
@@ -61,7 +69,11 @@ def _histograms(domain: Domain, rows: int) -> Iterator[Ints]:
         yield np.bincount(np.array(chosen, dtype=np.int64), minlength=cells).astype(np.int64)
 
 
-def _table(domain: Domain, counts: Ints, relation: Neighbors) -> PrivateData:
+def _table(domain: Domain, counts: Ints, relation: Neighbors, unit_rows: int) -> PrivateData:
     return PrivateData.from_counts(
-        counts[:-1], domain, outside_rows=int(counts[-1]), neighbors=relation
+        counts[:-1],
+        domain,
+        outside_rows=int(counts[-1]),
+        neighbors=relation,
+        unit_rows=unit_rows,
     )

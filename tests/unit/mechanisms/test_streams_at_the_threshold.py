@@ -47,7 +47,8 @@ def stream(tops):
     """A sparse vector, and the bound that would hold if the threshold in force were a fresh one."""
     mechanism = NumericSparse(1, DELTA, tops=tops, numbers="gap")
     watching = mechanism.plan.watching
-    of, mean = facts(HALF, rows=ROWS), watching.mean_noise
+    of = facts(HALF, rows=ROWS)
+    mean = watching.mean_noise(of)
     fresh = max(watching.below(BETA / 2, of) + mean, watching.above(BETA / 2, of, 1) - mean)
     return mechanism, watching, fresh
 
@@ -79,7 +80,8 @@ def test_no_height_of_the_last_gap_breaks_the_bound_more_often(tops, height):
     rng, trials = np.random.default_rng(5), 4000
     _, watching, fresh = stream(tops)
     scale, spread = float(1 / watching.threshold_epsilon), float(2 / watching.query_epsilon)
-    mean, of = watching.mean_noise, facts(HALF, rows=ROWS)
+    of = facts(HALF, rows=ROWS)
+    mean = watching.mean_noise(of)
     wide = np.array(
         [watching.below_in(run, BETA / 2, of, tops) + mean for run in range(1, tops + 1)]
     )
@@ -119,11 +121,11 @@ def test_a_fixed_answer_of_multiplicative_weights_keeps_its_bound(updates, trial
     domain = Domain(Integer("x", 0, cells - 1))
     given = {"updates": updates, "start": "uniform", "replay": False}
     watching = OnlinePMW(1, DELTA, **given).plan(facts(domain, rows=ROWS)).watching
-    scale = float(1 / watching.threshold_epsilon)
+    scale, mean = float(1 / watching.threshold_epsilon), watching.mean_noise(facts(domain))
     height = 2 * scale
     fresh = watching.below(BETA, facts(domain, rows=ROWS))
     # From a uniform start: in turns so many rows more and fewer, then a tooth and its counterpart.
-    off = np.full(cells, height + scale - watching.mean_noise) * (-1.0) ** np.arange(cells)
+    off = np.full(cells, height + scale - mean) * (-1.0) ** np.arange(cells)
     off[-2:] = (height + fresh + scale / 4, -(height + fresh + scale / 4))
     counts = np.round(np.full(cells, 100 * (fresh + height)) + off)
     data = PrivateData.from_counts(counts, domain, outside_rows=round(100 * (fresh + height)))

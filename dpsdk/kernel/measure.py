@@ -410,7 +410,7 @@ def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
 def _wanted_bits(admitted: Admitted, noise: Noise) -> int:
     form, setting = admitted.form, admitted.setting
     low, high = form.extents()
-    if setting.outside:
+    if setting.outside or not setting.replaced:  # a row that is not there counts as nought
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     move = float((high - low).max())
     if move == 0.0:

@@ -65,9 +65,9 @@ def random_form(rng, domain):
     return LinearForm(domain, blocks)
 
 
-def facts_of(domain, neighbors, outside, rows):
+def facts_of(domain, neighbors, outside, rows, unit_rows=1):
     public = neighbors is Neighbors.REPLACE_ONE
-    return Facts(domain, neighbors, rows if public else None, outside, rows)
+    return Facts(domain, neighbors, rows if public else None, outside, rows, unit_rows)
 
 
 def answers(form, domain, cells):
@@ -108,7 +108,9 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
     domain = Domain(*(Integer(n, 1, int(s)) for n, s in zip("abc", sizes, strict=False)))
     form = random_form(rng, domain)
     for neighbors, outside in RELATIONS:
-        facts = facts_of(domain, neighbors, outside, int(10 ** rng.integers(0, 6)))
+        rows = int(10 ** rng.integers(0, 6))
+        many = min(rows, (1, 3, 50)[seed % 3])
+        facts = facts_of(domain, neighbors, outside, rows, many)
         base = [int(cell) for cell in rng.integers(0, domain.size, min(facts.row_limit - 1, 20))]
         strength = Fraction(1, 10 ** int(rng.integers(0, 4)))
         for noise in (LaplaceNoise(strength), GaussianNoise(strength)):
@@ -117,10 +119,10 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
             l1, l2_squared, largest = worst_moves(pricing.form, facts, base)
             guarantee = pricing.guarantee
             if isinstance(noise, LaplaceNoise):
-                assert guarantee.shift >= l1
+                assert guarantee.shift >= many * l1
             else:
-                assert guarantee.shift_squared >= l2_squared
-                assert guarantee.shift_max >= largest
+                assert guarantee.shift_squared >= many**2 * l2_squared
+                assert guarantee.shift_max >= many * largest
 
 
 def test_columns_that_have_much_in_common_keep_their_distance():

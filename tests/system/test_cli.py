@@ -163,6 +163,18 @@ def test_counts_under_add_remove_keep_the_number_of_rows_private(folder, domain,
         assert np.abs(values - exact).max() <= written["error"]["bound"]
 
 
+def test_tables_of_people_with_several_rows_are_as_much_further_off(folder):
+    bounds = {}
+    for unit_rows in ("1", "4"):
+        given = ["--epsilon", "9", "--marginals", "1", "--counts", "--unit-rows", unit_rows]
+        assert release(folder, *given, "--force") == 0
+        written = summary(folder)
+        assert written["data"]["unit_rows"] == int(unit_rows)
+        bounds[unit_rows] = written["error"]["bound"]
+    assert bounds["4"] == pytest.approx(4 * bounds["1"], rel=0.2)
+    assert "up to 4 rows a person" in (folder / "out" / "report.txt").read_text()
+
+
 def test_outside_values_count_nowhere_or_at_the_nearest_bound(folder, domain):
     table = folder / "table.csv"
     lines = table.read_text().splitlines()

@@ -165,9 +165,11 @@ def vandalise(*things, spared=()):
     return len(found)
 
 
-def table(neighbors=Neighbors.REPLACE_ONE):
+def table(neighbors=Neighbors.REPLACE_ONE, unit_rows=1):
     domain = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
-    return PrivateData.from_counts(COUNTS, domain, neighbors=neighbors, max_rows=200)
+    return PrivateData.from_counts(
+        COUNTS, domain, neighbors=neighbors, max_rows=200, unit_rows=unit_rows
+    )
 
 
 def held():
@@ -374,6 +376,7 @@ def facts_changed(session, query):
     facts = session.facts
     object.__setattr__(facts, "row_limit", 1)
     object.__setattr__(facts, "outside", False)
+    object.__setattr__(facts, "unit_rows", 10**-9)
 
 
 def noise_of_another_class(session, query):
@@ -423,11 +426,12 @@ def test_an_odometer_of_another_author_is_given_copies():
     assert dear[0][1] == 4 * Fraction("0.0017")
 
 
+@pytest.mark.parametrize("unit_rows", [1, 3])
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_facts_that_were_changed_make_nothing_cheaper(neighbors):
+def test_facts_that_were_changed_make_nothing_cheaper(neighbors, unit_rows):
     dear = {}
     for attacked in (False, True):
-        data = table(neighbors)
+        data = table(neighbors, unit_rows)
         odometer = Odometer(Budget(1000, "0.1"), default_composition())
         told = []
         kernel = Kernel(

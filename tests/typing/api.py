@@ -52,6 +52,13 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
 
 
+def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
+    assert_type(PrivateData.from_counts([1], domain, unit_rows=2), PrivateData)
+    assert_type(PrivateData.from_csv("t.csv", domain, unit_rows=2).facts.unit_rows, int)
+    PrivateData.from_columns({}, domain, unit_rows=None)  # type: ignore[arg-type]  # must stay one
+    PrivateData.from_frame(None, domain, unit_rows="2")  # type: ignore[arg-type]  # must stay one
+
+
 def names_are_given_one_by_one(table: MarginalTable) -> None:
     Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
     table.project(["sex"])  # type: ignore[arg-type]  # must stay an error

@@ -204,7 +204,8 @@ def test_columns_of_different_lengths_are_refused_and_others_not_looked_at():
     [
         {"outside": "drop"}, {"outside": None}, {"outside": []}, {"neighbors": "replace-one"},
         {"name": ""}, {"name": 3}, {"max_rows": 0}, {"max_rows": -3}, {"max_rows": 1.5},
-        {"max_rows": "9"},
+        {"max_rows": "9"}, {"unit_rows": 0}, {"unit_rows": -1}, {"unit_rows": 1.5},
+        {"unit_rows": "1"}, {"unit_rows": None}, {"unit_rows": 10**9}, {"unit_rows": 10**30},
     ],
 )  # fmt: skip
 def test_bad_public_arguments_are_named_by_every_door(given, tmp_path):

@@ -17,7 +17,7 @@ from dpsdk.errors import (
     UnknownAttribute,
 )
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
+from dpsdk.queries import Count, Marginal
 from dpsdk.testing import seeded
 from tracing import interrupted
 from worlds import people, table
@@ -297,3 +297,20 @@ def test_an_attribute_that_took_the_name_of_another_is_none_of_the_table():
     session.domain["sex"].__init__("region", ["F", "M"])
     with pytest.raises(UnknownAttribute):
         session.partition("sex")
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_a_table_with_several_rows_a_person_is_not_divided(neighbors):
+    data = table(people(40, 11), neighbors, unit_rows=2)
+    session = Session(data, Budget(1), noise=seeded(1))
+    # What a client's facts say later makes no difference.
+    object.__setattr__(data.facts, "unit_rows", 1)
+    with pytest.raises(InvalidArgument, match="rows of one person may lie in many parts") as caught:
+        session.partition("sex")
+    assert (caught.value.parameter, caught.value.got) == ("unit_rows", "2")
+    assert not session.history
+    # Nothing is left open: the whole table answers, and a scope as well.
+    session.answer(Marginal("sex", normalized=False), using=Laplace(epsilon="0.5"))
+    with session.scope("half", 0.5) as scope:
+        scope.answer(Marginal("sex", normalized=False), using=Laplace(epsilon="0.5"))
+    assert session.spent.epsilon == 1

@@ -211,7 +211,7 @@ class Release(Generic[A_co]):
         else:  # a number that rests on several raw ones shares its failures between them
             radii = accuracy.radii(checked / lifting.width, joint=False)
         errors = lifting.spread(self._measurement.values, radii, self._facts)
-        if not (errors < math.inf).any():
+        if not errors.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return errors
 
@@ -230,7 +230,7 @@ class Release(Generic[A_co]):
         if lifting is None:
             raise without_unit(self.query)
         radii = accuracy.radii(checked, joint=True)
-        if not (radii < math.inf).any():
+        if not radii.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return lifting.bracket(self._measurement.values, radii, self._facts)
 

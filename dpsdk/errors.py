@@ -14,6 +14,7 @@
     ├── BudgetExceeded                    refused, nothing was charged
     ├── UnsupportedGuarantee              a composition cannot price this guarantee
     ├── NoMechanism                       nothing was named to answer the query with
+    ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data
     ├── NotCopyable (TypeError)           an attempt to copy what must exist once
@@ -40,6 +41,7 @@ __all__ = [
     "DpsdkError",
     "InvalidArgument",
     "MissingExtra",
+    "NoBound",
     "NoMechanism",
     "NotCopyable",
     "PublicSizeRequired",
@@ -260,6 +262,28 @@ class NoMechanism(DpsdkError):
 
     def __str__(self) -> str:
         return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
+
+
+@define(str=False, eq=False)
+class NoBound(DpsdkError):
+    """Nothing is proven or promised of how far off an answer may be, at the confidence asked for.
+
+    Parameters
+    ----------
+    answer
+        What was asked, in words.
+    why
+        Why there is no bound.
+    advice
+        What may be done about it.
+    """
+
+    answer: str
+    why: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"no error bound for {self.answer}: {self.why}; {self.advice}"
 
 
 @define(str=False, eq=False)

@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import cmp_using, field, frozen
+from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._checks import to_beta
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
+from dpsdk.accuracy import (
+    Accuracy,
+    Bound,
+    HalfWidths,
+    Lifting,
+    NoAccuracy,
+    NoiseAccuracy,
+    PromisedAccuracy,
+    ScalarAccuracy,
+    Standing,
+    bound_of,
+    half_widths,
+    no_bound,
+    without_unit,
+)
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts
-from dpsdk.noise import NoiseLaw
 from dpsdk.typing import Floats
 
 __all__ = [
     "Accuracy",
     "Bound",
     "Cost",
+    "HalfWidths",
+    "Lifting",
     "Measurement",
+    "NoAccuracy",
     "NoiseAccuracy",
+    "PromisedAccuracy",
     "Quote",
     "Release",
+    "ScalarAccuracy",
     "Source",
+    "Standing",
 ]
 
 A_co = TypeVar("A_co", covariant=True)
+Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accuracy)
 
-Source: TypeAlias = Literal["measured", "hypothesis"]
-"""Whether an answer was measured on the data, or read off a public distribution."""
+Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
+"""Where an answer comes from.
+
+"measured" on the data; "fitted" to measurements of other questions than this one; or read off a
+public distribution, the "hypothesis".
+"""
 
 _LISTED = 2**20
 
@@ -116,96 +140,20 @@ class Cost:
         return " + ".join(runs) or "nothing"
 
 
-class Accuracy(ABC):
-    """How far raw numbers may be off, before a query gives them its unit."""
-
-    __slots__ = ()
-    kind: str
-    """On what the bound rests, for people."""
-    proven: bool
-    """Whether it holds with the stated probability, by a theorem."""
-
-    @abstractmethod
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths around the raw numbers, each at confidence 1 - beta, or all at once."""
-
-
-@frozen
-class NoiseAccuracy(Accuracy):
-    """Independent noise of one law on every number, plus what rounding of weights may add.
-
-    `step` is the lattice step and `bias` the largest effect of rounding, both in raw units. The
-    tail of the law is exact, so no smaller multiple of the step would do.
-    """
-
-    law: NoiseLaw
-    entries: int
-    step: float
-    bias: float
-    kind: str = field(init=False, default="exact tail of the discrete noise")
-    proven: bool = field(init=False, default=True)
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
-        return np.full(self.entries, radius)
-
-
 def _same(one: Floats, other: Floats) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
 
 @frozen
-class Measurement:
-    """Raw numbers that a strategy got for a form: counts of rows, with their accuracy."""
+class Measurement(Generic[Acc_co]):
+    """Raw numbers that a strategy got for a form, with their accuracy.
 
-    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
-    accuracy: Accuracy
-    source: Source = "measured"
-
-
-@frozen
-class Bound:
-    """An error bound in full: with probability 1 - `beta`, no entry is off by more than `error`.
-
-    `kind` tells what it rests on, `proven` whether that is a theorem. A `vacuous` bound says no
-    more than the range of possible answers does.
+    For a linear form they are counts of rows.
     """
 
-    error: float
-    beta: float
-    kind: str
-    proven: bool
-    vacuous: bool
-
-
-class Lifting(Protocol[A_co]):
-    """How raw numbers become an answer, and their half-widths errors in its unit."""
-
-    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        """Half-widths in the unit of the answer."""
-        ...
-
-    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
-        """The answers at both ends of all half-widths."""
-        ...
-
-    def span(self, facts: Facts, /) -> float:
-        """The largest difference of two possible answers."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """How many raw numbers one number of the answer rests on, at the most."""
-        ...
-
-
-def bound_of(
-    spread: Callable[[Floats], Floats], span: float, accuracy: Accuracy, beta: float
-) -> Bound:
-    """The joint bound of an answer whose half-widths `spread` translates."""
-    checked = to_beta(beta)
-    error = float(spread(accuracy.radii(checked, joint=True)).max())
-    return Bound(error, checked, accuracy.kind, accuracy.proven, error >= span)
+    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
+    accuracy: Acc_co
+    source: Source = "measured"
 
 
 @frozen(repr=False)
@@ -227,47 +175,96 @@ class Release(Generic[A_co]):
     source: Source
     private: bool
     _measurement: Measurement
-    _lifting: Lifting[A_co] = field(eq=False)
+    _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer is off by more than this.
 
         In the answer's own unit, for all its entries at once.
+
+        Raises
+        ------
+        NoBound
+            If nothing is proven or promised of some entry. `bound` says so without raising.
         """
-        return self.bound(beta).error
+        return _finite(self.bound(beta), self._measurement.accuracy, self.query)
 
     def errors(self, beta: float = 0.05) -> Floats:
-        """For each entry of the answer: with probability 1 - beta, it is off by no more."""
-        # A number that rests on several raw ones shares its failures between them.
-        each = to_beta(beta) / self._lifting.width
-        radii = self._measurement.accuracy.radii(each, joint=False)
-        return self._lifting.spread(self._measurement.values, radii, self._facts)
+        """For each entry of the answer: with probability 1 - beta, it is off by no more.
+
+        Infinite for an entry of which nothing is known.
+
+        Raises
+        ------
+        NoBound
+            If nothing is proven or promised of any entry, or of the answer as a whole only.
+        """
+        checked, lifting = to_beta(beta), self._lifting
+        accuracy = half_widths(self._measurement.accuracy, self.query, checked)
+        if lifting is None:
+            raise without_unit(self.query)
+        if lifting.width == 1:
+            radii = accuracy.radii(checked, joint=False)
+        elif accuracy.standing == "promised":  # one event, for all numbers
+            radii = accuracy.radii(checked, joint=True)
+        else:  # a number that rests on several raw ones shares its failures between them
+            radii = accuracy.radii(checked / lifting.width, joint=False)
+        errors = lifting.spread(self._measurement.values, radii, self._facts)
+        if not errors.min() < math.inf:
+            raise no_bound(accuracy, self.query, checked)
+        return errors
 
     def interval(self, beta: float = 0.05) -> tuple[A_co, A_co]:
-        """Two answers between which the truth lies with probability 1 - beta, in every entry."""
-        radii = self._measurement.accuracy.radii(to_beta(beta), joint=True)
-        return self._lifting.bracket(self._measurement.values, radii, self._facts)
+        """Two answers between which the truth lies with probability 1 - beta, in every entry.
+
+        Infinitely far apart in an entry of which nothing is known.
+
+        Raises
+        ------
+        NoBound
+            If nothing is proven or promised of any entry, or of the answer as a whole only.
+        """
+        checked, lifting = to_beta(beta), self._lifting
+        accuracy = half_widths(self._measurement.accuracy, self.query, checked)
+        if lifting is None:
+            raise without_unit(self.query)
+        radii = accuracy.radii(checked, joint=True)
+        if not radii.min() < math.inf:
+            raise no_bound(accuracy, self.query, checked)
+        return lifting.bracket(self._measurement.values, radii, self._facts)
 
     def bound(self, beta: float = 0.05) -> Bound:
-        """The same as `error`, with what it rests on and whether it says anything."""
-        raw, facts = self._measurement.values, self._facts
+        """All that is known of the error of `error`, on what it rests, and if it says anything.
+
+        Where there is no bound it says so, and raises nothing.
+        """
+        raw, lifting, facts = self._measurement.values, self._lifting, self._facts
+        if lifting is None:
+            return bound_of(self._measurement.accuracy, None, math.inf, beta)
         return bound_of(
-            lambda radii: self._lifting.spread(raw, radii, facts),
-            self._lifting.span(facts),
             self._measurement.accuracy,
+            lambda radii: lifting.spread(raw, radii, facts),
+            lifting.span(facts),
             beta,
         )
 
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
-        error = f"± {bound.error:.4g}{' (vacuous)' if bound.vacuous else ''} at 95%"
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{mark}"
         answer = repr(self.value)
+        error = f"± {bound.words}" if bound.proven else bound.words
         if "\n" in answer:  # a table, whose lines are its own
             return f"Release of {self.query}\n{answer}\n{error}, {source}"
-        return f"Release({answer} {error}, {self.query}, {source})"
+        between = " " if bound.proven else ", "
+        return f"Release({answer}{between}{error}, {self.query}, {source})"
+
+
+def _finite(bound: Bound, accuracy: Accuracy, answer: str) -> float:
+    if not bound.proven:
+        raise no_bound(accuracy, answer, bound.beta)
+    return bound.error
 
 
 @frozen(repr=False)
@@ -285,29 +282,34 @@ class Quote:
     _facts: Facts | None = None
 
     def error(self, beta: float = 0.05) -> float:
-        """With probability 1 - beta, no entry of the answer will be off by more than this."""
-        return self.bound(beta).error
+        """With probability 1 - beta, no entry of the answer will be off by more than this.
+
+        Raises
+        ------
+        NoBound
+            If nothing is proven or promised beforehand. `bound` says so without raising.
+        """
+        return _finite(self.bound(beta), self.accuracy, "this quote")
 
     def bound(self, beta: float = 0.05) -> Bound:
-        """The same, with what it rests on and whether it says anything."""
+        """All that is known of it, on what it rests, and if it says anything. Raises nothing."""
         lifting, facts = self._lifting, self._facts
-        if lifting is None or facts is None:
-            return bound_of(lambda radii: radii, math.inf, self.accuracy, beta)
+        if facts is None:
+            return bound_of(self.accuracy, lambda radii: radii, math.inf, beta)
+        if lifting is None:
+            return bound_of(self.accuracy, None, math.inf, beta)
         return bound_of(
+            self.accuracy,
             lambda radii: lifting.spread(np.full(len(radii), np.nan), radii, facts),
             lifting.span(facts),
-            self.accuracy,
             beta,
         )
 
-    def for_query(self, lifting: Lifting[object], facts: Facts) -> Quote:
-        """The quote in the unit of a query's answer."""
+    def for_query(self, lifting: Lifting[object] | None, facts: Facts) -> Quote:
+        """The quote in the unit of a query's answer, if the query says what that is."""
         return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts)
 
     def __repr__(self) -> str:
         bound = self.bound(0.05)
-        vacuous = " (vacuous)" if bound.vacuous else ""
-        return (
-            f"Quote(at open {self.at_open}, at most {self.at_most}, "
-            f"error {bound.error:.4g}{vacuous} at 95%)"
-        )
+        error = f"error {bound.words}" if bound.proven else bound.words
+        return f"Quote(at open {self.at_open}, at most {self.at_most}, {error})"

@@ -10,6 +10,7 @@ from typing import NoReturn, final
 from dpsdk._checks import shown, to_positive
 from dpsdk.accounting import Budget, Guarantee, Odometer
 from dpsdk.accounting.declared.calibration import calibrate_within
+from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument, Redacted
 from dpsdk.forms import Facts, LinearForm
@@ -63,7 +64,7 @@ class Kernel(HasAccess):
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None
-    ) -> Measurement:
+    ) -> Measurement[NoiseAccuracy]:
         """Noisy answers to a batch of linear queries, in counts of rows.
 
         Parameters
@@ -89,7 +90,7 @@ class Kernel(HasAccess):
 
     def measure_all(
         self, requests: Iterable[tuple[LinearForm, Noise]], /
-    ) -> tuple[Measurement, ...]:
+    ) -> tuple[Measurement[NoiseAccuracy], ...]:
         """Several measurements, paid for all at once or not at all.
 
         Parameters
@@ -111,7 +112,7 @@ class Kernel(HasAccess):
     def _prepared(self, form: LinearForm, noise: Noise) -> Prepared:
         return prepare(form, noise, self._access.setting, self._access.facts.domain)
 
-    def _measured(self, prepared: Prepared, charge: int) -> Measurement:
+    def _measured(self, prepared: Prepared, charge: int) -> Measurement[NoiseAccuracy]:
         values = self._access.read(charge, partial(measured, prepared))
         return Measurement(values, prepared.accuracy)
 

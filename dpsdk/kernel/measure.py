@@ -27,6 +27,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.prices.claims import claim_holds, claim_rho
+from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -36,13 +37,11 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
-from dpsdk.release import Accuracy, NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
     "GaussianNoise",
     "LaplaceNoise",
-    "LatticeAccuracy",
     "Noise",
     "Prepared",
     "Pricing",
@@ -123,35 +122,6 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
 
 
-@frozen
-class LatticeAccuracy(Accuracy):
-    """Independent noise of one law on every number, plus what rounding of weights may add.
-
-    `step` is the lattice step and `bias` the largest effect of rounding, both in rows. The tail of
-    the law is exact, so no smaller multiple of the step would do. Its numbers are plain; a law is
-    made of them for who asks.
-    """
-
-    gaussian: bool
-    _parameter: tuple[int, int]
-    entries: int
-    step: float
-    bias: float
-    kind: str = field(init=False, default="exact tail of the discrete noise")
-    proven: bool = field(init=False, default=True)
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The law of the noise, in steps."""
-        parameter = Fraction(*self._parameter)
-        return DiscreteGaussian(parameter) if self.gaussian else DiscreteLaplace(parameter)
-
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        """Half-widths in rows."""
-        noise = NoiseAccuracy(self.law, self.entries, self.step, self.bias)
-        return noise.radii(beta, joint=joint)
-
-
 @frozen(eq=False)
 class Pricing:
     """What `measure` would do for a form, all public: the lattice, the noise, what it guarantees.
@@ -163,7 +133,7 @@ class Pricing:
     bits: int
     law: NoiseLaw
     guarantee: Guarantee
-    accuracy: LatticeAccuracy
+    accuracy: NoiseAccuracy
 
 
 @frozen(eq=False)
@@ -181,11 +151,9 @@ class Prepared:
     """The answers, in lattice units, where no row changes them."""
 
     @property
-    def accuracy(self) -> LatticeAccuracy:
+    def accuracy(self) -> NoiseAccuracy:
         """How far off it is."""
-        gaussian, parameter = _parameter(self._law)
-        numbers = parameter.numerator, parameter.denominator
-        return LatticeAccuracy(gaussian, numbers, self.form.rows, 2.0**-self.bits, self.bias)
+        return NoiseAccuracy(self._law, self.form.rows, 2.0**-self.bits, self.bias)
 
     @property
     def law(self) -> NoiseLaw:
@@ -348,15 +316,6 @@ def copied(noise: Noise) -> Noise:
     if type(noise) is GaussianNoise:
         return GaussianNoise(noise.rho, noise.claim)
     raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
-
-
-def _parameter(law: NoiseLaw) -> tuple[bool, Fraction]:
-    """Whether a law is Gaussian, and its parameter."""
-    if isinstance(law, DiscreteLaplace):
-        return False, law.scale
-    if isinstance(law, DiscreteGaussian):
-        return True, law.variance
-    raise TypeError(type(law).__name__)
 
 
 def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:

@@ -20,7 +20,7 @@ from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Top, Watch, Watching, price
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.mechanisms.refusals import check_gap, in_words
-from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats, Real
 
 __all__ = [
@@ -169,7 +169,7 @@ class NumericSparse(Mechanism[GapForm]):
         # One answer may use up to so many runs, and measure as many numbers.
         most = min(form.rows, self.tops)
         costs = [plan.watching.guarantee] * (1 if plan.watching.tops else most)
-        number: Accuracy | None = None
+        number: HalfWidths | None = None
         measures = form.numeric and plan.noise is not None
         if form.numeric and plan.noise is not None:
             pricing = price(form.form.row(moving_row(form.form, facts)), plan.noise, facts)
@@ -217,7 +217,7 @@ def moving_row(form: LinearForm, facts: Facts) -> int:
 
 
 @frozen
-class SparseAccuracy(Accuracy):
+class SparseAccuracy(HalfWidths):
     """How far from its level a query may be on the other side than the answer says.
 
     And for numbers that were measured, how far off these are. `run` is the number of the last run
@@ -239,10 +239,10 @@ class SparseAccuracy(Accuracy):
     run: int
     runs: int
     measures: bool = field(kw_only=True)
-    measured: dict[int, Accuracy] = field(factory=dict[int, Accuracy], kw_only=True, hash=False)
-    number: Accuracy | None = field(default=None, kw_only=True)
+    measured: dict[int, HalfWidths] = field(factory=dict[int, HalfWidths], kw_only=True, hash=False)
+    number: HalfWidths | None = field(default=None, kw_only=True)
     kind: str = field(init=False, default="exact tails of the threshold's and the gaps' noise")
-    proven: bool = field(init=False, default=True)
+    standing: Standing = field(init=False, default="proven")
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
@@ -278,7 +278,7 @@ class _Sparse:
 
     def _answer(self, form: GapForm, kernel: Kernel) -> Measurement:
         values = np.full(form.rows, np.nan)
-        measured: dict[int, Accuracy] = {}
+        measured: dict[int, HalfWidths] = {}
         place = run = 0
         while place < form.rows:
             if self.watch.tops >= self.tops:

@@ -1,7 +1,7 @@
 """Queries: typed questions about the rows of a table."""
 
 from dpsdk.queries.above import Above, NumericAbove
-from dpsdk.queries.base import CountingQuery, Query, ScalarQuery
+from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
 from dpsdk.queries.conditions import Condition, Not
 from dpsdk.queries.conjunction import Conjunction, Where
 from dpsdk.queries.linear import Linear
@@ -19,6 +19,7 @@ __all__ = [
     "CountingQuery",
     "Interval",
     "Linear",
+    "LinearQuery",
     "Marginal",
     "MarginalTable",
     "Mean",

@@ -8,6 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_finite
+from dpsdk.accuracy import Lifting
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
@@ -45,7 +46,7 @@ def _gap(query: ScalarQuery, level: float, domain: Domain, *, numeric: bool) -> 
 
 
 @frozen(repr=False)
-class Above(Query[bool, GapForm]):
+class Above(Query[bool, GapForm], Lifting[bool]):
     """Whether a linear query is at or above a level; a bool, from the sparse vector.
 
     The level is in the unit of the query: a share of the rows, or a count of them. A share is
@@ -87,7 +88,7 @@ class Above(Query[bool, GapForm]):
 
 
 @frozen(repr=False)
-class NumericAbove(Query["float | None", GapForm]):
+class NumericAbove(Query["float | None", GapForm], Lifting["float | None"]):
     """The answer to a linear query if it is at or above a level, else None.
 
     As `Above`, with a number on top: what the NumericSparse of Dwork and Roth (2014, section 3.6)
@@ -107,12 +108,16 @@ class NumericAbove(Query["float | None", GapForm]):
     def check(self, facts: Facts, /) -> None:
         self.query.check(facts)
 
-    def scale(self, facts: Facts, /) -> float:
-        return self.query.scale(facts)
-
     def lift(self, raw: Floats, facts: Facts, /) -> float | None:
         gap = float(raw[0])
         return None if math.isnan(gap) else self.level + gap * self.query.scale(facts)
+
+    def span(self, facts: Facts, /) -> float:
+        return self.query.span(facts)
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        del raw
+        return radii * self.query.scale(facts)
 
     def bracket(
         self, raw: Floats, radii: Floats, facts: Facts, /

@@ -8,17 +8,28 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
+from dpsdk.accuracy import HalfWidths, Lifting, without_unit
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["CountingQuery", "Query", "ScalarQuery", "settled", "to_normalized"]
+__all__ = [
+    "CountingQuery",
+    "LinearQuery",
+    "OfRawNumbers",
+    "Query",
+    "ScalarQuery",
+    "lifting",
+    "settled",
+    "settles",
+    "to_normalized",
+]
 
 A_co = TypeVar("A_co", covariant=True)
 F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
@@ -28,8 +39,10 @@ class Query(ABC, Generic[A_co, F_co]):
     """A question with an answer of type A, put to mechanisms as a form of type F.
 
     A subclass writes `lower` and `lift`. Both see public facts only, so a query can neither read
-    data nor spend. The other methods have defaults that fit a query whose numbers are counts.
-    Most signatures name the answer only: `Query[float]` lowers to a linear form.
+    data nor spend. Most signatures name the answer only: `Query[float]` lowers to a linear form.
+
+    Releases of a query have error bounds if it is a `LinearQuery`, or a `Lifting` of its own, or if
+    its mechanism bounds the answer as a whole.
     """
 
     __slots__ = ()
@@ -51,11 +64,23 @@ class Query(ABC, Generic[A_co, F_co]):
     def check(self, facts: Facts, /) -> None:
         """Raise what makes the question impossible over such a table, before anything is paid."""
 
+
+class LinearQuery(Query[A_co, LinearForm], Lifting[A_co]):
+    """A query that lowers to a linear form, and whose errors follow from those of raw numbers.
+
+    A subclass writes `lower` and `lift`. The other methods have defaults that fit an answer made of
+    counts of rows, or with `scale` of counts in another unit; overwrite `spread` and `bracket`
+    where the answer is not linear in the raw numbers.
+    """
+
+    __slots__ = ()
+
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         """The raw numbers, NaN in place of those that tell nothing of the answer.
 
         `radii` gives their half-widths, each at confidence 95%, to a query that wants to know.
         Whatever is made of a release, its value, its bounds and its interval, is made of these.
+        Where no half-widths are proven or promised, nothing is asked here.
         """
         del radii, facts
         return raw
@@ -79,11 +104,6 @@ class Query(ABC, Generic[A_co, F_co]):
         """The answer as plain numbers in its own unit."""
         return raw * self.scale(facts)
 
-    @property
-    def width(self) -> int:
-        """How many raw numbers one number of the answer rests on, at the most."""
-        return 1
-
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         """Half-widths of raw numbers in the unit of the answer; raw is NaN where unknown."""
         del raw
@@ -98,6 +118,40 @@ class Query(ABC, Generic[A_co, F_co]):
         return self.numbers(raw - radii, facts), self.numbers(raw + radii, facts)
 
 
+_UNSETTLED: object = LinearQuery.__dict__["settled"]
+
+
+@frozen
+class OfRawNumbers(LinearQuery[A_co]):
+    """A query that does not say what its raw numbers are worth, in the place of one that does.
+
+    Its answers have no bound, and their numbers are the raw ones.
+    """
+
+    query: Query[A_co, LinearForm]
+
+    def check(self, facts: Facts, /) -> None:
+        self.query.check(facts)
+
+    def lower(self, domain: Domain, /) -> LinearForm:
+        return self.query.lower(domain)
+
+    def lift(self, raw: Floats, facts: Facts, /) -> A_co:
+        return self.query.lift(raw, facts)
+
+    def span(self, facts: Facts, /) -> float:
+        del facts
+        return math.inf
+
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        del raw, facts
+        return np.full(len(radii), math.inf)
+
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
+        del raw, radii, facts
+        raise without_unit(described(self.query))
+
+
 def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
     """Read a `normalized=` argument: True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool | np.bool_):
@@ -105,7 +159,7 @@ def to_normalized(value: bool) -> bool:  # noqa: FBT001 - a reader of an argumen
     return bool(cast("object", value))
 
 
-class CountingQuery(Query[A_co, LinearForm]):
+class CountingQuery(LinearQuery[A_co]):
     """A linear query that is a share of the rows, or, with `normalized=False`, a count of them.
 
     A share needs a public number of rows; over a table that keeps it private,
@@ -137,8 +191,23 @@ class ScalarQuery(CountingQuery[float]):
         return float(raw[0]) * self.scale(facts)
 
 
+def lifting(query: Query[A_co, F_co]) -> Lifting[A_co] | None:
+    """How errors of the answer follow from half-widths of raw numbers, if the query says so."""
+    return query if isinstance(query, Lifting) else None
+
+
+def settles(kind: type) -> bool:
+    """Whether queries of this class look for numbers that tell nothing."""
+    own: object = getattr(kind, "settled", _UNSETTLED)
+    return own is not _UNSETTLED
+
+
 def settled(query: Query[A_co, F_co], measurement: Measurement, facts: Facts) -> Measurement:
     """A measurement for a query, without the numbers that tell nothing of its answer."""
+    if not settles(type(query)) or not isinstance(query, LinearQuery):
+        return measurement
     raw, accuracy = measurement.values, measurement.accuracy
+    if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
+        return measurement
     values = query.settled(raw, lambda: accuracy.radii(0.05, joint=False), facts)
     return measurement if values is raw else evolve(measurement, values=values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -13,10 +13,21 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
 from dpsdk.forms.factors import MATRIX_LIMIT
-from dpsdk.queries.base import ScalarQuery, to_normalized
+from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, described, indicator, to_condition
 
-__all__ = ["Conjunction", "Where", "masked", "options", "to_where"]
+__all__ = [
+    "Conditioned",
+    "ConditionedCounting",
+    "ConditionedScalar",
+    "Conjunction",
+    "Where",
+    "masked",
+    "options",
+    "to_where",
+]
+
+A_co = TypeVar("A_co", covariant=True)
 
 _Conditions: TypeAlias = tuple[tuple[str, Condition], ...]
 
@@ -92,6 +103,30 @@ def to_where(where: Where) -> Conjunction | None:
     if not isinstance(where, Mapping):
         raise InvalidArgument("where", "a mapping of attributes to labels", shown(where))
     return Conjunction(where)
+
+
+@frozen(repr=False)
+class Conditioned(LinearQuery[A_co]):
+    """A linear query over the rows that meet a condition, if one is given."""
+
+    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
+
+
+@frozen(repr=False)
+class ConditionedCounting(Conditioned[A_co], CountingQuery[A_co]):
+    """A share of the rows, or a count of them, of which only those count that meet a condition."""
+
+    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
+
+    @property
+    def _given(self) -> str:
+        """The keyword arguments that differ from their defaults, as text."""
+        return options(self.where, normalized=self.normalized)
+
+
+@frozen(repr=False)
+class ConditionedScalar(ConditionedCounting[float], ScalarQuery):
+    """The same with one number for an answer."""
 
 
 def masked(factors: Mapping[str, Factor], where: Conjunction | None, domain: Domain) -> Kronecker:

@@ -15,9 +15,8 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, LinearForm, Matrix
 from dpsdk.forms.factors import to_weights
-from dpsdk.queries.base import ScalarQuery, to_normalized
 from dpsdk.queries.conditions import listed
-from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
+from dpsdk.queries.conjunction import ConditionedScalar, Conjunction, masked
 from dpsdk.typing import Array, Floats, Record
 
 __all__ = ["Linear", "to_names"]
@@ -65,7 +64,7 @@ def _same(one: Floats | Weigh, other: Floats | Weigh) -> bool:
 
 
 @frozen(repr=False)
-class Linear(ScalarQuery):
+class Linear(ConditionedScalar):
     """The mean, over the rows, of a weight from 0 to 1 that a public rule gives each record.
 
     A linear query of Dwork and Roth (2014, chapter 4): a float, or with `normalized=False` the sum.
@@ -93,8 +92,6 @@ class Linear(ScalarQuery):
 
     weights: Floats | Weigh = field(converter=_to_table, eq=cmp_using(eq=_same), hash=False)
     attributes: tuple[str, ...] | None = field(default=None, converter=_to_attributes)
-    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def footprint(self, domain: Domain, /) -> int:
         touched = set(self._touched(domain))
@@ -155,7 +152,7 @@ class Linear(ScalarQuery):
         if self.attributes is not None:
             comma = "," if len(self.attributes) == 1 else ""
             names = f", attributes=({listed(self.attributes, len(self.attributes))}{comma})"
-        return f"Linear({rule}{names}{options(self.where, normalized=self.normalized)})"
+        return f"Linear({rule}{names}{self._given})"
 
 
 def _tabulated(function: Weigh, touched: Domain, query: str) -> Floats:

@@ -13,9 +13,9 @@ from dpsdk._checks import shown, to_integer
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
-from dpsdk.queries.base import CountingQuery, to_normalized
+from dpsdk.queries.base import to_normalized
 from dpsdk.queries.conditions import listed
-from dpsdk.queries.conjunction import Conjunction, Where, masked, options, to_where
+from dpsdk.queries.conjunction import ConditionedCounting, Where, masked, to_where
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.workload import Workload
 from dpsdk.typing import Array, Floats, Label
@@ -159,7 +159,7 @@ class MarginalTable:
 
 
 @frozen(init=False, repr=False)
-class Marginal(CountingQuery[MarginalTable]):
+class Marginal(ConditionedCounting[MarginalTable]):
     """The share of rows at every combination of labels of a few attributes; a `MarginalTable`.
 
     Its entries are disjoint, so one row moves two of them under replace-one neighbours and one
@@ -171,8 +171,6 @@ class Marginal(CountingQuery[MarginalTable]):
     """
 
     attributes: tuple[str, ...]
-    where: Conjunction | None
-    normalized: bool
 
     def __init__(self, *attributes: str, where: Where = None, normalized: bool = True) -> None:
         object.__setattr__(self, "attributes", to_names(attributes))
@@ -202,7 +200,7 @@ class Marginal(CountingQuery[MarginalTable]):
 
     def __repr__(self) -> str:
         names = listed(self.attributes, len(self.attributes))
-        return f"Marginal({names}{options(self.where, normalized=self.normalized)})"
+        return f"Marginal({names}{self._given})"
 
 
 def marginals(domain: Domain, k: int, *, normalized: bool = True) -> Workload[MarginalTable]:

@@ -10,8 +10,7 @@ from dpsdk._checks import shown, to_finite, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import LinearForm, Range
-from dpsdk.queries.base import ScalarQuery, to_normalized
-from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
+from dpsdk.queries.conjunction import ConditionedScalar, masked
 
 __all__ = ["Interval", "Threshold"]
 
@@ -49,7 +48,7 @@ def _up_to(attribute: Attribute, threshold: float, query: str) -> int:
 
 
 @frozen(repr=False)
-class Threshold(ScalarQuery):
+class Threshold(ConditionedScalar):
     """The share of rows at or below a threshold of one ordered attribute; a float.
 
     On an `Integer` attribute any finite threshold goes, also beyond its bounds. On a `Binned` one
@@ -64,8 +63,6 @@ class Threshold(ScalarQuery):
 
     attribute: str = field(converter=_to_attribute)
     threshold: float = field(converter=_to_threshold)
-    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
@@ -73,12 +70,11 @@ class Threshold(ScalarQuery):
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:
-        given = options(self.where, normalized=self.normalized)
-        return f"Threshold({shown(self.attribute)}, {self.threshold}{given})"
+        return f"Threshold({shown(self.attribute)}, {self.threshold}{self._given})"
 
 
 @frozen(repr=False)
-class Interval(ScalarQuery):
+class Interval(ConditionedScalar):
     """The share of rows from `low` to `high` of one ordered attribute, both included; a float.
 
     On a `Binned` attribute both ends must be edges, or beyond the bounds, and the answer is the
@@ -92,8 +88,6 @@ class Interval(ScalarQuery):
     attribute: str = field(converter=_to_attribute)
     low: float = field(converter=_to_low)
     high: float = field(converter=_to_high)
-    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.low > self.high:
@@ -108,5 +102,4 @@ class Interval(ScalarQuery):
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:
-        given = options(self.where, normalized=self.normalized)
-        return f"Interval({shown(self.attribute)}, {self.low}, {self.high}{given})"
+        return f"Interval({shown(self.attribute)}, {self.low}, {self.high}{self._given})"

@@ -14,8 +14,15 @@ from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
-from dpsdk.queries.base import Query, ScalarQuery, to_normalized
-from dpsdk.queries.conjunction import Conjunction, masked, options, to_where
+from dpsdk.queries.base import ScalarQuery
+from dpsdk.queries.conjunction import (
+    Conditioned,
+    ConditionedScalar,
+    Conjunction,
+    masked,
+    options,
+    to_where,
+)
 from dpsdk.typing import Floats
 
 __all__ = ["Count", "Mean", "Sum"]
@@ -80,7 +87,7 @@ def _check_sums(weight: float, attribute: str, facts: Facts, query: str) -> None
 
 
 @frozen(repr=False)
-class Count(ScalarQuery):
+class Count(ConditionedScalar):
     """The share of rows that lie in the domain and meet a condition; a float.
 
     With `normalized=False` their number.
@@ -90,18 +97,18 @@ class Count(ScalarQuery):
     Count(where=Conjunction({'sex': 'Female'}), normalized=False)
     """
 
+    # By position too, which no other query takes it by.
     where: Conjunction | None = field(default=None, converter=to_where)
-    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         return LinearForm(domain, (masked({}, self.where, domain),))
 
     def __repr__(self) -> str:
-        return f"Count({options(self.where, normalized=self.normalized).removeprefix(', ')})"
+        return f"Count({self._given.removeprefix(', ')})"
 
 
 @frozen(repr=False)
-class Sum(ScalarQuery):
+class Sum(ConditionedScalar):
     """The sum of a numeric attribute over the rows, by the bounds of its declaration; a float.
 
     By default the sum divided by the number of rows, as with every query; `normalized=False` is
@@ -121,8 +128,6 @@ class Sum(ScalarQuery):
     """
 
     attribute: str = field(converter=_to_attribute)
-    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
-    normalized: bool = field(default=True, converter=to_normalized, kw_only=True)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         values = _values(domain[self.attribute], str(self))
@@ -148,11 +153,11 @@ class Sum(ScalarQuery):
         return ScalarQuery.span(self, facts) * (max(high, 0.0) - min(low, 0.0))
 
     def __repr__(self) -> str:
-        return f"Sum({shown(self.attribute)}{options(self.where, normalized=self.normalized)})"
+        return f"Sum({shown(self.attribute)}{self._given})"
 
 
 @frozen(repr=False)
-class Mean(Query[float]):
+class Mean(Conditioned[float]):
     """The mean of a numeric attribute over the rows that lie in the domain and meet a condition.
 
     A float within the bounds of the attribute; a bin counts as its middle. It is the ratio of a
@@ -174,7 +179,6 @@ class Mean(Query[float]):
     """
 
     attribute: str = field(converter=_to_attribute)
-    where: Conjunction | None = field(default=None, converter=to_where, kw_only=True)
 
     def check(self, facts: Facts, /) -> None:
         low, high = _ends(facts.domain[self.attribute], str(self))

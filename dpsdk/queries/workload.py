@@ -13,7 +13,7 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
-from dpsdk.queries.base import Query
+from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
 from dpsdk.typing import Floats
 
 __all__ = ["Answers", "Workload"]
@@ -24,20 +24,16 @@ WEIGHT_LIMIT = 2**27
 """The weights of a workload's queries fill a gigabyte at the most."""
 
 
-def _joined(pairs: Sequence[tuple[Query[object], Floats]], facts: Facts) -> Floats:
+def _joined(pairs: Sequence[tuple[LinearQuery[object], Floats]], facts: Facts) -> Floats:
     """The numbers of all answers in one array."""
     return np.concatenate([query.numbers(part, facts) for query, part in pairs])
 
 
 def _end(
-    triples: Sequence[tuple[Query[object], Floats, Floats]], facts: Facts, side: int
+    triples: Sequence[tuple[LinearQuery[object], Floats, Floats]], facts: Facts, side: int
 ) -> Floats:
     """The numbers of all lower or all upper ends in one array."""
     return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
-
-
-def _settles(kind: type) -> bool:
-    return getattr(kind, "settled", None) is not Query.__dict__["settled"]
 
 
 @frozen(repr=False)
@@ -83,7 +79,7 @@ _DEEPEST = 32
 
 
 @frozen(init=False, repr=False)
-class Workload(Query[Answers[A_co], LinearForm]):
+class Workload(LinearQuery[Answers[A_co]]):
     """Many queries asked at once: a sequence of their answers, for one charge.
 
     The noise follows the joint sensitivity of all of them, so disjoint or overlapping questions
@@ -97,6 +93,7 @@ class Workload(Query[Answers[A_co], LinearForm]):
     queries: tuple[Query[A_co, LinearForm], ...]
     _parts: dict[Domain, tuple[int, ...]] = field(eq=False)
     _depth: int = field(eq=False)
+    _linear: bool = field(eq=False)
 
     def __init__(self, queries: Iterable[Query[A_co, LinearForm]]) -> None:
         if not isinstance(queries, Iterable):
@@ -116,6 +113,18 @@ class Workload(Query[Answers[A_co], LinearForm]):
         object.__setattr__(self, "queries", kept)
         object.__setattr__(self, "_parts", {})
         object.__setattr__(self, "_depth", depth)
+        linear = all(isinstance(query, LinearQuery) for query in kept)
+        object.__setattr__(self, "_linear", linear)
+
+    @property
+    def _lifted(self) -> tuple[LinearQuery[A_co], ...]:
+        """The queries, each able to say what its raw numbers are worth."""
+        if self._linear:
+            return cast("tuple[LinearQuery[A_co], ...]", self.queries)
+        return tuple(
+            query if isinstance(query, LinearQuery) else OfRawNumbers(query)
+            for query in self.queries
+        )
 
     def check(self, facts: Facts, /) -> None:
         for query in self.queries:
@@ -123,16 +132,16 @@ class Workload(Query[Answers[A_co], LinearForm]):
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         # Most workloads have no query that looks at its half-widths, and are not cut up for it.
-        if not any(_settles(type(query)) for query in self.queries):
+        if not any(settles(type(query)) for query in self.queries):
             return raw
         wide = self._split(radii(), facts)
-        triples = zip(self.queries, self._split(raw, facts), wide, strict=True)
+        triples = zip(self._lifted, self._split(raw, facts), wide, strict=True)
         return np.concatenate(
             [query.settled(part, partial(np.copy, own), facts) for query, part, own in triples]
         )
 
     def footprint(self, domain: Domain, /) -> int:
-        return sum(query.footprint(domain) for query in self.queries)
+        return sum(query.footprint(domain) for query in self._lifted)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         weights = self.footprint(domain)
@@ -152,29 +161,29 @@ class Workload(Query[Answers[A_co], LinearForm]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
         parts = self._split(raw, facts)
-        pairs = list(zip(self.queries, parts, strict=True))
+        pairs = list(zip(self._lifted, parts, strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
         return Answers(items, partial(_joined, pairs, facts))
 
     def span(self, facts: Facts, /) -> float:
-        return max(query.span(facts) for query in self.queries)
+        return max(query.span(facts) for query in self._lifted)
 
     @property
     def width(self) -> int:
-        return max(query.width for query in self.queries)
+        return max(query.width for query in self._lifted)
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return self.lift(raw, facts).values
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        triples = zip(self.queries, self._split(raw, facts), self._split(radii, facts), strict=True)
+        triples = zip(self._lifted, self._split(raw, facts), self._split(radii, facts), strict=True)
         return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
 
     def bracket(
         self, raw: Floats, radii: Floats, facts: Facts, /
     ) -> tuple[Answers[A_co], Answers[A_co]]:
         parts, wide = self._split(raw, facts), self._split(radii, facts)
-        triples = list(zip(self.queries, parts, wide, strict=True))
+        triples = list(zip(self._lifted, parts, wide, strict=True))
         pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
 
         low, high = (
@@ -185,7 +194,7 @@ class Workload(Query[Answers[A_co], LinearForm]):
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
         parts, wide = self._split(raw, facts), self._split(radii, facts)
-        triples = list(zip(self.queries, parts, wide, strict=True))
+        triples = list(zip(self._lifted, parts, wide, strict=True))
         return _end(triples, facts, 0), _end(triples, facts, 1)
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:

@@ -13,7 +13,7 @@ from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
 from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Event
-from dpsdk.queries.base import Query, settled
+from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Measurement, Release
@@ -83,7 +83,7 @@ class Channel(Closable, Generic[F_contra]):
             measurement.source,
             self._private,
             measurement,
-            query,
+            lifting(query),
             self._lowered.facts,
         )
 

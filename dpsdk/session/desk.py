@@ -19,7 +19,7 @@ from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import HypothesisMechanism, Mechanism, OneShot
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Event, Opened
-from dpsdk.queries.base import Query
+from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import Channel, HypothesisChannel
 from dpsdk.session.history import History
@@ -164,7 +164,7 @@ class Desk:
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
-        return Quote(at_open, at_most, quote.accuracy).for_query(query, self.facts)
+        return Quote(at_open, at_most, quote.accuracy).for_query(lifting(query), self.facts)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

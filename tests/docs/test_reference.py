@@ -16,6 +16,7 @@ NOT_PAGES = {DOCS / "examples" / "README.md"}
 PAGES = {
     "dpsdk": "dpsdk.md",
     "dpsdk.accounting": "accounting.md",
+    "dpsdk.accuracy": "release.md",
     "dpsdk.session.channel": "dpsdk.md",
     "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from dpsdk import Domain
 from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix
-from dpsdk.queries import Query
+from dpsdk.queries import LinearQuery
 from dpsdk.typing import Floats, Label
 
 
@@ -19,7 +19,7 @@ class MedianAnswer:
 
 
 @frozen
-class Median(Query[MedianAnswer]):
+class Median(LinearQuery[MedianAnswer]):
     """The median of an ordered attribute, read off its noisy thresholds."""
 
     attribute: str

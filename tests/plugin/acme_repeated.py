@@ -10,18 +10,18 @@ from attrs import field, frozen
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, price
 from dpsdk.mechanisms import OneShot
-from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
 
 
 @frozen
-class MedianAccuracy(Accuracy):
+class MedianAccuracy(HalfWidths):
     """A median is off by more than r only if more than half of its odd number of draws are."""
 
-    each: Accuracy
+    each: HalfWidths
     times: int
     kind: str = field(init=False, default="union over the majorities of the draws")
-    proven: bool = field(init=False, default=True)
+    standing: Standing = field(init=False, default="proven")
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         # Of `times` draws fewer than 2**times majorities exist, each missing with p**majority.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import assert_type
 
 from acme_median import Median, MedianAnswer
@@ -13,6 +14,7 @@ from dpsdk.accounting import Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
+from dpsdk.kernel import Kernel, LaplaceNoise
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
     Above,
@@ -21,6 +23,7 @@ from dpsdk.queries import (
     Count,
     Interval,
     Linear,
+    LinearQuery,
     Marginal,
     MarginalTable,
     Mean,
@@ -32,7 +35,20 @@ from dpsdk.queries import (
     Workload,
     marginals,
 )
-from dpsdk.release import Bound, Cost
+from dpsdk.release import (
+    Accuracy,
+    Bound,
+    Cost,
+    HalfWidths,
+    Lifting,
+    Measurement,
+    NoAccuracy,
+    NoiseAccuracy,
+    PromisedAccuracy,
+    ScalarAccuracy,
+    Source,
+    Standing,
+)
 from dpsdk.session.history import Entry
 from dpsdk.typing import Floats
 
@@ -105,7 +121,54 @@ def releases_carry_typed_bounds(release: Release[MarginalTable]) -> None:
     assert_type(release.errors(), Floats)
     assert_type(release.interval(), tuple[MarginalTable, MarginalTable])
     assert_type(release.bound(), Bound)
+    assert_type(release.bound().error, float)
+    assert_type(release.bound().standing, Standing)
+    assert_type(release.bound().predicted, float | None)
     assert_type(release.cost, Cost)
+    assert_type(release.source, Source)
+
+
+def accuracies_are_of_three_shapes(
+    kernel: Kernel, form: LinearForm, measurement: Measurement
+) -> float:
+    assert_type(measurement.accuracy, Accuracy)
+    assert_type(kernel.measure(form, LaplaceNoise(Fraction(1))), Measurement[NoiseAccuracy])
+    match measurement.accuracy:
+        case HalfWidths() as accuracy:
+            assert_type(accuracy.radii(0.05, joint=True), Floats)
+            return 0.0
+        case ScalarAccuracy() as accuracy:
+            return assert_type(accuracy.error(0.05), float)
+        case NoAccuracy() as accuracy:
+            assert_type(accuracy.advice, str)
+            return 0.0
+
+
+def any_accuracy_may_be_measured_with(values: Floats, source: Source) -> list[Measurement]:
+    return [
+        Measurement(values, PromisedAccuracy(1.0, 0.05, 2), source),
+        Measurement(values, NoAccuracy("nobody looked"), "fitted"),
+    ]
+
+
+def linear_queries_are_liftings_and_queries(
+    session: Session, query: LinearQuery[bool]
+) -> tuple[Query[bool], Lifting[bool]]:
+    assert_type(session.answer(query, using=Laplace(epsilon=1)), bool)
+    assert_type(Workload([query]), Workload[bool])
+    return query, query
+
+
+def shared_fields_are_keywords_of_every_query() -> None:
+    Threshold("age", 40, where={"sex": "Male"}, normalized=False)
+    Interval("age", 1, 2, where={"sex": "Male"}, normalized=False)
+    Sum("age", where={"sex": "Male"}, normalized=False)
+    Mean("age", where={"sex": "Male"})
+    Linear(lambda record: 0.5, where={"sex": "Male"}, normalized=False)
+    Marginal("age", where={"sex": "Male"}, normalized=False)
+    Count({"sex": "Male"}, normalized=False)
+    Threshold("age", 40, {"sex": "Male"})  # type: ignore[call-arg]  # a keyword only
+    Mean("age", normalized=False)  # type: ignore[call-arg]  # a mean is no share
 
 
 def sessions_tell_typed_costs(session: Session) -> None:
@@ -158,6 +221,11 @@ def strangers_are_inferred_as_exactly(session: Session) -> None:
 
 class OtherForm(Form):
     """A form that no built-in mechanism knows."""
+
+
+def nobody_subclasses_the_closed_family() -> None:
+    class Own(Accuracy):  # type: ignore[misc]  # one of its three shapes
+        pass
 
 
 def wrong_pairings_are_static_errors(

@@ -10,7 +10,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.forms import Facts
 from dpsdk.mechanisms.pmw.plan import Plan
-from dpsdk.release import Accuracy
+from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Origin", "StreamAccuracy"]
@@ -30,14 +30,15 @@ class Origin(IntEnum):
 
 
 @frozen
-class StreamAccuracy(Accuracy):
+class StreamAccuracy(HalfWidths):
     """Measured numbers by their noise, those called below by the threshold and its noise.
 
     Numbers that nobody checked have the error that the plan promised, where it did and for a
-    confidence no higher than its own; else no bound at all. `drift` is by how much more than usual
-    rounding may move gaps of the form, in rows; `run` is the number of the last run that was open;
-    `measured` has the accuracy of the numbers measured, by place; `number` that of any number,
-    while it is not known which will be measured.
+    confidence no higher than its own; else no bound at all, beside others that keep theirs. `drift`
+    is by how much more than usual rounding may move gaps of the form, in rows; `run` is the number
+    of the last run that was open; `measured` has the accuracy of the numbers measured, by place;
+    `number` that of any number, while it is not known which will be measured. Then `origins` says
+    which may come unchecked, and their bounds are the widest of all three.
 
     Which of these a number is depends on noise. So each kind has a share of the failures that is
     fixed beforehand, whichever kinds the answer turns out to have, and `beta` is spent once
@@ -51,22 +52,42 @@ class StreamAccuracy(Accuracy):
     drift: float
     origins: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
     run: int
-    measured: dict[int, Accuracy] = field(hash=False)
+    measured: dict[int, HalfWidths] = field(hash=False)
     promised: bool
-    number: Accuracy | None = None
+    number: HalfWidths | None = None
     kind: str = field(init=False, default="")
-    proven: bool = field(init=False, default=True)
+    standing: Standing = field(init=False, default="proven")
 
     def __attrs_post_init__(self) -> None:
-        unchecked = bool((self.origins == Origin.UNCHECKED).any())
-        if not unchecked:
-            kind = "exact tails of the noise of thresholds and numbers"
-        elif self.promised:
-            kind = "potential argument: no gap larger than promised is left"
-        else:
-            kind = "none: the hypothesis answered unchecked"
+        unchecked = self.origins == Origin.UNCHECKED
+        standing: Standing = "proven"
+        kind = "exact tails of the noise of thresholds and numbers"
+        if unchecked.any() and self.promised:
+            standing, kind = "promised", "potential argument: no gap larger than promised is left"
+        elif unchecked.all():
+            standing, kind = "none", self._unchecked
         object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "proven", not unchecked or self.promised)
+        object.__setattr__(self, "standing", standing)
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound at this beta, and what may be done about it."""
+        promise = self.plan.promise
+        if self.promised and promise is not None:
+            why = f"the promise about answers that nobody checked says nothing at beta={beta:g}"
+            return why, f"ask at a beta of at least {promise.beta:g}"
+        advice = "open a channel with more updates, or with a promise: alpha=, beta= and queries="
+        if self.number is None and not (self.origins == Origin.UNCHECKED).all():
+            advice = "read errors(beta), which has the bounds of the others"
+        return self._unchecked, advice
+
+    @property
+    def _unchecked(self) -> str:
+        """Why nothing is known of what nobody checked."""
+        if self.number is not None:
+            return "the hypothesis may answer unchecked, when the updates are used up"
+        count, entries = int((self.origins == Origin.UNCHECKED).sum()), len(self.origins)
+        some = "" if count == entries else f" {count:,} of {entries:,} numbers"
+        return f"the hypothesis answered{some} unchecked"
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
@@ -88,12 +109,13 @@ class StreamAccuracy(Accuracy):
         each = part / (min(len(self.origins), plan.updates) if joint else 1)
         if self.number is not None:
             below = max(below, self._number(self.number, each, number))
+            radii = np.maximum(radii, below)
         radii[self.origins == Origin.BELOW] = below
         for place, accuracy in self.measured.items():
             radii[place] = self._number(accuracy, each, number)
         return radii
 
     @staticmethod
-    def _number(accuracy: Accuracy, beta: float, promised: float) -> float:
+    def _number(accuracy: HalfWidths, beta: float, promised: float) -> float:
         """How far a measured number may be off: by its own noise, or by the event of a promise."""
         return min(promised, float(accuracy.radii(beta, joint=True)[0])) if beta > 0 else promised

@@ -218,9 +218,15 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         opening = Cost(_opening(plan, facts))
         pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
         rounds = _rounds(plan, pricing.guarantee)
-        origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
-        most = min(form.rows, plan.updates)
-        promised = plan.promise is not None
+        promise, most = plan.promise, min(form.rows, plan.updates)
+        promised = promise is not None and form.rows <= promise.queries
+        # Numbers are compared while there are updates, and, where a promise is made, while there is
+        # something to learn, which nobody knows after the first.
+        compared = plan.updates
+        if promise is not None:
+            compared = int(self._potential(facts) >= 2 * plan.gap**2)
+        origin = Origin.BELOW if form.rows <= compared else Origin.UNCHECKED
+        origins = np.full(form.rows, int(origin), dtype=np.int64)
         drift = drift_of(plan.watching, form, facts)
         accuracy = StreamAccuracy(plan, facts, drift, origins, most, {}, promised, pricing.accuracy)
         if self.prepaid:

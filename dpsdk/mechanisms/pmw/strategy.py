@@ -27,7 +27,7 @@ from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan
 from dpsdk.mechanisms.refusals import check_shares
-from dpsdk.release import Accuracy, Measurement
+from dpsdk.release import HalfWidths, Measurement
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["OnlineStrategy", "noisy_product", "one_way_marginals"]
@@ -45,7 +45,7 @@ class _Answers:
     def __init__(self, rows: int) -> None:
         self.values: Floats = np.empty(rows)
         self.origins: Ints = np.full(rows, int(Origin.UNCHECKED), dtype=np.int64)
-        self.measured: dict[int, Accuracy] = {}
+        self.measured: dict[int, HalfWidths] = {}
         self.run = 1
 
 

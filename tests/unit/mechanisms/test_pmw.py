@@ -30,6 +30,7 @@ from dpsdk.errors import (
     BudgetExceeded,
     Closed,
     InvalidArgument,
+    NoBound,
     PublicSizeRequired,
     TooLarge,
     UnsupportedGuarantee,
@@ -244,12 +245,14 @@ def test_answers_go_on_unchecked_when_the_session_has_nothing_left(delta):
     last = releases[-1]
     assert channel._strategy.updates < 4
     assert (last.source, last.cost.free) == ("hypothesis", True)
-    assert last.error() == math.inf
+    for ask in (last.error, last.errors, last.interval):
+        with pytest.raises(NoBound, match="answered unchecked; open a channel with more updates"):
+            ask()
     bound = last.bound()
-    assert (bound.proven, bound.vacuous) == (False, True)
-    assert "unchecked" in bound.kind
+    assert (bound.error, bound.proven, bound.vacuous) == (math.inf, False, True)
+    assert (bound.standing, bound.kind) == ("none", "the hypothesis answered unchecked")
     assert 0 <= last.value <= 1
-    assert "(vacuous)" in repr(last)
+    assert "no bound at 95% (the hypothesis answered unchecked)" in repr(last)
     session.answer(Workload([part([0]), part([1])]), using=channel)
     assert session.spent == spent
     # What it leaves is not lost to others.
@@ -282,13 +285,15 @@ def test_a_promise_ends_with_the_budget_of_the_session_and_does_not_come_back():
         channel._strategy._plan = evolve(plan, threshold=0.0)
         while channel._strategy._promised():
             release, _ = adversary.ask()
-        assert release.error(0.2) == math.inf
+        assert release.bound(0.2).error == math.inf
         assert not release.bound(0.2).proven
+        with pytest.raises(NoBound, match="unchecked"):
+            release.error(0.2)
         spent = session.spent.charges
     # Now there would be room again.
     assert session.affords(part([0]), using=Laplace(plan.watching.guarantee.epsilon)) > 0
     release, _ = adversary.ask()
-    assert release.error(0.2) == math.inf
+    assert release.bound(0.2).error == math.inf
     assert session.spent.charges == spent
 
 
@@ -299,7 +304,7 @@ def test_a_number_that_no_longer_fits_leaves_its_question_to_the_hypothesis():
     release = channel.release(Workload([part([0]), part([0, 1]), part([2])]))
     assert release.source == "hypothesis"
     assert release.value.values == pytest.approx([1 / 9, 2 / 9, 1 / 9])
-    assert release.error() == math.inf
+    assert release.bound().standing == "none"
 
 
 def test_a_composition_without_a_price_for_the_numbers_ends_the_learning_or_raises():
@@ -358,7 +363,13 @@ def test_bounds_hold_at_their_confidence_below_measured_and_mixed(delta):
             for origin in (Origin.MEASURED, Origin.BELOW):
                 places = accuracy.origins == origin
                 entries[beta, origin] += int((off > alone)[places].sum())
-            assert release.error(beta) == pytest.approx(joint.max())
+            bound = release.bound(beta)
+            assert bound.error == pytest.approx(joint.max())
+            if checked.all():
+                assert (bound.standing, release.error(beta)) == ("proven", bound.error)
+            else:
+                with pytest.raises(NoBound, match=f"{(~checked).sum()} of 64 numbers unchecked"):
+                    release.error(beta)
     for beta in (0.5, 0.05):
         assert binom.sf(failed[beta] - 1, runs, beta) > 1e-6
         measured = entries[beta, Origin.MEASURED]
@@ -543,7 +554,9 @@ def test_more_questions_than_were_announced_end_the_promise(batch):
         accuracy = strategy.answer(form).accuracy
         unchecked = (accuracy.origins == Origin.UNCHECKED).any()
         assert accuracy.promised == (turn * batch <= 12)
-        assert accuracy.proven == (accuracy.promised or not unchecked)
+        every = (accuracy.origins == Origin.UNCHECKED).all()
+        standing = "promised" if accuracy.promised and unchecked else "none" if every else "proven"
+        assert accuracy.standing == standing
         if unchecked and not accuracy.promised:
             assert math.inf in accuracy.radii(0.5, joint=True)
     assert unchecked
@@ -1170,6 +1183,41 @@ def test_what_kind_a_number_is_does_not_change_what_its_kind_may_fail():
         over = radii([below, measured], beta=0.25, of=kept, promised=promised)
         assert over[0] == min(600, plan.threshold + plan.watching.below_in(4, 0.1, data.facts, 4))
         assert over[1] == min(30, DiscreteLaplace(20).radius(0.05, 1))
+
+
+def test_a_quote_says_nothing_of_numbers_that_may_come_unchecked():
+    session = session_over(table(10**4))
+    mechanism = OnlinePMW(1, updates=3, start="uniform", threshold=1e-9)
+    few, many = (Workload([part([i]) for i in range(size)]) for size in (3, 4))
+    quote = session.quote(few, using=mechanism)
+    assert (quote.bound().standing, quote.bound().proven) == ("proven", True)
+    release = session.open(mechanism).release(few)
+    assert release.error() <= quote.error()
+    quote = session.quote(many, using=mechanism)
+    with pytest.raises(NoBound, match="may answer unchecked"):
+        quote.error()
+    assert (quote.bound().error, quote.bound().standing) == (math.inf, "none")
+    assert "no bound at 95%" in repr(quote)
+    release = session.open(mechanism).release(many)
+    assert release._measurement.accuracy.origins.tolist() == [0, 0, 0, 2]
+    assert release.bound().standing == "none"
+
+
+def test_a_quote_of_a_promise_covers_numbers_that_may_come_unchecked():
+    session = session_over(table(10**4))
+    one, two = part([3]), Workload([part([3]), part([0])])
+    mechanism = OnlinePMW(1, alpha=0.6, beta=0.1, queries=2)
+    alpha = mechanism.plan(session.facts).promise.alpha
+    quote = session.quote(two, using=mechanism)
+    for beta in (0.1, 0.5, 0.9):
+        assert quote.error(beta) == pytest.approx(alpha)
+        assert quote.bound(beta).standing == "promised"
+        assert session.quote(one, using=mechanism).error(beta) <= quote.error(beta)
+    with pytest.raises(NoBound, match=r"ask at a beta of at least 0\.1$"):
+        quote.error(0.05)
+    assert session.quote(one, using=mechanism).bound(0.05).standing == "proven"
+    three = Workload([part([0]), part([1]), part([2])])
+    assert session.quote(three, using=mechanism).bound(0.5).standing == "none"
 
 
 def test_bounds_of_a_stream_compare_by_what_they_hold():

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.errors import DomainError, InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.errors import DomainError, InvalidArgument, NoBound, PublicSizeRequired, QueryError
 from dpsdk.forms import GapForm
 from dpsdk.mechanisms import NumericSparse
 from dpsdk.queries import (
@@ -122,8 +122,12 @@ def test_an_error_of_a_whole_share_is_vacuous():
 def test_an_error_as_a_share_of_a_private_number_of_rows_is_unknown():
     opened = channel(neighbors=Neighbors.ADD_REMOVE)
     share = opened.release(Above(Threshold("x", 0), 0.9))
-    assert share.error() == math.inf
+    for ask in (share.error, share.errors):
+        with pytest.raises(NoBound, match=r"bounded in rows.* normalized=False"):
+            ask()
+    assert (share.bound().error, share.bound().standing) == (math.inf, "none")
     assert share.bound().vacuous
+    assert share.interval() == (False, True)
     count = opened.release(Above(Threshold("x", 0, normalized=False), 900))
     assert 0 < count.error() < 50
 

@@ -1,15 +1,28 @@
 """Conditions: what they may be, what they say when they are wrong, and how they read."""
 
+import pickle
 import sys
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from attrs import fields
 
 from dpsdk import Categorical, Domain, Integer, PrivateData
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownLabel
 from dpsdk.forms import Matrix, Range
-from dpsdk.queries import Above, Conjunction, Count, Interval, Marginal, Mean, Not, Sum, Threshold
+from dpsdk.queries import (
+    Above,
+    Conjunction,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Not,
+    Sum,
+    Threshold,
+)
 from dpsdk.queries.conditions import indicator
 from worlds import PEOPLE, QUIET, people, quiet, table
 
@@ -234,3 +247,48 @@ def test_the_shortest_factor_is_chosen_for_a_condition():
     assert indicator(age, {18, 19, 20}) == Range(8, 1, 4)
     assert isinstance(indicator(age, {18, 20}), Matrix)
     assert sys.getsizeof(indicator(age, range(17, 10**100))) < 200
+
+
+@pytest.mark.parametrize("kind", [Threshold, Interval, Sum, Linear, Mean, Marginal, Count])
+def test_every_query_takes_its_condition_from_one_field(kind):
+    where = fields(kind).where
+    # A count takes its condition by position too, which makes it a field of its own.
+    assert where.inherited == (kind is not Count)
+    assert where.kw_only == (kind is not Count)
+    assert where.converter is fields(Threshold).where.converter
+    if kind is Mean:
+        assert not hasattr(fields(kind), "normalized")
+    else:
+        assert fields(kind).normalized.inherited
+        assert fields(kind).normalized.kw_only
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **given: Threshold("age", 20, **given),
+        lambda **given: Interval("age", 18, 20, **given),
+        lambda **given: Sum("age", **given),
+        lambda **given: Linear(np.full(2, 0.5), ["sex"], **given),
+        lambda **given: Marginal("sex", **given),
+        Count,
+    ],
+)
+def test_queries_with_a_condition_compare_hash_and_read_by_it(make):
+    given = [
+        {},
+        {"where": {"age": 18}},
+        {"normalized": False},
+        {"where": {"age": 18}, "normalized": False},
+    ]
+    made = [make(**each) for each in given]
+    assert len(set(made)) == len({repr(query) for query in made}) == 4
+    for query, each in zip(made, given, strict=True):
+        assert query == make(**each)
+        assert hash(query) == hash(make(**each))
+        assert pickle.loads(pickle.dumps(query)) == query  # noqa: S301
+        with pytest.raises(AttributeError):
+            query.where = None
+    for wrong in ({"where": 3}, {"where": []}, {"normalized": 1}, {"normalized": None}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            make(**wrong)

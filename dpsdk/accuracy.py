@@ -1,0 +1,312 @@
+"""How far an answer may be off, and on what that rests: a theorem, a promise, a guess, or nothing.
+
+An accuracy has one of three shapes. `HalfWidths` bound raw numbers, each by itself and all at once,
+before a query gives them its unit. A `ScalarAccuracy` is one number for the answer as a whole, as
+the excess risk of a model is. `NoAccuracy` says why nothing is known.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta
+from dpsdk.errors import InvalidArgument, NoBound
+from dpsdk.forms import Facts
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.typing import Floats
+
+__all__ = [
+    "Accuracy",
+    "Bound",
+    "HalfWidths",
+    "Lifting",
+    "NoAccuracy",
+    "NoiseAccuracy",
+    "PromisedAccuracy",
+    "ScalarAccuracy",
+    "Standing",
+]
+
+A_co = TypeVar("A_co", covariant=True)
+
+Standing: TypeAlias = Literal["proven", "promised", "predicted", "none"]
+"""On what a statement about an error stands.
+
+"proven" is a theorem about this answer, at any confidence that is asked for. "promised" is one
+about all answers of a channel together, with a probability that was fixed when it was opened.
+"predicted" is what a model expects, and no bound. "none" is nothing.
+"""
+
+_BOUNDING: frozenset[Standing] = frozenset({"proven", "promised"})
+
+_ELSEWHERE = "ask bound(beta), which never raises, or a mechanism that measures"
+
+_WITHOUT_UNIT = (
+    "its numbers are bounded in rows, and what that is in the unit of the answer is not known",
+    "ask for a count with normalized=False, or derive a query of your own from LinearQuery",
+)
+
+
+class _Statement(ABC):
+    """What every accuracy says of itself."""
+
+    __slots__ = ()
+    kind: str
+    """On what it rests, for people; of no bound, why there is none."""
+    standing: Standing
+    """Whether that is a theorem, a promise, a guess or nothing."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether its bounds, proven or promised, hold by a theorem."""
+        return self.standing in _BOUNDING
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound at this beta, and what may be done about it."""
+        if self.standing == "predicted":
+            return f"a prediction is no bound: {self.kind}", "read bound(beta).predicted"
+        if self.standing == "none":
+            return self.kind, _ELSEWHERE
+        return f"none follows at beta={beta:g} from {self.kind}", "ask at a larger beta"
+
+
+class HalfWidths(_Statement):
+    """How far raw numbers, counts of rows, may be off, before a query gives them its unit.
+
+    A subclass says `kind` and `standing`, and gives `radii`.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths around the raw numbers in rows, each at confidence 1 - beta, or all at once.
+
+        Infinite where nothing is known of a number.
+        """
+
+
+class ScalarAccuracy(_Statement):
+    """How far off an answer may be as a whole, in a unit of its own, as an excess risk.
+
+    A subclass says `kind` and `standing`, and gives `error`.
+    """
+
+    __slots__ = ()
+    span: float = math.inf
+    """How far off the worst of all answers is, infinite where that is not known."""
+
+    @abstractmethod
+    def error(self, beta: float) -> float:
+        """What is exceeded with probability beta at the most; infinite where nothing is known."""
+
+
+@frozen
+class NoAccuracy(_Statement):
+    """Nothing is known: `kind` says why, and `advice` what may be done about it."""
+
+    kind: str
+    advice: str = _ELSEWHERE
+    standing: Standing = field(init=False, default="none")
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound, and what may be done about it."""
+        del beta
+        return self.kind, self.advice
+
+
+Accuracy: TypeAlias = HalfWidths | ScalarAccuracy | NoAccuracy
+"""How far an answer may be off, in one of three shapes."""
+
+
+@frozen
+class PromisedAccuracy(HalfWidths):
+    """One error for all numbers that a channel answers, with a probability fixed at its opening.
+
+    Parameters
+    ----------
+    error
+        In rows: with probability 1 - `beta` no number of any answer of the channel is farther off.
+    beta
+        The probability, strictly between 0 and 1, that some number is. Nothing follows for less.
+    entries
+        How many numbers this answer has.
+    """
+
+    error: float
+    beta: float = field(converter=to_beta)
+    entries: int
+    kind: str = "an error promised for all answers of the channel together"
+    standing: Standing = field(init=False, default="promised")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; infinite for a beta below the promise's own."""
+        del joint  # all numbers are within it together
+        return np.full(self.entries, self.error if beta >= self.beta else math.inf)
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound at this beta, and from which on there is one."""
+        why = f"{self.kind} says nothing at beta={beta:g}"
+        return why, f"ask at a beta of at least {self.beta:g}"
+
+
+_PARAMETERS: dict[str, tuple[type[DiscreteLaplace | DiscreteGaussian], str]] = {
+    "Laplace": (DiscreteLaplace, "scale"),
+    "Gaussian": (DiscreteGaussian, "variance"),
+}
+
+
+def _to_numbers(law: NoiseLaw) -> tuple[str, int, int]:
+    """A law as plain values, which nobody can change under whoever else holds them."""
+    for name, (kind, parameter) in _PARAMETERS.items():
+        if type(law) is kind:
+            number: Fraction = getattr(law, parameter)
+            return name, int(number.numerator), int(number.denominator)
+    raise InvalidArgument("law", "a DiscreteLaplace or DiscreteGaussian", shown(law))
+
+
+@frozen
+class NoiseAccuracy(HalfWidths):
+    """Independent noise of one law on every number, plus what rounding of weights may add.
+
+    `step` is the lattice step and `bias` the largest effect of rounding, both in rows. The tail of
+    the law is exact, so no smaller multiple of the step would do.
+    """
+
+    _numbers: tuple[str, int, int] = field(converter=_to_numbers, alias="law")
+    entries: int
+    step: float
+    bias: float
+    kind: str = field(init=False, default="exact tail of the discrete noise")
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise, in steps."""
+        name, above, below = self._numbers
+        return _PARAMETERS[name][0](Fraction(above, below))
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
+        return np.full(self.entries, radius)
+
+
+class Lifting(ABC, Generic[A_co]):
+    """How an answer follows from raw numbers, and its errors from their half-widths."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
+        """Half-widths of raw numbers in the unit of the answer; raw is NaN where unknown."""
+
+    @abstractmethod
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
+        """The answers at the lower and upper ends of all half-widths."""
+
+    @abstractmethod
+    def span(self, facts: Facts, /) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+
+    @property
+    def width(self) -> int:
+        """How many raw numbers one number of the answer rests on, at the most."""
+        return 1
+
+
+@frozen
+class Bound:
+    """All that is known of an error: with probability 1 - `beta`, no entry is off by more.
+
+    `kind` tells what it rests on, or why there is none, and `standing` whether that is a theorem
+    about this answer, a promise about all answers of a channel, a prediction, or nothing. Of the
+    last two `error` is infinite: what is predicted is in `predicted`, and is no bound. A `vacuous`
+    bound says no more than the range of possible answers does.
+    """
+
+    error: float
+    beta: float
+    kind: str
+    standing: Standing
+    vacuous: bool
+    predicted: float | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether it holds by a theorem, about this answer or about all of a channel's."""
+        return self.standing in _BOUNDING
+
+    @property
+    def words(self) -> str:
+        """The same in a few words."""
+        at = f"at {100 * (1 - self.beta):.7g}%"
+        if self.predicted is not None:
+            return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
+        if not self.proven:
+            return f"no bound {at} ({self.kind})"
+        vacuous = " (vacuous)" if self.vacuous else ""
+        promised = ", promised" if self.standing == "promised" else ""
+        return f"{self.error:.4g}{vacuous} {at}{promised}"
+
+
+Spread: TypeAlias = Callable[[Floats], Floats]
+
+
+def bound_of(accuracy: Accuracy, spread: Spread | None, span: float, beta: float) -> Bound:
+    """The joint bound of an answer whose half-widths `spread` translates, if anything does."""
+    checked = to_beta(beta)
+    error = math.inf
+    if isinstance(accuracy, HalfWidths):
+        if spread is not None:
+            error = float(spread(accuracy.radii(checked, joint=True)).max())
+    elif isinstance(accuracy, ScalarAccuracy):
+        error, span = accuracy.error(checked), min(span, accuracy.span)
+    standing = accuracy.standing
+    if standing in _BOUNDING and error < math.inf:
+        return Bound(error, checked, accuracy.kind, standing, error >= span)
+    if standing == "predicted" and error < math.inf:
+        return Bound(math.inf, checked, accuracy.kind, standing, vacuous=True, predicted=error)
+    why, _ = _missing(accuracy, checked)
+    return Bound(math.inf, checked, why, "none", vacuous=True)
+
+
+def half_widths(accuracy: Accuracy, answer: str, beta: float) -> HalfWidths:
+    """The accuracy, if it bounds the entries of an answer one by one.
+
+    Raises
+    ------
+    NoBound
+        If it does not.
+    """
+    if isinstance(accuracy, HalfWidths) and accuracy.standing in _BOUNDING:
+        return accuracy
+    if isinstance(accuracy, ScalarAccuracy) and accuracy.standing in _BOUNDING:
+        why = f"its bound is of the answer as a whole ({accuracy.kind})"
+        raise NoBound(answer, why, "ask error(beta)")
+    raise no_bound(accuracy, answer, beta)
+
+
+def no_bound(accuracy: Accuracy, answer: str, beta: float) -> NoBound:
+    """The refusal of a bound that there is not."""
+    return NoBound(answer, *_missing(accuracy, beta))
+
+
+def without_unit(answer: str) -> NoBound:
+    """The refusal of a bound in the unit of an answer, where there is one in rows alone."""
+    return NoBound(answer, *_WITHOUT_UNIT)
+
+
+def _missing(accuracy: Accuracy, beta: float) -> tuple[str, str]:
+    if isinstance(accuracy, HalfWidths) and accuracy.proven:
+        radii = accuracy.radii(beta, joint=True)
+        if (radii < math.inf).all():
+            return _WITHOUT_UNIT
+    return accuracy.missing(beta)

@@ -3,6 +3,7 @@
 from dpsdk.accounting import Budget
 from dpsdk.data import Neighbors, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel, HypothesisChannel
@@ -22,4 +23,5 @@ __all__ = [
     "Quote",
     "Release",
     "Session",
+    "SyntheticData",
 ]

@@ -5,6 +5,7 @@ from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.hypothesis.streams import Streams
+from dpsdk.hypothesis.synthetic import SyntheticData
 
 __all__ = [
     "DenseHypothesis",
@@ -12,4 +13,5 @@ __all__ = [
     "Hypothesis",
     "PiecewiseHypothesis",
     "Streams",
+    "SyntheticData",
 ]

@@ -6,7 +6,7 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Intege
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import Channel, HypothesisChannel
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
 
 __all__ = [
     "Attribute",
@@ -15,6 +15,7 @@ __all__ = [
     "Budget",
     "Categorical",
     "Channel",
+    "DistributionChannel",
     "Domain",
     "HypothesisChannel",
     "Integer",

@@ -34,8 +34,9 @@ __all__ = [
 
 A_co = TypeVar("A_co", covariant=True)
 
-Source: TypeAlias = Literal["measured", "hypothesis"]
-"""Whether an answer was measured on the data, or read off a public distribution."""
+Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
+"""Whether an answer was measured on the data, or read off a public distribution: one that was
+fitted once and stays as it is, or a hypothesis that moves."""
 
 _LISTED = 2**20
 

@@ -4,14 +4,19 @@ from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
+from dpsdk.hypothesis.start import Given, Product, Start, Uniform
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.hypothesis.synthetic import SyntheticData
 
 __all__ = [
     "DenseHypothesis",
     "Distribution",
+    "Given",
     "Hypothesis",
     "PiecewiseHypothesis",
+    "Product",
+    "Start",
     "Streams",
     "SyntheticData",
+    "Uniform",
 ]

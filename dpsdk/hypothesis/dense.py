@@ -15,7 +15,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.cells import Cells
-from dpsdk.hypothesis.distribution import nowhere, to_outside
+from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.layout import function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
@@ -133,6 +133,27 @@ class DenseHypothesis(Hypothesis):
         expected = f"weights of {domain.size} cells, finite, not negative, not all zero"
         array = _to_weights("weights", weights, domain.size, expected).reshape(domain.shape)
         return cls(domain, Cells(array, _beside(array, outside)))
+
+    @classmethod
+    def suits(cls, domain: Domain, /) -> bool:
+        """Whether starts choose this class for a universe: one of at most 2^28 cells."""
+        return domain.size <= CELL_LIMIT
+
+    @classmethod
+    def resembling(cls, distribution: Distribution, /) -> Self:
+        """A hypothesis with the probabilities of a distribution.
+
+        Raises
+        ------
+        TooLarge
+            If its domain has more than 2^28 cells.
+        InvalidArgument
+            If it has no probability inside the domain.
+        """
+        domain = distribution.domain
+        _limit(domain)
+        outside = distribution.outside_mass if distribution.outside else None
+        return cls.from_weights(domain, distribution.table(domain.names), outside)
 
     @property
     @override

@@ -15,7 +15,7 @@ from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Block, Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.forms.linear import TABLE_LIMIT
 from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
-from dpsdk.hypothesis.distribution import nowhere, to_outside
+from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
 from dpsdk.hypothesis.seeking import move_share
 from dpsdk.hypothesis.streams import Streams
@@ -24,6 +24,8 @@ from dpsdk.typing import Array, Floats, Ints
 __all__ = ["PiecewiseHypothesis"]
 
 SIZE_LIMIT = 2**62
+
+_PREFERRED_FROM = 2**20
 
 
 class PiecewiseHypothesis(Hypothesis):
@@ -110,6 +112,34 @@ class PiecewiseHypothesis(Hypothesis):
         if outside is not None:
             beyond = math.log(outside / (1.0 - outside)) if outside > 0.0 else -math.inf
         return cls(domain, first, logs, beyond)
+
+    @classmethod
+    def suits(cls, domain: Domain, /) -> bool:
+        """Whether starts choose this class: for one ordered attribute of more than 2^20 cells."""
+        attributes = domain.attributes
+        return len(attributes) == 1 and attributes[0].ordered and domain.size > _PREFERRED_FROM
+
+    @classmethod
+    def resembling(cls, distribution: Distribution, /) -> Self:
+        """A hypothesis with the probabilities of a distribution, a piece for each of its records.
+
+        Raises
+        ------
+        InvalidArgument
+            If its domain is not one ordered attribute, or it has no probability inside.
+        TooLarge
+            If the attribute has more than 2^62 cells.
+        """
+        domain = distribution.domain
+        _check_domain(domain)
+        (codes,), masses = distribution.records(domain.names)
+        cells, places = np.unique(codes, return_inverse=True)
+        starts = np.unique(np.concatenate([[0], cells, cells + 1]))
+        starts = starts[starts < domain.size]
+        weights = np.zeros(len(starts))
+        weights[np.searchsorted(starts, cells)] = np.bincount(places, masses, len(cells))
+        outside = distribution.outside_mass if distribution.outside else None
+        return cls.from_pieces(domain, starts, weights, outside)
 
     @property
     def pieces(self) -> int:

@@ -1,6 +1,8 @@
 """Mechanisms: interchangeable ways to answer, one behind the other's interface."""
 
 from dpsdk.mechanisms.base import (
+    DistributionMechanism,
+    DistributionStrategy,
     HypothesisMechanism,
     HypothesisStrategy,
     Mechanism,
@@ -13,6 +15,8 @@ from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 
 __all__ = [
+    "DistributionMechanism",
+    "DistributionStrategy",
     "Gaussian",
     "HypothesisMechanism",
     "HypothesisStrategy",

@@ -120,7 +120,7 @@ def test_a_twin_is_equal_and_as_unchangeable(twin):
     data = random_data(8)
     other = twin(data)
     if isinstance(other, bytes):
-        other = pickle.loads(other)
+        other = pickle.loads(other)  # noqa: S301
     assert other == data
     assert type(other) is SyntheticData
     with pytest.raises(ValueError, match="read-only"):

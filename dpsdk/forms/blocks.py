@@ -13,7 +13,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import Factor, Identity, Matrix, Range, half_up, to_weights
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
 
@@ -26,7 +26,7 @@ def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
     return flat.astype(np.float64, copy=False).reshape(shape)
 
 
-def numbered(codes: Iterable[Ints], shape: Iterable[int], records: int) -> Ints:
+def numbered(codes: Iterable[Array], shape: Iterable[int], records: int) -> Ints:
     """The cell of each record in a table, numbered in C order, from its cells along each axis."""
     cells = np.zeros(records, dtype=np.int64)
     for code, size in zip(codes, shape, strict=True):

@@ -112,9 +112,12 @@ class Cells:
         if width > CHUNK:
             after = tuple(range(axis + 1, len(shape)))
             rest = tuple(slice(None) for _ in shape[axis:])
-            for number in before.tolist():
-                places = np.unravel_index(number, lead) if lead else ()
-                box = (*(slice(int(place), int(place) + 1) for place in places), *rest)
+            for given in before.tolist():
+                number = int(given)
+                box = rest
+                for length in reversed(lead):
+                    number, place = divmod(number, length)
+                    box = (slice(place, place + 1), *box)
                 yield self.sum(box, after).reshape(1, size)
             return
         rows = self.array.reshape(-1, width)

@@ -15,15 +15,15 @@ from dpsdk.typing import Label
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["Library", "framed"]
+__all__ = ["Backend", "framed"]
 
-Library: TypeAlias = Literal["polars", "pandas", "pyarrow"]
+Backend: TypeAlias = Literal["polars", "pandas", "pyarrow"]
 """A library of data frames."""
 
-_LIBRARIES: tuple[Library, ...] = ("polars", "pandas", "pyarrow")
+_BACKENDS: tuple[Backend, ...] = ("polars", "pandas", "pyarrow")
 
 
-def framed(domain: Domain, columns: Mapping[str, list[Label]], library: Library | None) -> object:
+def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend | None) -> object:
     """Columns of labels as a frame.
 
     Raises
@@ -31,13 +31,13 @@ def framed(domain: Domain, columns: Mapping[str, list[Label]], library: Library 
     InvalidArgument
         For a library that is not one of the three.
     MissingExtra
-        If narwhals is not installed, or the library is not, or none is where none was asked for.
+        If narwhals is not installed, or the backend is not, or none is where none was asked for.
     """
-    if library is not None and library not in _LIBRARIES:
-        expected = f"{', '.join(map(repr, _LIBRARIES))}, or None"
-        raise InvalidArgument("library", expected, shown(library))
-    wanted = _LIBRARIES if library is None else (library,)
-    found = next((name for name in wanted if find_spec(name) is not None), None)
+    if backend is not None and backend not in _BACKENDS:
+        expected = f"{', '.join(map(repr, _BACKENDS))}, or None"
+        raise InvalidArgument("backend", expected, shown(backend))
+    wanted: tuple[Backend, ...] = _BACKENDS if backend is None else (backend,)
+    found: Backend | None = next((name for name in wanted if find_spec(name) is not None), None)
     if found is None:
         raise MissingExtra(wanted[0])
     require_narwhals()

@@ -17,7 +17,7 @@ from dpsdk.forms import LinearForm
 from dpsdk.forms.blocks import numbered, tally
 from dpsdk.hypothesis.distribution import Distribution, labels_of, nowhere
 from dpsdk.hypothesis.files import Arrays, Flag
-from dpsdk.hypothesis.frames import Library, framed
+from dpsdk.hypothesis.frames import Backend, framed
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.typing import Array, Floats, Ints, Label
 
@@ -88,7 +88,7 @@ class SyntheticData(Distribution):
     SyntheticData(3 records, 2 of them different)
     >>> people.counts("member").tolist()
     [1, 2]
-    >>> people.columns()
+    >>> people.to_columns()
     {'age': [20, 20, 77], 'member': [True, True, False]}
     """
 
@@ -218,7 +218,7 @@ class SyntheticData(Distribution):
         """
         return self._counted.table(names).astype(np.int64)
 
-    def columns(self) -> dict[str, list[Label]]:
+    def to_columns(self) -> dict[str, list[Label]]:
         """The labels of all records inside the domain, each record as often as it counts.
 
         Raises
@@ -234,12 +234,12 @@ class SyntheticData(Distribution):
             for attribute, code in zip(self.domain.attributes, self._codes, strict=True)
         }
 
-    def frame(self, library: Library | None = None) -> object:
+    def to_frame(self, backend: Backend | None = None) -> object:
         """All records inside the domain as a data frame, each as often as it counts.
 
         Parameters
         ----------
-        library
+        backend
             Whose frame; by default that of the first of polars, pandas and pyarrow that is
             installed.
 
@@ -251,12 +251,14 @@ class SyntheticData(Distribution):
 
         Raises
         ------
+        InvalidArgument
+            For another library.
         MissingExtra
-            If narwhals, or the library, is not installed.
+            If narwhals, which the extra `frames` installs, or the library is missing.
         TooLarge
-            As for `columns`.
+            As for `to_columns`.
         """
-        return framed(self.domain, self.columns(), library)
+        return framed(self.domain, self.to_columns(), backend)
 
     @override
     def draw(self, streams: Streams) -> Sequence[Ints]:

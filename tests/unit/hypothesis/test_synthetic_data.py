@@ -155,7 +155,7 @@ def test_a_universe_of_any_size_costs_what_the_records_cost():
 def test_one_attribute_may_have_two_to_the_63_cells():
     line = Domain(Integer("x", -(2**62), 2**63 - 1 - 2**62))
     data = SyntheticData(line, np.array([[0], [2**63 - 1]], dtype=np.uint64))
-    assert data.columns() == {"x": [-(2**62), 2**63 - 1 - 2**62]}
+    assert data.to_columns() == {"x": [-(2**62), 2**63 - 1 - 2**62]}
     assert data.answer(one(line, x=Range(2**63, 0, 1))) == 0.5
     longer = Domain(Integer("x", 0, 2**63))
     with pytest.raises(TooLarge, match="attribute 'x'"):
@@ -219,7 +219,7 @@ def test_records_outside_alone_make_a_distribution_that_samples_nothing():
     data = SyntheticData(GRID, [], outside_count=4)
     assert data.outside_mass == 1.0
     assert data.answer(one(GRID)) == 0.0
-    assert data.columns() == {name: [] for name in GRID.names}
+    assert data.to_columns() == {name: [] for name in GRID.names}
     with pytest.raises(InvalidArgument, match="probability"):
         data.sample(1)
 
@@ -227,9 +227,9 @@ def test_records_outside_alone_make_a_distribution_that_samples_nothing():
 def test_long_lists_are_refused_before_they_are_made():
     data = SyntheticData(GRID, [[0, 0, 0, 0]], [2**50])
     with pytest.raises(TooLarge, match="list of all records"):
-        data.columns()
+        data.to_columns()
     with pytest.raises(TooLarge):
-        data.frame()
+        data.to_frame()
     with pytest.raises(TooLarge, match="sample"):
         data.sample(2**40)
 
@@ -267,7 +267,7 @@ def test_a_frame_of_each_library_holds_every_record(library):
         Integer("huge", 2**70, 2**70 + 1),
     )
     data = SyntheticData(domain, [[3, 1, 0, 1, 1, 1, 0], [0, 0, 1, 0, 0, 0, 1]], [2, 1])
-    frame = data.frame(library)
+    frame = data.to_frame(library)
     assert type(frame).__module__.partition(".")[0] == library
     assert as_columns(frame) == {
         "age": [17, 20, 20],
@@ -278,7 +278,7 @@ def test_a_frame_of_each_library_holds_every_record(library):
         "hours": ["[0, 10)", "[10, 20]", "[10, 20]"],
         "huge": [str(2**70 + 1), str(2**70), str(2**70)],
     }
-    empty = SyntheticData(domain, [], outside_count=1).frame(library)
+    empty = SyntheticData(domain, [], outside_count=1).to_frame(library)
     assert as_columns(empty) == {name: [] for name in domain.names}
 
 
@@ -288,7 +288,7 @@ def test_a_frame_is_read_back_as_the_same_records(library):
     domain = Domain(*(PEOPLE[name] for name in ("age", "sex", "member")))
     codes = [[domain[n].index(row[n]) for n in domain.names] for row in rows]
     data = SyntheticData(domain, codes)
-    read = PrivateData.from_frame(data.frame(library), domain)
+    read = PrivateData.from_frame(data.to_frame(library), domain)
     direct = PrivateData.from_columns(columns(rows, domain.names), domain)
     from dpsdk.data.vault import open_histogram
 
@@ -301,15 +301,15 @@ def test_a_library_that_is_none_or_missing_is_named(monkeypatch):
     from dpsdk.errors import MissingExtra
 
     data = random_data(12)
-    with pytest.raises(InvalidArgument, match="library"):
-        data.frame("numpy")
-    assert type(data.frame()).__module__.startswith("polars")
+    with pytest.raises(InvalidArgument, match="backend"):
+        data.to_frame("numpy")
+    assert type(data.to_frame()).__module__.startswith("polars")
     import dpsdk.hypothesis.frames as frames
 
     monkeypatch.setattr(frames, "find_spec", lambda name: None if name == "polars" else name)
-    assert type(data.frame()).__module__.startswith("pandas")
+    assert type(data.to_frame()).__module__.startswith("pandas")
     with pytest.raises(MissingExtra, match="polars"):
-        data.frame("polars")
+        data.to_frame("polars")
 
 
 # Files

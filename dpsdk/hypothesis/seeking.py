@@ -17,6 +17,8 @@ _TRIES = 64
 _HALF_ULP = 2.0**-53
 _CLOSE = 2.0**-47
 _LEAST = 1e-300
+_STILL = 1e-13
+_FARTHEST = 2.0**13
 _TURNS = 200
 
 
@@ -88,9 +90,13 @@ def seek(
         short = now < target
         if abs(now - target) <= _CLOSE * width:
             break
-        if len(ends) == 1 and short == side and abs(now - before) <= _HALF_ULP * width:
-            # As far as it goes, which may be nowhere at all.
-            return at if abs(now - answer) > _CLOSE * width else 0.0
+        if not math.isfinite(now):
+            return 0.0
+        if len(ends) == 1 and short == side and abs(odds(now) - odds(before)) <= _STILL:
+            # As far as it goes, which may be nowhere at all; or floats do not show how far it is.
+            faint = min(now - low, high - now) <= _HALF_ULP * width
+            if not faint or abs(at) * width > _FARTHEST:
+                return at if abs(now - answer) > _CLOSE * width else 0.0
         if len(ends) == 2 and short == side:
             # An end that stays counts for less, or secants might creep (Dowell and Jarratt 1971).
             place, rest = ends[not short]

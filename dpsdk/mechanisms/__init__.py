@@ -9,6 +9,7 @@ from dpsdk.mechanisms.base import (
     OneShot,
     Strategy,
 )
+from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
@@ -17,6 +18,7 @@ from dpsdk.mechanisms.pmw import OnlinePMW
 __all__ = [
     "DistributionMechanism",
     "DistributionStrategy",
+    "Fitted",
     "Gaussian",
     "HypothesisMechanism",
     "HypothesisStrategy",

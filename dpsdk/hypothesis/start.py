@@ -151,12 +151,7 @@ class Product(Start):
         What part of the mechanism's budget the marginals take, strictly between 0 and 1.
     """
 
-    _share: Fraction = field(default=_DEFAULT_SHARE, converter=_to_share)
-
-    @property
-    @override
-    def share(self) -> Fraction:
-        return self._share
+    share: Fraction = field(default=_DEFAULT_SHARE, converter=_to_share)
 
     @override
     def check(self, facts: Facts) -> None:
@@ -271,9 +266,11 @@ def to_start(value: StartLike | None) -> Start | None:
         return value
     if isinstance(value, Distribution):
         return Given(value)
-    if isinstance(value, str) and value == "uniform":
+    # By the characters alone, whatever a subclass says of them.
+    name = str.__str__(value) if isinstance(value, str) else ""
+    if name == "uniform":
         return Uniform()
-    if isinstance(value, str) and value == "product":
+    if name == "product":
         return Product()
     raise InvalidArgument("start", '"product", "uniform", a start or a distribution', shown(value))
 

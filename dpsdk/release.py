@@ -35,8 +35,10 @@ __all__ = [
 A_co = TypeVar("A_co", covariant=True)
 
 Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
-"""Whether an answer was measured on the data, or read off a public distribution: one that was
-fitted once and stays as it is, or a hypothesis that moves."""
+"""Whether an answer was measured on the data, or read off a public distribution.
+
+That was "fitted" once and stays as it is, or it is a "hypothesis" that moves.
+"""
 
 _LISTED = 2**20
 

@@ -140,8 +140,16 @@ class DenseHypothesis(Hypothesis):
         return domain.size <= CELL_LIMIT
 
     @classmethod
-    def resembling(cls, distribution: Distribution, /) -> Self:
+    def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution.
+
+        Parameters
+        ----------
+        distribution
+            Any distribution.
+        outside
+            Whether to have the cell outside the domain. Without it, what the distribution has
+            there is shared out among the others.
 
         Raises
         ------
@@ -152,8 +160,8 @@ class DenseHypothesis(Hypothesis):
         """
         domain = distribution.domain
         _limit(domain)
-        outside = distribution.outside_mass if distribution.outside else None
-        return cls.from_weights(domain, distribution.table(domain.names), outside)
+        mass = distribution.outside_mass if outside else None
+        return cls.from_weights(domain, distribution.table(domain.names), mass)
 
     @property
     @override

@@ -120,8 +120,16 @@ class PiecewiseHypothesis(Hypothesis):
         return len(attributes) == 1 and attributes[0].ordered and domain.size > _PREFERRED_FROM
 
     @classmethod
-    def resembling(cls, distribution: Distribution, /) -> Self:
+    def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
         """A hypothesis with the probabilities of a distribution, a piece for each of its records.
+
+        Parameters
+        ----------
+        distribution
+            Any distribution.
+        outside
+            Whether to have the cell outside the domain. Without it, what the distribution has
+            there is shared out among the others.
 
         Raises
         ------
@@ -138,8 +146,8 @@ class PiecewiseHypothesis(Hypothesis):
         starts = starts[starts < domain.size]
         weights = np.zeros(len(starts))
         weights[np.searchsorted(starts, cells)] = np.bincount(places, masses, len(cells))
-        outside = distribution.outside_mass if distribution.outside else None
-        return cls.from_pieces(domain, starts, weights, outside)
+        mass = distribution.outside_mass if outside else None
+        return cls.from_pieces(domain, starts, weights, mass)
 
     @property
     def pieces(self) -> int:

@@ -44,7 +44,7 @@ class _Kind(Protocol):
         """The same probability for every cell."""
         ...
 
-    def resembling(self, distribution: Distribution, /) -> Hypothesis:
+    def resembling(self, distribution: Distribution, *, outside: bool) -> Hypothesis:
         """A hypothesis with the probabilities of a distribution."""
         ...
 
@@ -214,7 +214,7 @@ class Given(Start):
     Parameters
     ----------
     distribution
-        Over the domain of the table, with the cell outside it where the table has that.
+        Over the domain of the table; a hypothesis has the cell outside it where the table has that.
     """
 
     distribution: Distribution = field(converter=_to_distribution)
@@ -223,15 +223,17 @@ class Given(Start):
     def check(self, facts: Facts) -> None:
         if self.distribution.domain != facts.domain:
             raise InvalidArgument("start", "over the domain of the table", "another domain")
-        if facts.outside and not self.distribution.outside:
-            expected = "a distribution with the cell outside the domain, as the table has it"
+        moves = isinstance(self.distribution, Hypothesis)
+        if moves and facts.outside and not self.distribution.outside:
+            expected = "a hypothesis with the cell outside the domain, as the table has it"
             raise InvalidArgument("start", expected, "one without")
 
     @override
     def kl_cap(self, facts: Facts) -> float:
         if isinstance(self.distribution, Hypothesis):
             return self.distribution.kl_cap()
-        return math.log((facts.domain.size + self.distribution.outside) / _BLEND)
+        outside = facts.outside or self.distribution.outside
+        return math.log((facts.domain.size + outside) / _BLEND)
 
     @override
     def open(
@@ -245,13 +247,14 @@ class Given(Start):
         if not given.outside_mass < 1.0:
             expected = "a distribution with some probability inside the domain"
             raise InvalidArgument("start", expected, "one without")
-        hypothesis = kind_for(given.domain).resembling(given)
+        kind = kind_for(given.domain)
+        hypothesis = kind.resembling(given, outside=given.outside or kernel.facts.outside)
         hypothesis.blend(_BLEND)
         return hypothesis
 
 
 StartLike: TypeAlias = 'Start | Distribution | Literal["product", "uniform"]'
-"""A start, or what stands for one: a distribution, or the name of a start without parameters."""
+"""A start, a distribution to start from, or the name of a start without parameters."""
 
 
 def to_start(value: StartLike | None) -> Start | None:

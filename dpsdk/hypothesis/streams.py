@@ -33,7 +33,7 @@ class RandomBytes(Protocol):
 
 
 Seed: TypeAlias = "int | NoiseSource | RandomBytes"
-"""What a sample is drawn from: a number, a source of noise, or a generator of numpy."""
+"""A number, a source of noise, or a generator of numpy, from which a sample is drawn."""
 
 
 def to_key(seed: Seed | None) -> bytes:

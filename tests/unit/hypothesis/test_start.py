@@ -164,6 +164,19 @@ def test_synthetic_data_start_a_hypothesis_near_them():
     assert hypothesis.kl_cap() <= start.kl_cap(kernel.facts) < math.inf
 
 
+def test_records_without_the_cell_outside_get_it_where_the_table_has_it():
+    data = SyntheticData(SMALL, [[0, 0]])
+    hypothesis = Given(data).open(kernel_over(small()))
+    assert hypothesis.outside_mass == pytest.approx(0.001 / 11)
+    line = Domain(Integer("a", 0, 4))
+    within = Given(SyntheticData(line, [[0]], outside_count=1))
+    strict = PrivateData.from_columns({"a": [0]}, line, outside="raise")
+    hypothesis = within.open(kernel_over(strict))
+    assert not strict.facts.outside
+    assert hypothesis.outside_mass == pytest.approx(0.999 * 0.5 + 0.001 / 6)
+    assert hypothesis.kl_cap() <= within.kl_cap(strict.facts)
+
+
 def test_synthetic_data_on_a_long_line_start_pieces():
     rows = PrivateData.from_columns({"x": [5, 7, 2**40 - 1]}, LONG)
     cells = np.array([[0], [5], [5], [6], [2**40 - 1]])
@@ -193,7 +206,7 @@ def test_a_promise_counts_the_potential_of_what_is_given():
     "distribution",
     [
         SyntheticData(Domain(Integer("a", 0, 4)), [[0]], outside_count=0),
-        SyntheticData(SMALL, [[0, 0]]),
+        DenseHypothesis.uniform(SMALL),
         SyntheticData(SMALL, [], outside_count=3),
     ],
     ids=["another domain", "no cell outside", "nothing inside"],

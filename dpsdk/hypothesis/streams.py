@@ -36,24 +36,23 @@ Seed: TypeAlias = "int | NoiseSource | RandomBytes"
 """A number, a source of noise, or a generator of numpy, from which a sample is drawn."""
 
 
-def to_key(seed: Seed | None) -> bytes:
+def to_key(given: Seed | None) -> bytes:
     """The key of a sample: 32 bytes, fresh ones from the operating system where no seed is given.
 
     Equal numbers give equal keys; a source or a generator moves on, so that each sample that it
     gives is another one.
     """
-    if seed is None:
-        seed = _system
-    if isinstance(seed, NoiseSource):
-        return seed.uniform_below(1 << (8 * _KEY)).to_bytes(_KEY, "little")
+    source = _system if given is None else given
+    if isinstance(source, NoiseSource):
+        return source.uniform_below(1 << (8 * _KEY)).to_bytes(_KEY, "little")
     expected = "an integer, a source of noise, a generator of numpy, or None"
-    draw = getattr(seed, "bytes", None)
-    if callable(draw) and not isinstance(seed, type):
+    draw = getattr(source, "bytes", None)
+    if callable(draw) and not isinstance(source, type):
         drawn = draw(_KEY)
         if not isinstance(drawn, bytes) or len(drawn) != _KEY:
-            raise InvalidArgument("seed", expected, shown(seed))
+            raise InvalidArgument("seed", expected, shown(given))
         return drawn
-    number = to_integer("seed", cast("int", seed), expected)
+    number = to_integer("seed", cast("int", source), expected)
     return hashlib.shake_256(_FOREIGN + b"%d" % number).digest(_KEY)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
 from dpsdk._checks import shown, to_probability
@@ -203,6 +203,18 @@ def _to_distribution(distribution: Distribution) -> Distribution:
     return distribution.copy() if isinstance(distribution, Hypothesis) else distribution
 
 
+def _same(one: Distribution, other: Distribution) -> bool:
+    """Whether two distributions are of one class and of equal parts."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or one.domain != other.domain:
+        return False
+    (flags, arrays), (others, rows) = one.parts(), other.parts()
+    if flags != others or arrays.keys() != rows.keys():
+        return False
+    return all(np.array_equal(array, rows[name]) for name, array in arrays.items())
+
+
 @frozen
 class Given(Start):
     """A public distribution. Costs nothing.
@@ -217,7 +229,9 @@ class Given(Start):
         Over the domain of the table; a hypothesis has the cell outside it where the table has that.
     """
 
-    distribution: Distribution = field(converter=_to_distribution)
+    distribution: Distribution = field(
+        converter=_to_distribution, eq=cmp_using(eq=_same), hash=False
+    )
 
     @override
     def check(self, facts: Facts) -> None:

@@ -77,7 +77,7 @@ def _queries(value: int | None) -> int | None:
     return _count("queries", value)
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class OnlinePMW(HypothesisMechanism):
     """Answer a stream of very many linear queries, and pay only for the few that teach something.
 

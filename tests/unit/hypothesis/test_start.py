@@ -54,6 +54,22 @@ def test_names_and_distributions_stand_for_starts():
     assert to_start(Nasty("uniform")) == Uniform()
 
 
+def test_mechanisms_and_what_they_start_from_compare_by_value():
+    given, moved = (DenseHypothesis.uniform(SMALL, outside=True) for _ in range(2))
+    equal = [OnlinePMW(1, updates=3, start=start) for start in (given, given, given.copy())]
+    assert equal[0] == equal[1] == equal[2]
+    assert len({hash(mechanism) for mechanism in equal}) == 1
+    moved.shift(one(SMALL, a=Range(5, 0, 1)), 0.5)
+    narrow = PiecewiseHypothesis.uniform(Domain(Integer("a", 0, 4)), outside=True)
+    others = [moved, narrow, DenseHypothesis.uniform(SMALL), SyntheticData(SMALL, [[0, 0]])]
+    starts = [Uniform(), Product(), *map(Given, [given, *others])]
+    for place, start in enumerate(starts):
+        for number, other in enumerate(starts):
+            assert (start == other) == (place == number)
+    assert OnlinePMW(1, updates=3) != OnlinePMW(1, updates=4)
+    assert OnlinePMW(1, updates=3, start="product") == OnlinePMW(1, updates=3, start=Product())
+
+
 class Nasty(str):
     __slots__ = ()
 

@@ -3,9 +3,10 @@
 from dpsdk.accounting import Budget
 from dpsdk.data import Neighbors, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import Channel, HypothesisChannel
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
 
 __all__ = [
     "Attribute",
@@ -14,6 +15,7 @@ __all__ = [
     "Budget",
     "Categorical",
     "Channel",
+    "DistributionChannel",
     "Domain",
     "HypothesisChannel",
     "Integer",
@@ -22,4 +24,5 @@ __all__ = [
     "Quote",
     "Release",
     "Session",
+    "SyntheticData",
 ]

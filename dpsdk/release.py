@@ -57,8 +57,8 @@ Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accura
 Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
 """Where an answer comes from.
 
-"measured" on the data; "fitted" to measurements of other questions than this one; or read off a
-public distribution, the "hypothesis".
+"measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
+off a "hypothesis", a public distribution that moves.
 """
 
 _LISTED = 2**20

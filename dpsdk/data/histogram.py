@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsdk.domain import Domain
 from dpsdk.errors import Redacted
-from dpsdk.forms.blocks import tally
+from dpsdk.forms.blocks import numbered, tally
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Histogram"]
@@ -95,10 +95,8 @@ class Histogram:
 
     def _tabulate(self, names: tuple[str, ...]) -> Floats:
         shape = tuple([self._sizes[name] for name in names])
-        flat = np.zeros(len(self._counts), dtype=np.int64)
-        for name, size in zip(names, shape, strict=True):
-            flat = flat * size + self._codes[name]
-        table = tally(flat, self._counts, shape)
+        cells = numbered((self._codes[name] for name in names), shape, len(self._counts))
+        table = tally(cells, self._counts, shape)
         table.flags.writeable = False
         with self._lock:
             if names not in self._tables:

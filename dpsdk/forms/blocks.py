@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,9 +13,9 @@ from attrs import cmp_using, field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import Factor, Identity, Matrix, Range, half_up, to_weights
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Block", "Dense", "Kronecker", "Products", "tally"]
+__all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
 
 _CHUNK = 2**22
 
@@ -24,6 +24,14 @@ def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
     """Sum counts by cell number into a table. Exact for integer counts within 2**53."""
     flat = np.bincount(cells, weights=counts, minlength=math.prod(shape))
     return flat.astype(np.float64, copy=False).reshape(shape)
+
+
+def numbered(codes: Iterable[Array], shape: Iterable[int], records: int) -> Ints:
+    """The cell of each record in a table, numbered in C order, from its cells along each axis."""
+    cells = np.zeros(records, dtype=np.int64)
+    for code, size in zip(codes, shape, strict=True):
+        cells = cells * size + code
+    return cells
 
 
 def _powered(weights: Floats, power: int) -> Floats:
@@ -167,10 +175,8 @@ class Kronecker(Block):
                 remaining[name] = (factor, code)
         factors = tuple(factor for factor, _ in remaining.values())
         shape = tuple(factor.size for factor in factors)
-        flat = np.zeros(len(counts), dtype=np.int64)
-        for factor, code in remaining.values():
-            flat = flat * factor.size + code
-        table = tally(flat, counts, shape)
+        cells = numbered((code for _, code in remaining.values()), shape, len(counts))
+        table = tally(cells, counts, shape)
         return Kronecker(tuple(remaining), factors, self.scale).answer(table)
 
     def columns(self, codes: Sequence[Ints]) -> Floats:

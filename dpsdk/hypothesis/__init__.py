@@ -1,7 +1,22 @@
-"""Hypotheses: public distributions over a universe, moved by what was released."""
+"""Public distributions over a universe, and hypotheses, which are moved by what was released."""
 
 from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import DenseHypothesis
+from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
+from dpsdk.hypothesis.start import Given, Product, Start, Uniform
+from dpsdk.hypothesis.streams import Streams
+from dpsdk.hypothesis.synthetic import SyntheticData
 
-__all__ = ["DenseHypothesis", "Hypothesis", "PiecewiseHypothesis"]
+__all__ = [
+    "DenseHypothesis",
+    "Distribution",
+    "Given",
+    "Hypothesis",
+    "PiecewiseHypothesis",
+    "Product",
+    "Start",
+    "Streams",
+    "SyntheticData",
+    "Uniform",
+]

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from dpsdk.hypothesis.layout import CHUNK, Box, Bytes, Function, beside, pieces, split
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["Cells"]
 
@@ -19,6 +19,9 @@ _ROOM = 690.0
 _EPS = 2.0**-52
 _DOUBT = 1024 * _EPS
 """The total is counted anew before its relative error may exceed this."""
+
+_SURE = 1 / 64
+"""Whoever leaves less of a total than this had better count what is left."""
 
 _SMALL_FACTOR = 0.25
 _ROW = 512
@@ -97,6 +100,31 @@ class Cells:
             result[kept] += self.weights(view[part], reference).sum(axis=axes, keepdims=True)
         return result
 
+    def lines(self, axis: int, before: Ints) -> Iterator[Floats]:
+        """Weights along an axis, for given cells of the axes before it, summed over those after.
+
+        Arrays (lines, cells of the axis), one after the other; the given cells are numbered in C
+        order.
+        """
+        shape = self.array.shape
+        lead, size = shape[:axis], shape[axis]
+        width = math.prod(shape[axis:])
+        if width > CHUNK:
+            after = tuple(range(axis + 1, len(shape)))
+            rest = tuple(slice(None) for _ in shape[axis:])
+            for given in before.tolist():
+                number = int(given)
+                box = rest
+                for length in reversed(lead):
+                    number, place = divmod(number, length)
+                    box = (slice(place, place + 1), *box)
+                yield self.sum(box, after).reshape(1, size)
+            return
+        rows = self.array.reshape(-1, width)
+        for start in range(0, len(before), max(1, CHUNK // width)):
+            part = self.weights(rows[before[start : start + max(1, CHUNK // width)]])
+            yield part.reshape(len(part), size, -1).sum(axis=2)
+
     def ends(self) -> tuple[float, float]:
         """The logarithms of the smallest weight above zero and of the largest."""
         lowest, highest = math.inf, -math.inf
@@ -163,12 +191,14 @@ class Cells:
         masses = (float(self.sum(box, every, reference).sum()) for box in boxes)
         return _log(math.fsum(masses)) + reference
 
-    def multiply(self, function: Function, rise: float, share: float) -> None:
+    def multiply(self, function: Function, rise: float, share: float) -> float:
         """Add `rise` to the logarithm of every weight on which a function of two values is not 0.
 
-        `share` is the part of all weight that these have now.
+        `share` is the part of all weight that these have now. Returns the logarithm of the factor
+        by which the total grew.
         """
         self._make_room(min(rise, 0.0), max(rise, 0.0))
+        before = self.log_total
         if self.logs:
             self._add(function, rise)
         elif function.chosen is None:
@@ -179,7 +209,8 @@ class Cells:
         else:
             self._multiply_chosen(self.array[function.boxes[0]], function.chosen, math.exp(rise))
         far = abs(rise) > _ROOM
-        self._grow(math.inf if far else 1.0 + math.expm1(rise) * min(max(share, 0.0), 1.0))
+        grown = math.inf if far else math.expm1(rise) * min(max(share, 0.0), 1.0)
+        return self._grow(grown, before)
 
     def _multiply_chosen(self, view: Floats, chosen: Bytes, factor: float) -> None:
         scratch: Floats = np.empty(min(CHUNK, chosen.size))
@@ -195,22 +226,25 @@ class Cells:
                 factors += 1.0
             np.multiply(part, factors, out=part)
 
-    def tilt(self, function: Function, step: float) -> None:
-        """Add `step` times a function with real weights to the logarithm of every weight."""
+    def tilt(self, function: Function, step: float) -> float:
+        """Add `step` times a function with real weights to the logarithm of every weight.
+
+        Returns the logarithm of the factor by which the total grew.
+        """
         ends = step * function.limits[0], step * function.limits[1], 0.0
         self._make_room(min(ends), max(ends))
+        before = self.log_total
         if self.logs:
             self._add(function, step)
-            self._count()
-            return
-        before = after = 0.0
+            return self._grow(math.inf, before)
+        old = new = 0.0
         for part, weights in self.weighted(function):
             factors = weights * step
             np.exp(factors, out=factors)
-            before += float(part.sum())
+            old += float(part.sum())
             np.multiply(part, factors, out=part)
-            after += float(part.sum())
-        self._grow((self.total - before + after) / self.total)
+            new += float(part.sum())
+        return self._grow((new - old) / self.total, before)
 
     def weighted(self, function: Function) -> Iterator[tuple[Floats, Floats]]:
         """Pieces of the array, each with the real weights of a function there."""
@@ -249,30 +283,42 @@ class Cells:
         twin.array = self.array.copy()
         return twin
 
-    def _grow(self, growth: float) -> None:
-        """Take note that the total was multiplied by this; count it where that is too unsure."""
+    def _grow(self, grown: float, before: float) -> float:
+        """Take note that the total grew by this part of itself, and count it where that is unsure.
+
+        `before` is what its logarithm was. Returns by how much that grew.
+        """
+        growth = 1.0 + grown
         self._doubt = (self._doubt + 4 * _EPS) / min(growth, 1.0) if growth > 0.0 else math.inf
         self.total *= growth
-        if not (self._doubt <= _DOUBT and 1e-200 < self.total < 1e300):
-            self._count()
+        if self._doubt <= _DOUBT and 1e-200 < self.total < 1e300:
+            return math.log1p(grown)
+        raised = self._count()
+        return math.log1p(grown) if _SURE < growth < math.inf else self.log_total - raised - before
 
-    def _count(self) -> None:
-        """Sum all weights anew, and leave logarithms where they are no longer needed."""
+    def _count(self) -> float:
+        """Sum all weights anew, and leave logarithms where they are no longer needed.
+
+        Returns what was added to all logarithms on the way.
+        """
+        raised = 0.0
         if self.logs:
             low, high = self.ends()
             if abs(high) > _ROOM:
                 # Small logarithms are more precise than large ones.
                 self._raise(-high)
+                raised = -high
                 low, high = low - high, 0.0
             self._reference = high
             if high - low <= _ROOM:
-                self._to_weights(low, high)
+                raised += self._to_weights(low, high)
         if self.logs:
             inner = math.fsum(float(self.weights(view).sum()) for view in self.chunks())
         else:
             inner = float(self.array.sum())
         self.total = inner + self.outside
         self._doubt = 16 * _EPS
+        return raised
 
     def _make_room(self, down: float, up: float) -> None:
         """See that logarithms of weights may change by these without leaving the range."""
@@ -314,7 +360,7 @@ class Cells:
         if self.beyond is not None:
             self.beyond += by
 
-    def _to_weights(self, low: float, high: float) -> None:
+    def _to_weights(self, low: float, high: float) -> float:
         middle = (low + high) / 2
         self._raise(-middle)
         np.exp(self.array, out=self.array)
@@ -322,6 +368,7 @@ class Cells:
             self.beyond = math.exp(self.beyond)
         self.logs, self._reference = False, 0.0
         self._low, self._high = low - middle, high - middle
+        return -middle
 
 
 def _sum_over(view: Floats, axes: tuple[int, ...]) -> Floats:

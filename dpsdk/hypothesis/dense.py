@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from typing_extensions import override
@@ -13,11 +13,14 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
-from dpsdk.hypothesis.base import Hypothesis, inside, to_outside, to_step, to_weight
+from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.cells import Cells
-from dpsdk.hypothesis.files import Arrays
-from dpsdk.hypothesis.layout import CHUNK, function_of, pieces
+from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
+from dpsdk.hypothesis.files import Arrays, Flag
+from dpsdk.hypothesis.layout import function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
+from dpsdk.hypothesis.seeking import inside, move_share
+from dpsdk.hypothesis.streams import Streams
 from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.typing import Array, Floats, Ints
 
@@ -27,7 +30,7 @@ CELL_LIMIT = 2**28
 """No dense hypothesis has more cells: 2 GiB."""
 
 
-class DenseHypothesis(Hypothesis, kind="dense"):
+class DenseHypothesis(Hypothesis):
     """A distribution as one float64 number a cell, for up to 2^28 cells, changed in place.
 
     A function that is zero outside a box of cells, such as a conjunction or a cell of a marginal,
@@ -46,6 +49,7 @@ class DenseHypothesis(Hypothesis, kind="dense"):
 
     __slots__ = ("_cells", "_marginals", "domain", "outside")
 
+    kind: ClassVar[str] = "dense"
     domain: Domain
     outside: bool
 
@@ -130,6 +134,35 @@ class DenseHypothesis(Hypothesis, kind="dense"):
         array = _to_weights("weights", weights, domain.size, expected).reshape(domain.shape)
         return cls(domain, Cells(array, _beside(array, outside)))
 
+    @classmethod
+    def suits(cls, domain: Domain, /) -> bool:
+        """Whether starts choose this class for a universe: one of at most 2^28 cells."""
+        return domain.size <= CELL_LIMIT
+
+    @classmethod
+    def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
+        """A hypothesis with the probabilities of a distribution.
+
+        Parameters
+        ----------
+        distribution
+            Any distribution.
+        outside
+            Whether to have the cell outside the domain. Without it, what the distribution has
+            there is shared out among the others.
+
+        Raises
+        ------
+        TooLarge
+            If its domain has more than 2^28 cells.
+        InvalidArgument
+            If it has no probability inside the domain.
+        """
+        domain = distribution.domain
+        _limit(domain)
+        mass = distribution.outside_mass if outside else None
+        return cls.from_weights(domain, distribution.table(domain.names), mass)
+
     @property
     @override
     def outside_mass(self) -> float:
@@ -156,21 +189,40 @@ class DenseHypothesis(Hypothesis, kind="dense"):
         return [code.astype(np.int64, copy=False) for code in codes], table.reshape(-1)
 
     @override
-    def shift(self, form: LinearForm, step: float, answer: float | None = None) -> None:
+    def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
         self._check_one(form)
         function, step = function_of(form), to_step(step)
         if answer is not None and not math.isfinite(answer):
             raise InvalidArgument("answer", "a finite number, or None", shown(answer))
         if step == 0.0 or not function.boxes:
-            return
+            return 0.0
         if function.weights is not None:
-            self._cells.tilt(function, step)
+            grown = self._cells.tilt(function, step)
         elif answer is None:
             share = math.exp(self._cells.log_share(function))
-            self._cells.multiply(function, step * function.height, share)
+            grown = self._cells.multiply(function, step * function.height, share)
         else:
-            self._cells.multiply(function, step * function.height, answer / function.height)
+            share = answer / function.height
+            grown = self._cells.multiply(function, step * function.height, share)
         self._marginals.forget()
+        return grown
+
+    @override
+    def move_to(self, form: LinearForm, target: float, answer: float | None = None) -> float:
+        self._check_one(form)
+        wanted, function = to_target(target), function_of(form)
+        if function.weights is not None:
+            return self._tilt_to(form, function.weights, wanted)
+        if function.height == 0.0:
+            return 0.0
+        return move_share(
+            self,
+            form,
+            function.height,
+            wanted,
+            lambda: min(self._cells.log_share(function), 0.0),
+            answer,
+        )
 
     @override
     def kl_cap(self) -> float:
@@ -189,24 +241,11 @@ class DenseHypothesis(Hypothesis, kind="dense"):
     def copy(self) -> Self:
         return type(self)(self.domain, self._cells.copy())
 
-    @override
-    def _height(self, form: LinearForm) -> float | None:
-        function = function_of(form)
-        return function.height if function.weights is None else None
-
-    @override
-    def _log_share(self, form: LinearForm) -> float:
-        return min(self._cells.log_share(function_of(form)), 0.0)
-
-    @override
-    def _move_weighted(self, form: LinearForm, target: float) -> float:
-        function = function_of(form)
-        weights = function.weights
-        if weights is None:
-            return 0.0
+    def _tilt_to(self, form: LinearForm, weights: Floats, target: float) -> float:
+        """`move_to` for a function with more than two values."""
         cells = self._cells
         axes = tuple(axis for axis, size in enumerate(weights.shape) if size == 1)
-        (box,) = function.boxes
+        (box,) = function_of(form).boxes
         summed = cells.log_sum(box, axes) if cells.logs else cells.sum(box, axes)
         parts = [(values, masses) for masses, values in pieces(summed, weights)]
         tilted = Tilted(parts, cells.logs, cells.log_mass_beside(box))
@@ -218,28 +257,33 @@ class DenseHypothesis(Hypothesis, kind="dense"):
         return step
 
     @override
-    def _draw(self, levels: Floats) -> Sequence[Ints]:
-        masses = [float(self._cells.weights(view).sum()) for view in self._cells.chunks()]
-        ends: Floats = np.cumsum(np.array(masses))
-        if not ends[-1] > 0.0:
-            expected = "used only while some cell inside the domain has a probability"
-            raise InvalidArgument("sample", expected, "none")
-        wanted: Floats = levels * float(ends[-1])
-        chosen: Ints = ends.searchsorted(wanted, side="right")
-        cells = np.empty(len(levels), dtype=np.int64)
-        for number, view in enumerate(self._cells.chunks()):
-            mine = chosen == number
-            if mine.any():
-                rising: Floats = np.cumsum(self._cells.weights(view))
-                below = wanted[mine] - (ends[number - 1] if number else 0.0)
-                found: Ints = rising.searchsorted(below, side="right")
-                last = int(rising.searchsorted(float(rising[-1])))
-                cells[mine] = number * CHUNK + np.minimum(found, last)
-        codes = np.unravel_index(cells, self.domain.shape)
-        return [code.astype(np.int64, copy=False) for code in codes]
+    def draw(self, streams: Streams) -> Sequence[Ints]:
+        chosen: Ints = np.zeros(streams.size, dtype=np.int64)
+        codes: list[Ints] = []
+        for axis, name in enumerate(self.domain.names):
+            # Each attribute given those before it, whose cells are numbered by `chosen`.
+            code = self._draw_along(axis, chosen, streams.levels(name))
+            codes.append(code)
+            chosen = chosen * self.domain.shape[axis] + code
+        return codes
+
+    def _draw_along(self, axis: int, before: Ints, levels: Floats) -> Ints:
+        """The cells along an attribute, given the cell of all attributes before it."""
+        order = np.argsort(before, kind="stable")
+        known, starts = np.unique(before[order], return_index=True)
+        ends = np.append(starts, len(before))
+        codes: Ints = np.empty(len(before), dtype=np.int64)
+        first = 0
+        for table in self._cells.lines(axis, known):
+            last = first + len(table)
+            mine = order[ends[first] : ends[last]]
+            lines = np.repeat(np.arange(len(table)), np.diff(ends[first : last + 1]))
+            codes[mine] = _reached(table, lines, levels[mine])
+            first = last
+        return codes
 
     @override
-    def _parts(self) -> tuple[dict[str, bool], dict[str, Floats | Ints]]:
+    def parts(self) -> tuple[Mapping[str, Flag], Mapping[str, Floats | Ints]]:
         beyond = self._cells.beyond
         outside = np.array([] if beyond is None else [beyond], dtype=np.float64)
         arrays: dict[str, Floats | Ints] = {
@@ -250,7 +294,7 @@ class DenseHypothesis(Hypothesis, kind="dense"):
 
     @classmethod
     @override
-    def _from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
+    def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
         logs = flags.get("logarithms")
         if set(arrays) != {"weights", "outside"} or not isinstance(logs, bool):
             raise InvalidArgument("its parts", "weights, outside and logarithms", "others")
@@ -265,6 +309,24 @@ class DenseHypothesis(Hypothesis, kind="dense"):
             raise InvalidArgument("its weights", "not all zero", "zeros only")
         beyond = float(outside[0]) if outside.size else None
         return cls(domain, Cells(weights.reshape(domain.shape), beyond, logs=logs))
+
+
+def _reached(table: Floats, lines: Ints, levels: Floats) -> Ints:
+    """The first cell of a line at which the share of its weight so far exceeds a level."""
+    rising: Floats = np.cumsum(table, axis=1)
+    totals = rising[:, -1]
+    if not (totals > 0.0).all():
+        raise nowhere()
+    wanted = levels * totals[lines]
+    last = (rising < totals[:, None]).sum(axis=1)
+    low: Ints = np.zeros(len(lines), dtype=np.int64)
+    high: Ints = last[lines].astype(np.int64)
+    for _ in range(table.shape[1].bit_length()):
+        middle = (low + high) // 2
+        above = rising[lines, middle] > wanted
+        high = np.where(above, middle, high)
+        low = np.where(above, low, np.minimum(middle + 1, high))
+    return low
 
 
 def _sound(numbers: Floats, *, logs: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Hypotheses in files: a zip archive of plain arrays, with a JSON header.
+"""Distributions in files: a zip archive of plain arrays, with a JSON header.
 
 The compatibility law: a version, kind, flag or array never changes its meaning; what is new gets a
 new name or a new version. A reader refuses versions and kinds that it does not know.
@@ -7,6 +7,7 @@ new name or a new version. A reader refuses versions and kinds that it does not 
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 import zipfile
@@ -19,13 +20,16 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
-from dpsdk.errors import DataError, DomainError, TooLarge
+from dpsdk.errors import DataError, DomainError, InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Arrays", "damaged", "read", "write"]
+__all__ = ["Arrays", "Flag", "damaged", "read", "write"]
 
 Arrays: TypeAlias = Mapping[str, Array]
 """Arrays of a file by name, read but not yet checked, apart from their sizes."""
+
+Flag: TypeAlias = bool | int | float | str
+"""What the header of a file says of a distribution, by name."""
 
 _FORMAT = "dpsdk.hypothesis"
 _VERSION = 1
@@ -33,6 +37,7 @@ _HEADER = "header.json"
 _HEADER_LIMIT = 2**24
 """Parsed JSON takes up to some twenty times its text, so that this is up to 320 MB."""
 
+_OWN = ("format", "version", "kind", "domain")
 _MEMBERS = 8
 _PREAMBLE = 2**12
 _ARRAY = re.compile(
@@ -47,7 +52,8 @@ _DATED = (1980, 1, 1, 0, 0, 0)
 
 def write(
     path: str | PathLike[str],
-    flags: Mapping[str, object],
+    kind: str,
+    flags: Mapping[str, Flag],
     domain: Domain,
     arrays: Mapping[str, Floats | Ints],
 ) -> None:
@@ -55,12 +61,21 @@ def write(
 
     Raises
     ------
+    InvalidArgument
+        If there is no kind, or a flag or an array is not as a reader takes it. Nothing was written.
     TooLarge
-        If the declaration of the domain is longer than a reader takes. Nothing was written.
+        If the declaration of the domain, or an array, is longer than a reader takes. Nothing was
+        written.
     """
+    if not kind:
+        expected = 'declared by the class, as in kind = "acme.factored", to be kept in a file'
+        raise InvalidArgument("kind", expected, "none")
+    _check_flags(flags)
+    _check_arrays(arrays)
     header = {
         "format": _FORMAT,
         "version": _VERSION,
+        "kind": kind,
         **flags,
         "domain": json.loads(domain.to_json()),
     }
@@ -74,6 +89,27 @@ def write(
             entry = zipfile.ZipInfo(f"{name}.npy", _DATED)
             with archive.open(entry, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
+
+
+def _check_flags(flags: Mapping[str, Flag]) -> None:
+    for name, flag in flags.items():
+        if name in _OWN:
+            expected = f"no flags called {', '.join(_OWN)}, which every file has"
+            raise InvalidArgument("parts", expected, shown(name))
+        plain = type(flag) in (bool, int, str)
+        if not plain and not (type(flag) is float and math.isfinite(flag)):
+            raise InvalidArgument("parts", "flags that are plain values", shown(flag))
+
+
+def _check_arrays(arrays: Mapping[str, Floats | Ints]) -> None:
+    if len(arrays) >= _MEMBERS:
+        raise TooLarge("a file", len(arrays), _MEMBERS - 1, "arrays", "join some of them")
+    for array in arrays.values():
+        if array.ndim != 1 or array.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
+            expected = "arrays that are plain rows of float64 or int64"
+            raise InvalidArgument("parts", expected, f"{array.dtype} of shape {array.shape}")
+        if len(array) > _CELL_LIMIT:
+            raise TooLarge("an array", len(array), _CELL_LIMIT, "numbers", "keep less in it")
 
 
 def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:

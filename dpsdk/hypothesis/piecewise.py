@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from typing_extensions import override
@@ -14,16 +14,21 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Block, Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.forms.linear import TABLE_LIMIT
-from dpsdk.hypothesis.base import Hypothesis, to_outside, to_step, to_weight
-from dpsdk.hypothesis.files import Arrays
+from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
+from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
+from dpsdk.hypothesis.files import Arrays, Flag
+from dpsdk.hypothesis.seeking import move_share
+from dpsdk.hypothesis.streams import Streams
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["PiecewiseHypothesis"]
 
 SIZE_LIMIT = 2**62
 
+_PREFERRED_FROM = 2**20
 
-class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
+
+class PiecewiseHypothesis(Hypothesis):
     """A distribution over one ordered attribute of up to 2^62 cells.
 
     Ranges and thresholds change a distribution at two places only, so that after T updates it is
@@ -36,6 +41,7 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
 
     __slots__ = ("_beyond", "_logs", "_masses", "_starts", "_total", "domain", "outside")
 
+    kind: ClassVar[str] = "piecewise"
     domain: Domain
     outside: bool
 
@@ -107,6 +113,42 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
             beyond = math.log(outside / (1.0 - outside)) if outside > 0.0 else -math.inf
         return cls(domain, first, logs, beyond)
 
+    @classmethod
+    def suits(cls, domain: Domain, /) -> bool:
+        """Whether starts choose this class: for one ordered attribute of more than 2^20 cells."""
+        attributes = domain.attributes
+        return len(attributes) == 1 and attributes[0].ordered and domain.size > _PREFERRED_FROM
+
+    @classmethod
+    def resembling(cls, distribution: Distribution, *, outside: bool) -> Self:
+        """A hypothesis with the probabilities of a distribution, a piece for each of its records.
+
+        Parameters
+        ----------
+        distribution
+            Any distribution.
+        outside
+            Whether to have the cell outside the domain. Without it, what the distribution has
+            there is shared out among the others.
+
+        Raises
+        ------
+        InvalidArgument
+            If its domain is not one ordered attribute, or it has no probability inside.
+        TooLarge
+            If the attribute has more than 2^62 cells.
+        """
+        domain = distribution.domain
+        _check_domain(domain)
+        (codes,), masses = distribution.records(domain.names)
+        cells, places = np.unique(codes, return_inverse=True)
+        starts = np.unique(np.concatenate([[0], cells, cells + 1]))
+        starts = starts[starts < domain.size]
+        weights = np.zeros(len(starts))
+        weights[np.searchsorted(starts, cells)] = np.bincount(places, masses, len(cells))
+        mass = distribution.outside_mass if outside else None
+        return cls.from_pieces(domain, starts, weights, mass)
+
     @property
     def pieces(self) -> int:
         """How many pieces there are by now."""
@@ -172,18 +214,29 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
         return [np.arange(table.size)] if names else [], table.reshape(-1)
 
     @override
-    def shift(self, form: LinearForm, step: float, answer: float | None = None) -> None:
+    def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
         del answer
         self._check_one(form)
         start, stop, scale = self._range(form)
         step = to_step(step)
         if step == 0.0 or start == stop or scale == 0.0:
-            return
+            return 0.0
+        before = self._total
         self._cut(start)
         self._cut(stop)
         first, last = np.searchsorted(self._starts, [start, stop])
         self._logs[first:last] += step * scale
         self._normalise()
+        return self._total - before
+
+    @override
+    def move_to(self, form: LinearForm, target: float, answer: float | None = None) -> float:
+        self._check_one(form)
+        wanted = to_target(target)
+        start, stop, scale = self._range(form)
+        if start >= stop or scale == 0.0:
+            return 0.0
+        return move_share(self, form, scale, wanted, lambda: self._log_share(start, stop), answer)
 
     @override
     def kl_cap(self) -> float:
@@ -209,14 +262,8 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
         beyond = self._beyond if self.outside else None
         return type(self)(self.domain, self._starts.copy(), self._logs.copy(), beyond)
 
-    @override
-    def _height(self, form: LinearForm) -> float | None:
-        start, stop, scale = self._range(form)
-        return scale if start < stop else 0.0
-
-    @override
-    def _log_share(self, form: LinearForm) -> float:
-        start, stop, _ = self._range(form)
+    def _log_share(self, start: int, stop: int) -> float:
+        """The logarithm of the probability of a range."""
         share = self._between(start, stop)
         if share > 0.0:
             return min(math.log(share), 0.0)
@@ -228,32 +275,25 @@ class PiecewiseHypothesis(Hypothesis, kind="piecewise"):
         return float(np.logaddexp.reduce(trial._logs[first:last] + np.log(lengths))) - self._total
 
     @override
-    def _move_weighted(self, form: LinearForm, target: float) -> float:
-        raise _unfit("functions other than ranges")
-
-    @override
-    def _draw(self, levels: Floats) -> Sequence[Ints]:
+    def draw(self, streams: Streams) -> Sequence[Ints]:
+        name = self.domain.names[0]
         ends: Floats = np.cumsum(self._masses)
         if not ends[-1] > 0.0:
-            expected = "used only while some cell inside the domain has a probability"
-            raise InvalidArgument("sample", expected, "none")
-        wanted: Floats = levels * float(ends[-1])
+            raise nowhere()
+        wanted: Floats = streams.levels(name) * float(ends[-1])
         last = int(ends.searchsorted(float(ends[-1])))
         chosen = np.minimum(ends.searchsorted(wanted, side="right"), last)
-        before = np.concatenate([[0.0], ends[:-1]])[chosen]
-        within = (wanted - before) / self._masses[chosen]
         lengths = _lengths(self._starts, self.domain.size)[chosen]
-        offsets = np.minimum((within * lengths).astype(np.int64), lengths - 1)
-        return [self._starts[chosen] + np.maximum(offsets, 0)]
+        return [self._starts[chosen] + streams.below(name, lengths)]
 
     @override
-    def _parts(self) -> tuple[dict[str, bool], dict[str, Floats | Ints]]:
+    def parts(self) -> tuple[Mapping[str, Flag], Mapping[str, Floats | Ints]]:
         outside = np.array([self._beyond] if self.outside else [], dtype=np.float64)
         return {}, {"starts": self._starts, "logarithms": self._logs, "outside": outside}
 
     @classmethod
     @override
-    def _from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
+    def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
         if set(arrays) != {"starts", "logarithms", "outside"} or flags:
             raise InvalidArgument("its parts", "starts, logarithms and outside", "others")
         _check_domain(domain)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from dpsdk.forms import Facts, Form
-from dpsdk.hypothesis import Hypothesis
+from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.kernel import Kernel
 from dpsdk.release import Measurement, Quote
 
-__all__ = ["HypothesisMechanism", "HypothesisStrategy", "Mechanism", "OneShot", "Strategy"]
+__all__ = [
+    "DistributionMechanism",
+    "DistributionStrategy",
+    "HypothesisMechanism",
+    "HypothesisStrategy",
+    "Mechanism",
+    "OneShot",
+    "Strategy",
+]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
@@ -58,22 +66,49 @@ class Mechanism(ABC, Generic[F_contra]):
         """
 
 
-class HypothesisStrategy(Strategy[F_contra], Protocol[F_contra]):
-    """A strategy that answers from a public distribution over the universe."""
+class DistributionStrategy(Strategy[LinearForm], Protocol):
+    """A strategy that has a public distribution over the universe, and answers linear forms."""
 
     @property
-    def hypothesis(self) -> Hypothesis:
-        """The distribution as it stands."""
+    def distribution(self) -> Distribution:
+        """The distribution as it stands. Later answers do not change what was given out."""
         ...
 
 
-class HypothesisMechanism(Mechanism[F_contra]):
-    """A mechanism with a public hypothesis; its channel shows it as `channel.hypothesis`."""
+class DistributionMechanism(Mechanism[LinearForm]):
+    """A mechanism with a public distribution; its channel shows it as `channel.distribution`.
+
+    Whatever else it answers, it answers every linear query that its distribution can.
+    """
 
     __slots__ = ()
 
     @abstractmethod
-    def open(self, kernel: Kernel, /) -> HypothesisStrategy[F_contra]:
+    def open(self, kernel: Kernel, /) -> DistributionStrategy:
+        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+class HypothesisStrategy(DistributionStrategy, Protocol):
+    """A strategy whose distribution moves."""
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        ...
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands. Later answers do not change what was given out."""
+        ...
+
+
+class HypothesisMechanism(DistributionMechanism):
+    """A mechanism whose distribution moves; its channel shows it as `channel.hypothesis`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, kernel: Kernel, /) -> HypothesisStrategy:
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 

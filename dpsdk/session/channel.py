@@ -7,11 +7,12 @@ from typing import Generic, NoReturn, TypeVar, final
 from dpsdk._checks import described
 from dpsdk._lifetime import Closable, Lifetime
 from dpsdk.errors import QueryError, Redacted
-from dpsdk.forms import Form
-from dpsdk.hypothesis import Hypothesis
+from dpsdk.forms import Form, LinearForm
+from dpsdk.hypothesis import Distribution, Hypothesis
+from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
-from dpsdk.mechanisms.base import HypothesisStrategy, Strategy
+from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
@@ -19,8 +20,9 @@ from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Measurement, Release
 from dpsdk.session.history import History
 from dpsdk.session.memo import Lowered
+from dpsdk.typing import Label
 
-__all__ = ["Channel", "HypothesisChannel"]
+__all__ = ["Channel", "DistributionChannel", "HypothesisChannel"]
 
 A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -132,15 +134,18 @@ class Channel(Closable, Generic[F_contra]):
         raise Redacted("pickling or copying a channel")
 
 
-@final
-class HypothesisChannel(Channel[F_contra]):
-    """A channel to a mechanism that answers from a public distribution over the universe."""
+class DistributionChannel(Channel[LinearForm]):
+    """A channel to a mechanism with a public distribution over the universe.
+
+    It answers linear queries. The distribution was made of paid releases only, so it is public, and
+    reading it is free.
+    """
 
     __slots__ = ("_source",)
 
     def __init__(
         self,
-        strategy: HypothesisStrategy[F_contra],
+        strategy: DistributionStrategy,
         name: str,
         access: Access,
         lowered: Lowered,
@@ -153,16 +158,15 @@ class HypothesisChannel(Channel[F_contra]):
         self._source = strategy
 
     @property
-    def hypothesis(self) -> Hypothesis:
+    def distribution(self) -> Distribution:
         """The distribution as it stands, to sample, tabulate, save or start another from.
 
-        It was learnt from paid releases only, so it is public. Later answers do not change the
-        object that this returned.
+        Later answers do not change the object that this returned.
         """
-        return self._source.hypothesis
+        return self._source.distribution
 
     def marginal(self, *names: str) -> MarginalTable:
-        """The marginal table of the hypothesis, in shares of the rows. Free.
+        """The marginal table of the distribution, in shares of the rows. Free.
 
         Raises
         ------
@@ -172,5 +176,47 @@ class HypothesisChannel(Channel[F_contra]):
         domain = self._lowered.facts.domain
         wanted = to_names(names)
         ordered = tuple(sorted(wanted, key=domain.position))
-        table = self.hypothesis.table(ordered).transpose([ordered.index(name) for name in wanted])
+        table = self.distribution.table(ordered)
+        table = table.transpose([ordered.index(name) for name in wanted])
         return MarginalTable(tuple(domain[name] for name in wanted), table)
+
+    def sample(self, size: int, seed: Seed | None = None) -> dict[str, list[Label]]:
+        """Independent random records of the distribution, inside the domain. Free.
+
+        Parameters
+        ----------
+        size, seed
+            As for `Distribution.sample`.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge
+            As there.
+        """
+        return self.distribution.sample(size, seed)
+
+
+@final
+class HypothesisChannel(DistributionChannel):
+    """A channel to a mechanism whose public distribution moves as it learns."""
+
+    __slots__ = ("_learner",)
+
+    def __init__(
+        self,
+        strategy: HypothesisStrategy,
+        name: str,
+        access: Access,
+        lowered: Lowered,
+        history: History,
+        ending: Lifetime,
+        *,
+        private: bool,
+    ) -> None:
+        super().__init__(strategy, name, access, lowered, history, ending, private=private)
+        self._learner = strategy
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands. Later answers do not change what this returned."""
+        return self._learner.hypothesis

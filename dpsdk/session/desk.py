@@ -16,12 +16,12 @@ from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.mechanisms.base import HypothesisMechanism, Mechanism, OneShot
+from dpsdk.mechanisms.base import DistributionMechanism, HypothesisMechanism, Mechanism, OneShot
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Event, Opened
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
-from dpsdk.session.channel import Channel, HypothesisChannel
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
 from dpsdk.session.history import History
 from dpsdk.session.memo import Lowered
 
@@ -113,10 +113,12 @@ class Desk:
         return self._channel(query, using).release(query)
 
     @overload
-    def open(self, mechanism: HypothesisMechanism[F]) -> HypothesisChannel[F]: ...
+    def open(self, mechanism: HypothesisMechanism) -> HypothesisChannel: ...  # type: ignore[overload-overlap]  # F is LinearForm then
+    @overload
+    def open(self, mechanism: DistributionMechanism) -> DistributionChannel: ...  # type: ignore[overload-overlap]  # the same
     @overload
     def open(self, mechanism: Mechanism[F]) -> Channel[F]: ...
-    def open(self, mechanism: Mechanism[F]) -> Channel[F]:
+    def open(self, mechanism: Mechanism[F]) -> Channel[F] | DistributionChannel:
         """Open a channel to a mechanism, paying what the mechanism charges to open.
 
         Raises
@@ -131,7 +133,7 @@ class Desk:
         ending = Lifetime(f"the channel to {name}", self._ending)
         question = self._history.ask("", name, ending)
         done: Event | None = None
-        channel: Channel[F]
+        channel: Channel[F] | DistributionChannel
         access = Access(self._data, self._odometer, self._noise, name, None)
         shared = (name, access, self._lowered, self._history, ending)
         private = self._noise.private
@@ -139,6 +141,8 @@ class Desk:
             kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
                 channel = HypothesisChannel(mechanism.open(kernel), *shared, private=private)
+            elif isinstance(mechanism, DistributionMechanism):
+                channel = DistributionChannel(mechanism.open(kernel), *shared, private=private)
             else:
                 channel = Channel(mechanism.open(kernel), *shared, private=private)
             # An opening that cost nothing is no entry of the history.

@@ -37,7 +37,7 @@ from attrs import frozen
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
 from dpsdk.forms import Facts, Kronecker, LinearForm, Matrix, Range, sensitivity
-from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.hypothesis import DenseHypothesis, Product
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.mechanisms.pmw import plan
@@ -386,14 +386,24 @@ def tune(table: Table, queries: int, seeds: Sequence[int]) -> None:
             for share in (0.25, 0.35, 0.5, 0.7, 1.0, 1.4):
                 with _constants(_HEIGHT_SHARE=share):
                     _tuned(stream, updates, epsilon, seeds, f"{updates} updates, height {share}")
-        for name in ("_START_SHARE", "_NUMBER_SHARE"):
-            for parts in (30, 10, 5, 3):
-                with _constants(**{name: Fraction(1, parts)}):
-                    _tuned(stream, middle, epsilon, seeds, f"{name} 1/{parts}")
+        for parts in (30, 10, 5, 3):
+            start = Product(Fraction(1, parts))
+            _tuned(stream, middle, epsilon, seeds, f"share of the start 1/{parts}", start)
+        for parts in (30, 10, 5, 3):
+            with _constants(_NUMBER_SHARE=Fraction(1, parts)):
+                _tuned(stream, middle, epsilon, seeds, f"share of the numbers 1/{parts}")
 
 
-def _tuned(stream: Stream, updates: int, epsilon: str, seeds: Sequence[int], name: str) -> None:
-    asked = OnlinePMW(epsilon, DELTA, updates=updates, queries=stream.form.rows)
+def _tuned(
+    stream: Stream,
+    updates: int,
+    epsilon: str,
+    seeds: Sequence[int],
+    name: str,
+    start: Product | None = None,
+) -> None:
+    given = {"updates": updates, "queries": stream.form.rows, "start": start}
+    asked = OnlinePMW(epsilon, DELTA, **given)
     found = [pmw(stream, asked, epsilon, seed) for seed in seeds]
     largest, high, mean = (
         statistics.mean(getattr(outcome, measure) for outcome in found)

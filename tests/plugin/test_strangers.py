@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -10,16 +11,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.errors import BudgetExceeded
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk import (
+    Budget,
+    DistributionChannel,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+    SyntheticData,
+)
+from dpsdk.errors import BudgetExceeded, DataError
+from dpsdk.forms import Kronecker, LinearForm, Matrix, Range
+from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis
+from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
 from dpsdk.queries import Threshold, Workload
 from dpsdk.testing import seeded
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from acme_independent import Independent  # noqa: E402
 from acme_median import Median, MedianAnswer  # noqa: E402
+from acme_records import NoisyRecords  # noqa: E402
 from acme_repeated import Repeated  # noqa: E402
 
 DOMAIN = Domain(Integer("age", 17, 90))
@@ -97,7 +111,91 @@ def test_strangers_mix_with_built_in_queries_in_a_workload():
     assert answers.values.shape == (2 * DOMAIN.size,)
 
 
-@pytest.mark.parametrize("name", ["acme_median.py", "acme_repeated.py"])
+TEN_TO_THE_30 = Domain(*(Integer(f"a{number}", 0, 9) for number in range(30)))
+
+
+def test_a_strangers_hypothesis_learns_where_no_array_of_cells_would_fit():
+    rng = np.random.default_rng(2)
+    columns = {name: rng.binomial(9, 0.2, 20_000) for name in TEN_TO_THE_30.names}
+    data = PrivateData.from_columns(columns, TEN_TO_THE_30)
+    asked = Session(data, Budget(epsilon=20), noise=seeded(1))
+    start = Independent.uniform(TEN_TO_THE_30, 1e-4)
+    queries = [Threshold(name, 2) for name in TEN_TO_THE_30.names]
+    with asked.open(OnlinePMW(20, updates=40, start=start)) as channel:
+        assert isinstance(channel.hypothesis, Independent)
+        before = channel.hypothesis
+        channel.answer(Workload(queries))
+        learnt = channel.hypothesis
+    truth = [float((columns[name] <= 2).mean()) for name in columns]
+    errors = [
+        [
+            abs(h.answer(query.lower(TEN_TO_THE_30)) - t)
+            for query, t in zip(queries, truth, strict=True)
+        ]
+        for h in (before, learnt)
+    ]
+    assert max(errors[0]) > 0.4
+    assert max(errors[1]) < 0.02
+    assert start.answer(queries[0].lower(TEN_TO_THE_30)) == pytest.approx(0.3, abs=1e-4)
+
+
+def test_a_strangers_hypothesis_moves_samples_and_is_kept_like_any(tmp_path):
+    domain = Domain(Integer("a", 0, 4), Integer("b", 0, 2))
+    lines = [np.arange(1.0, 6.0), np.array([3.0, 1.0, 1.0])]
+    own = Independent(domain, lines, 0.2)
+    dense = DenseHypothesis.product(domain, {"a": lines[0], "b": lines[1]}, 0.2)
+    weights = np.array([[0.1, 0.9, 0.3, 0.0, 1.0]])
+    forms = [
+        LinearForm(domain, [Kronecker.of(domain, {"a": Range(5, 1, 3)})]),
+        LinearForm(domain, [Kronecker.of(domain, {"b": Range(3, 0, 1)})]),
+        LinearForm(domain, [Kronecker.of(domain, {"a": Matrix(weights)})]),
+        LinearForm(domain, [Kronecker.of(domain, {})]),
+    ]
+    for form, target in zip(forms * 2, (0.5, 0.1, 0.3, 0.7, 0.2, 0.6, 0.4, 0.9), strict=True):
+        assert own.shift(form, 0.7) == pytest.approx(dense.shift(form, 0.7), abs=1e-13)
+        steps = own.move_to(form, target), dense.move_to(form, target)
+        assert steps[0] == pytest.approx(steps[1], abs=1e-9)
+        assert own.answer(form) == pytest.approx(target, abs=1e-12)
+        assert own.table(("b", "a")) == pytest.approx(dense.table(("b", "a")), abs=1e-9)
+        assert own.kl_cap() == pytest.approx(dense.kl_cap(), abs=1e-9)
+    own.save(tmp_path / "kept")
+    for kind in (Distribution, Hypothesis, Independent):
+        loaded = kind.load(tmp_path / "kept")
+        assert isinstance(loaded, Independent)
+        assert loaded.table(("a", "b")) == pytest.approx(own.table(("a", "b")), rel=1e-13)
+        assert loaded.sample(50, 3) == own.sample(50, 3)
+    with pytest.raises(DataError):
+        DenseHypothesis.load(tmp_path / "kept")
+
+
+def test_a_strangers_records_answer_everything_once_they_are_paid_for():
+    asked = session()
+    mechanism = NoisyRecords(Fraction(1))
+    quote = asked.quote(Threshold("age", 40), using=mechanism)
+    with asked.open(mechanism) as channel:
+        assert type(channel) is DistributionChannel
+        assert asked.spent.epsilon == quote.at_most.epsilon
+        release = channel.release(Threshold("age", 40))
+        assert release.value == pytest.approx((AGES <= 40).mean(), abs=0.02)
+        assert release.source == "fitted"
+        assert release.cost.nothing
+        assert not release.bound().proven
+        assert release.bound().vacuous
+        assert quote.bound().error == math.inf
+        assert isinstance(channel.distribution, SyntheticData)
+        assert channel.marginal("age").values == pytest.approx(channel.distribution.table(("age",)))
+        assert channel.sample(5, seed=1) == channel.distribution.sample(5, seed=1)
+    assert asked.spent.charges == 1
+    # The records are public, so that another channel may start from them.
+    with asked.open(OnlinePMW(1, updates=5, start=channel.distribution)) as later:
+        assert later.hypothesis.table(("age",)) == pytest.approx(
+            channel.distribution.table(("age",)), abs=2e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["acme_independent.py", "acme_median.py", "acme_records.py", "acme_repeated.py"]
+)
 def test_strangers_use_public_modules_only(name):
     tree = ast.parse((HERE / name).read_text(encoding="utf-8"))
     imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -97,7 +97,15 @@ def held(session, events):
     return things
 
 
-CLOSED = ("Session", "Kernel", "Watch", "Channel", "HypothesisChannel", "PrivateData")
+CLOSED = (
+    "Session",
+    "Kernel",
+    "Watch",
+    "Channel",
+    "DistributionChannel",
+    "HypothesisChannel",
+    "PrivateData",
+)
 
 
 def walk(things):

@@ -6,16 +6,36 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import assert_type
 
+import numpy as np
 from acme_median import Median, MedianAnswer
+from acme_records import NoisyRecords
 from acme_repeated import Repeated
 
-from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
+from dpsdk import (
+    Channel,
+    DistributionChannel,
+    HypothesisChannel,
+    Neighbors,
+    PrivateData,
+    Quote,
+    Release,
+    Session,
+    SyntheticData,
+)
 from dpsdk.accounting import Readings, Remaining, Spent
 from dpsdk.domain import Domain
-from dpsdk.forms import Form, GapForm, LinearForm
-from dpsdk.hypothesis import Hypothesis
+from dpsdk.forms import Facts, Form, GapForm, LinearForm
+from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
 from dpsdk.kernel import Kernel, LaplaceNoise
-from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
+from dpsdk.mechanisms import (
+    DistributionMechanism,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NumericSparse,
+    OneShot,
+    OnlinePMW,
+)
 from dpsdk.queries import (
     Above,
     Answers,
@@ -50,7 +70,8 @@ from dpsdk.release import (
     Standing,
 )
 from dpsdk.session.history import Entry
-from dpsdk.typing import Floats
+from dpsdk.testing import seeded
+from dpsdk.typing import Floats, Ints, Label
 
 
 def answers_have_the_type_of_their_query(session: Session) -> None:
@@ -200,8 +221,9 @@ def the_sparse_vector_answers_yes_or_no_or_a_number(session: Session) -> None:
 
 def channels_that_learn_show_their_hypothesis(session: Session) -> None:
     with session.open(OnlinePMW(epsilon=0.5, delta=1e-7, updates=50)) as channel:
-        assert_type(channel, HypothesisChannel[LinearForm])
+        assert_type(channel, HypothesisChannel)
         assert_type(channel.hypothesis, Hypothesis)
+        assert_type(channel.distribution, Distribution)
         assert_type(channel.answer(Threshold("age", 40)), float)
         assert_type(channel.answer(Workload([Threshold("age", 40)])), Answers[float])
         assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
@@ -209,7 +231,59 @@ def channels_that_learn_show_their_hypothesis(session: Session) -> None:
         later = OnlinePMW(epsilon=1, updates=9, start=channel.hypothesis)
         assert_type(session.open(later).hypothesis, Hypothesis)
     textbook = OnlinePMW.textbook(1, 1e-6, alpha=0.1, beta=0.05, queries=1000)
-    assert_type(session.open(textbook), HypothesisChannel[LinearForm])
+    assert_type(session.open(textbook), HypothesisChannel)
+
+
+def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:
+    for start in (Uniform(), Product(share="0.2"), Given(data)):
+        assert_type(session.open(OnlinePMW(1, updates=9, start=start)), HypothesisChannel)
+    OnlinePMW(1, updates=9, start=data)
+    OnlinePMW(1, updates=9, start="uniform")
+    assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
+
+
+def channels_with_a_distribution_show_it(
+    session: Session, fitting: DistributionMechanism, query: Query[float, GapForm]
+) -> None:
+    with session.open(fitting) as channel:
+        assert_type(channel, DistributionChannel)
+        assert_type(channel.distribution, Distribution)
+        assert_type(channel.marginal("sex"), MarginalTable)
+        assert_type(channel.sample(9, seed=1), dict[str, list[Label]])
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(session.answer(Threshold("age", 40), using=channel), float)
+        del channel.hypothesis  # type: ignore[attr-defined]  # it does not move
+        channel.answer(query)  # type: ignore[arg-type]  # another form
+    channel = session.open(NoisyRecords(Fraction(1)))
+    assert_type(channel, DistributionChannel)
+    session.answer(Count(), using=fitting)  # type: ignore[arg-type]  # must be opened
+
+
+def synthetic_data_is_a_distribution(data: SyntheticData, form: LinearForm) -> None:
+    distribution: Distribution = data
+    assert_type(distribution.answers(form), Floats)
+    assert_type(distribution.accuracy(form, facts_of(data)), Accuracy)
+    assert_type(data.counts("sex"), Ints)
+    assert_type(data.codes, Ints)
+    assert_type(data.multiplicities, Ints)
+    assert_type(data.to_columns(), dict[str, list[Label]])
+    assert_type(data.to_frame("polars"), object)
+    assert_type(SyntheticData.load("kept"), SyntheticData)
+    assert_type(Distribution.load("kept"), Distribution)
+    assert_type(Hypothesis.load("kept").shift(form, 0.5), float)
+    data.to_frame("numpy")  # type: ignore[arg-type]  # no such library
+    data.shift(form, 0.5)  # type: ignore[attr-defined]  # it does not move
+
+
+def facts_of(data: SyntheticData) -> Facts:
+    return Facts(data.domain, Neighbors.REPLACE_ONE, data.rows, data.outside, data.rows)
+
+
+def samples_take_seeds_of_three_kinds(data: SyntheticData) -> None:
+    data.sample(3, 7)
+    data.sample(3, np.random.default_rng(7))
+    data.sample(3, seeded(7))
+    data.sample(3, "7")  # type: ignore[arg-type]  # a text
 
 
 def strangers_are_inferred_as_exactly(session: Session) -> None:

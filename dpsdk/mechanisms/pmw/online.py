@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -13,30 +12,24 @@ from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
-from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
-from dpsdk.hypothesis.dense import CELL_LIMIT
+from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
+from dpsdk.hypothesis.start import kind_for, to_start
 from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, price
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
-from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
+from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
 __all__ = ["OnlinePMW"]
 
-Start: TypeAlias = Literal["product", "uniform"]
 WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
-
-_STARTS = ("product", "uniform")
 
 _PREPAID_LIMIT = 10_000
 """Each prepaid round is charged by itself, and each charge is remembered."""
-
-_PIECEWISE_FROM = 2**20
-"""One ordered attribute of more cells is kept by its breakpoints."""
 
 
 def _epsilon(value: Real) -> Fraction:
@@ -84,8 +77,8 @@ def _queries(value: int | None) -> int | None:
     return _count("queries", value)
 
 
-@frozen(repr=False, eq=False)
-class OnlinePMW(HypothesisMechanism[LinearForm]):
+@frozen(repr=False)
+class OnlinePMW(HypothesisMechanism):
     """Answer a stream of very many linear queries, and pay only for the few that teach something.
 
     A public hypothesis, a distribution over the universe, answers every query that it answers
@@ -110,9 +103,10 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     threshold
         In the practical setting: the gap, as a share of the rows, above which to learn.
     start
-        The first hypothesis: "product", the product of noisy one-way marginals, a tenth of the
-        budget, by default in the practical setting; "uniform", by default where a promise is
-        made; or any public `Hypothesis`, such as one that an earlier channel ended with.
+        The first hypothesis, a value of dpsdk.hypothesis: `Product()`, the product of noisy one-way
+        marginals for a tenth of the budget, by default in the practical setting; `Uniform()`, by
+        default where a promise is made; or any public distribution, such as one that an earlier
+        channel ended with. "product" and "uniform" stand for the first two.
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
@@ -133,7 +127,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     beta: float | None = field(default=None, converter=_beta, kw_only=True)
     queries: int | None = field(default=None, converter=_queries, kw_only=True)
     threshold: float | None = field(default=None, converter=_threshold, kw_only=True)
-    start: Start | Hypothesis | None = field(default=None, kw_only=True)
+    start: Start | None = field(default=None, converter=to_start, kw_only=True)
     replay: bool = field(default=True, kw_only=True)
     prepaid: bool = field(default=False, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
@@ -150,12 +144,9 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         if self.threshold is not None and self.updates is None:
             expected = "left out where a promise sets it"
             raise InvalidArgument("threshold", expected, shown(self.threshold))
-        if not isinstance(self.start, Hypothesis | None) and self.start not in _STARTS:
-            expected = '"product", "uniform" or a hypothesis'
+        if self.start is not None and self.start.share and self.updates is None:
+            expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
-        if self.start == "product" and self.updates is None:
-            expected = '"uniform" or a public hypothesis where a promise is made'
-            raise InvalidArgument("start", expected, '"product"')
         if self.when_spent not in ("hypothesis", "raise"):
             raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
 
@@ -197,12 +188,12 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
                 self.queries or 1000,
                 facts,
                 threshold=self.threshold,
-                product=self._starts_from_product(facts),
+                share=self._begins(facts).share,
                 prepaid=self.prepaid,
             )
         if self.alpha is None or self.beta is None or self.queries is None:
             raise InvalidArgument("OnlinePMW", "given alpha, beta and queries", repr(self))
-        potential = self._potential(facts)
+        potential = self._begins(facts).kl_cap(facts)
         if self._textbook:
             return textbook(
                 self.epsilon, self.delta, self.alpha, self.beta, self.queries, facts, potential
@@ -215,7 +206,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
         check_shares(form, "OnlinePMW")
         plan = self._fitting(facts)
-        opening = Cost(_opening(plan, facts))
+        opening = Cost(self._opening(plan, facts))
         pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
         rounds = _rounds(plan, pricing.guarantee)
         promise, most = plan.promise, min(form.rows, plan.updates)
@@ -224,7 +215,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         # something to learn, which nobody knows after the first.
         compared = plan.updates
         if promise is not None:
-            compared = int(self._potential(facts) >= 2 * plan.gap**2)
+            compared = int(self._begins(facts).kl_cap(facts) >= 2 * plan.gap**2)
         origin = Origin.BELOW if form.rows <= compared else Origin.UNCHECKED
         origins = np.full(form.rows, int(origin), dtype=np.int64)
         drift = drift_of(plan.watching, form, facts)
@@ -238,20 +229,22 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         facts = kernel.facts
         plan = self._fitting(facts)
         # All that can be refused comes first, so that a refusal costs nothing.
-        hypothesis = self._first(plan, facts)
+        start = self._begins(facts)
+        start.check(facts)
+        hypothesis = None if start.share else start.open(kernel)
         allowance: Allowance | None = None
         if self.prepaid:
             # It pays for any run of at most this ε, whatever the lattice of its query.
             pure = (
                 PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
             )
-            together = Cost((*_opening(plan, facts), *_rounds(plan, pure)))
+            together = Cost((*self._opening(plan, facts), *_rounds(plan, pure)))
             if plan.updates > _PREPAID_LIMIT:
                 advice = "leave prepaid out, or ask for fewer updates"
                 raise TooLarge(repr(self), plan.updates, _PREPAID_LIMIT, "prepaid rounds", advice)
             allowance = kernel.allowance(together.guarantees)
         if hypothesis is None:
-            hypothesis = noisy_product(kernel, plan, allowance)
+            hypothesis = start.open(kernel, plan.start, allowance)
         raises = self.when_spent == "raise"
         return OnlineStrategy(
             kernel, plan, hypothesis, replay=self.replay, raises=raises, allowance=allowance
@@ -263,36 +256,21 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         try:
             plan.watching.below(0.5, facts)
             price(everybody, plan.noise, facts)
-            _opening(plan, facts)
+            self._opening(plan, facts)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
         return plan
 
-    def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
-        """The hypothesis to start from, unless it has to be measured."""
-        if isinstance(self.start, Hypothesis):
-            if self.start.domain != facts.domain:
-                raise InvalidArgument("start", "over the domain of the table", "another domain")
-            if facts.outside and not self.start.outside:
-                expected = "a hypothesis with the cell outside the domain, as the table has it"
-                raise InvalidArgument("start", expected, "one without")
-            return self.start.copy()
-        if plan.start is None:
-            return _uniform(facts)
-        if facts.domain.size > CELL_LIMIT:
-            advice = "declare fewer attributes, or coarser ones"
-            raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
-        return None
+    def _begins(self, facts: Facts) -> Start:
+        """The start, which is chosen by public facts where none was given."""
+        if self.start is not None:
+            return self.start
+        measured = self.updates is not None and kind_for(facts.domain) is DenseHypothesis
+        return Product() if measured else Uniform()
 
-    def _starts_from_product(self, facts: Facts) -> bool:
-        if self.start == "product":
-            return True
-        return self.start is None and not _one_ordered(facts)
-
-    def _potential(self, facts: Facts) -> float:
-        if isinstance(self.start, Hypothesis):
-            return self.start.kl_cap()
-        return math.log(facts.domain.size + facts.outside)
+    def _opening(self, plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
+        """What finding the first hypothesis costs."""
+        return () if plan.start is None else self._begins(facts).price(plan.start, facts)
 
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
@@ -303,26 +281,8 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
 
 
-def _opening(plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
-    """What finding the first hypothesis costs."""
-    if plan.start is None:
-        return ()
-    return (price(one_way_marginals(facts), plan.start, facts).guarantee,)
-
-
 def _rounds(plan: Plan, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
     """The runs of a whole stream: watches, and a number for each top."""
     watches = 1 if plan.watching.tops is not None else plan.updates
     numbers = () if number is None else ((number, plan.updates),)
     return ((plan.watching.guarantee, watches), *numbers)
-
-
-def _one_ordered(facts: Facts) -> bool:
-    attributes = facts.domain.attributes
-    return len(attributes) == 1 and attributes[0].ordered and attributes[0].size > _PIECEWISE_FROM
-
-
-def _uniform(facts: Facts) -> Hypothesis:
-    if _one_ordered(facts):
-        return PiecewiseHypothesis.uniform(facts.domain, outside=facts.outside)
-    return DenseHypothesis.uniform(facts.domain, outside=facts.outside)

@@ -28,7 +28,6 @@ Rule: TypeAlias = Literal["exact", "textbook"]
 # the whole with the 11 and 51 that suit it best, and maxima 19 % below and 3 % above. Tops that
 # noise alone calls for teach something too. Of the shares of start and numbers, from 1/30 to 1/3,
 # no other was better at both ε.
-_START_SHARE = Fraction(1, 10)
 _NUMBER_SHARE = Fraction(1, 10)
 _HEIGHT_SHARE = 0.5
 
@@ -48,7 +47,7 @@ class Plan:
 
     `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
     the share by which a hypothesis is surely off where a top comes; `radius` the share within
-    which a measured value is trusted. `start` pays for the noisy one-way marginals to start from.
+    which a measured value is trusted. `start` is the noise of what the start measures.
     """
 
     updates: int
@@ -81,10 +80,13 @@ def practical(
     facts: Facts,
     *,
     threshold: float | None,
-    product: bool,
+    share: Fraction,
     prepaid: bool,
 ) -> Plan:
-    """A plan for so many updates, without a promise of accuracy."""
+    """A plan for so many updates, without a promise of accuracy.
+
+    `share` is what part of the budget the start takes.
+    """
     start: Noise | None = None
     if delta:
         rho = zcdp_start(epsilon, delta)
@@ -92,14 +94,14 @@ def practical(
             expected = "large enough that some rho implies this guarantee"
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
             raise InvalidArgument("epsilon and delta", expected, got)
-        if product:
-            start = GaussianNoise(equal_share(rho * _START_SHARE))
-            rho -= rho * _START_SHARE
+        if share:
+            start = GaussianNoise(equal_share(rho * share))
+            rho -= rho * share
         watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
     else:
-        if product:
-            start = LaplaceNoise(epsilon * _START_SHARE)
-            epsilon -= epsilon * _START_SHARE
+        if share:
+            start = LaplaceNoise(epsilon * share)
+            epsilon -= epsilon * share
         numbers = epsilon * _NUMBER_SHARE
         noise = LaplaceNoise(numbers / updates)
         if prepaid:

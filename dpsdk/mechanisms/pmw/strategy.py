@@ -10,11 +10,10 @@ from dpsdk._turns import Turns
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
-    PublicSizeRequired,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
-from dpsdk.hypothesis import DenseHypothesis, Hypothesis
+from dpsdk.forms import GapForm, LinearForm
+from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel
 from dpsdk.learning import (
     PotentialMeter,
@@ -30,13 +29,10 @@ from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import HalfWidths, Measurement
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["OnlineStrategy", "noisy_product", "one_way_marginals"]
+__all__ = ["OnlineStrategy"]
 
 _PART = 2048
 """So many numbers are answered at once between two updates."""
-
-_START_BLEND = 1e-3
-"""A noisy product keeps so much of the uniform distribution, so that nothing is impossible."""
 
 
 class _Answers:
@@ -78,6 +74,11 @@ class OnlineStrategy:
         self._spent = False
         self._asked = 0
         self._turns = Turns("an online hypothesis")
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        return self.hypothesis
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -183,41 +184,3 @@ class OnlineStrategy:
             own = LinearForm(row.domain, deepcopy(row.blocks))
             self._replay.remember(own, value, plan.radius)
             self._replay.run(hypothesis, self._meter)
-
-
-def one_way_marginals(facts: Facts) -> LinearForm:
-    """All marginals of one attribute, in one form."""
-    domain = facts.domain
-    blocks = [Kronecker.of(domain, {name: Identity(domain[name].size)}) for name in domain.names]
-    return LinearForm(domain, blocks)
-
-
-def noisy_product(kernel: Kernel, plan: Plan, allowance: Allowance | None = None) -> Hypothesis:
-    """The product of noisy one-way marginals, a little blended with the uniform distribution.
-
-    Raises
-    ------
-    BudgetExceeded
-        If measuring them does not fit. Nothing was charged.
-    """
-    facts = kernel.facts
-    if facts.rows is None or plan.start is None:
-        raise PublicSizeRequired("OnlinePMW", "it needs a public number of rows")
-    form = one_way_marginals(facts)
-    numbers = kernel.measure(form, plan.start, allowance=allowance).values / facts.rows
-    tables: dict[str, Floats] = {}
-    masses: list[float] = []
-    start = 0
-    for attribute in facts.domain.attributes:
-        table = np.clip(numbers[start : start + attribute.size], 0.0, None)
-        start += attribute.size
-        mass = float(table.sum())
-        masses.append(min(mass, 1.0))
-        tables[attribute.name] = table / mass if mass > 0 else np.ones(attribute.size)
-    outside = None
-    if facts.outside:
-        # Noise may leave nothing inside; the hypothesis must, or it could learn nothing.
-        outside = min(1.0 - float(np.mean(masses)), 1.0 - _START_BLEND)
-    hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
-    hypothesis.blend(_START_BLEND)
-    return hypothesis

@@ -35,7 +35,6 @@ from dpsdk.errors import (
     TooLarge,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
@@ -1116,7 +1115,7 @@ def test_channels_of_one_session_take_turns():
 
 
 @frozen
-class Planned(HypothesisMechanism[LinearForm]):
+class Planned(HypothesisMechanism):
     """Private multiplicative weights by a given plan, from the uniform distribution."""
 
     given: Plan

@@ -1,0 +1,293 @@
+"""A public distribution over a universe: what answers, tabulates, samples and can be kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import ClassVar, Self
+
+from dpsdk._checks import shown
+from dpsdk.accuracy import Accuracy, NoAccuracy
+from dpsdk.domain import Attribute, Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.hypothesis import files
+from dpsdk.hypothesis.streams import Seed, Streams, to_key
+from dpsdk.noise.source import to_size
+from dpsdk.typing import Floats, Ints, Label
+
+__all__ = ["Distribution", "labels_of", "nowhere", "to_outside"]
+
+_LISTED = 2**20
+_SAMPLED = 2**28
+"""The most labels of one sample: lists of 2 GiB."""
+
+_UNKNOWN = NoAccuracy("read off a distribution, and never compared")
+
+
+class Distribution(ABC):
+    """A public probability distribution over a universe.
+
+    It is made of public values and of releases only, so that nothing here costs any budget. With
+    `outside` it has one cell more, for records outside the domain, where every function is zero;
+    it takes part in every normalisation.
+
+    An answer is the expected weight of one random record, in the weight unit of the form: a share
+    of the records where the weights are 0 and 1.
+
+    A subclass sets `domain` and `outside`, and has `outside_mass`, `table`, `records`, `draw`,
+    `parts` and `from_parts`; it may answer quicker than from tables, and know how far off it may
+    be. Its `kind` is what files call it, a text that no other kind has, such as "acme.factored".
+    Files are read by classes that the program has imported, and by no others.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str] = ""
+    """What files call this kind of distribution; none is kept in files where it is empty."""
+    _kinds: ClassVar[dict[str, type[Distribution]]] = {}
+
+    domain: Domain
+    """The universe."""
+
+    outside: bool
+    """Whether there is an extra cell outside the domain."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        kind = vars(cls).get("kind", "")
+        if not kind:
+            return
+        known = Distribution._kinds.get(kind)
+        # A class decorator may make the class anew, and so may a module that is loaded again.
+        named = (cls.__module__, cls.__qualname__)
+        if known is not None and (known.__module__, known.__qualname__) != named:
+            expected = "a text that no other kind of distribution has"
+            raise InvalidArgument("kind", expected, shown(kind))
+        Distribution._kinds[kind] = cls
+
+    @property
+    @abstractmethod
+    def outside_mass(self) -> float:
+        """The probability of the extra cell; 0 where there is none."""
+
+    def answers(self, form: LinearForm) -> Floats:
+        """The expected weight of a random record for every function of a form.
+
+        Parameters
+        ----------
+        form
+            Any linear form over the domain.
+
+        Returns
+        -------
+        Floats
+            Shape (form.rows,), in the weight unit of the form.
+
+        Raises
+        ------
+        InvalidArgument
+            For a form over another domain.
+        QueryError
+            If this kind of distribution cannot evaluate such a form.
+        """
+        self._check(form)
+        return form.evaluate(self)
+
+    def answer(self, form: LinearForm) -> float:
+        """The expected weight of a random record, for a form of one function."""
+        self._check_one(form)
+        return float(self.answers(form)[0])
+
+    def accuracy(self, form: LinearForm, facts: Facts) -> Accuracy:
+        """How far off answers may be from those of a table, as far as that is known.
+
+        Parameters
+        ----------
+        form
+            What was asked.
+        facts
+            All that is public about the table.
+
+        Returns
+        -------
+        Accuracy
+            Of the answers as counts of rows. By default nothing is known.
+        """
+        del form, facts
+        return _UNKNOWN
+
+    @abstractmethod
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Marginal probabilities, one axis a name. They sum to 1 minus the outside mass."""
+
+    @abstractmethod
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        """Cells of the named attributes as records, each with its probability.
+
+        Returns
+        -------
+        codes, probabilities
+            For each name the cell numbers of the records, and what each of them is worth. Every
+            cell of some probability is among them; a cell may come several times.
+        """
+
+    def sample(self, size: int, seed: Seed | None = None) -> dict[str, list[Label]]:
+        """Independent random records, given that they lie inside the domain.
+
+        Each attribute is drawn from randomness of its own. Probabilities are rounded by about
+        2^-53: this is public post-processing, so that nothing private hangs on it, and a sample
+        may be repeated.
+
+        Parameters
+        ----------
+        size
+            How many records.
+        seed
+            An integer, for a sample that is the same each time, and whose first records are those
+            of any longer one; or a generator of numpy, or a source of noise, which give another
+            sample each time. Fresh randomness of the operating system by default.
+
+        Returns
+        -------
+        dict
+            For each attribute its labels, a list of length `size`.
+
+        Raises
+        ------
+        InvalidArgument
+            If the size is no integer of at least 0, the seed is none of these, or no cell inside
+            the domain has any probability.
+        TooLarge
+            If there would be more than 2^28 labels.
+        """
+        count, attributes = to_size(size), self.domain.attributes
+        if count * len(attributes) > _SAMPLED:
+            advice = "draw fewer records at a time"
+            raise TooLarge("a sample", count * len(attributes), _SAMPLED, "labels", advice)
+        codes = self.draw(Streams(count, to_key(seed)))
+        return {
+            attribute.name: labels_of(attribute, column)
+            for attribute, column in zip(attributes, codes, strict=True)
+        }
+
+    @abstractmethod
+    def draw(self, streams: Streams) -> Sequence[Ints]:
+        """Independent random records inside the domain, as cell numbers.
+
+        Parameters
+        ----------
+        streams
+            Randomness for `streams.size` records. An attribute uses the numbers that are drawn
+            for its own name.
+
+        Returns
+        -------
+        sequence of Ints
+            For each attribute of the domain, in order, the cell numbers of the records.
+
+        Raises
+        ------
+        InvalidArgument
+            If no cell inside the domain has any probability.
+        """
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write this distribution to a file: a zip archive of plain arrays, versioned, no pickle.
+
+        Raises
+        ------
+        InvalidArgument
+            If the class has no `kind`, or `parts` gives what a file does not hold. Nothing was
+            written.
+        TooLarge
+            If the file would be larger than any reader takes. Nothing was written.
+        """
+        flags, arrays = self.parts()
+        files.write(path, self.kind, flags, self.domain, arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what `save` wrote: a distribution of this class or of one below it.
+
+        `Distribution.load` reads any kind that the program has imported, and `Hypothesis.load` any
+        that moves.
+
+        Raises
+        ------
+        DataError
+            If the file is not such a distribution, is damaged, or is of a version from the future.
+        """
+        domain, flags, arrays = files.read(path)
+        kind = flags.pop("kind", None)
+        found = cls._kinds.get(kind) if isinstance(kind, str) else None
+        if found is None or not issubclass(found, cls):
+            raise files.damaged(path, f"it does not hold a {cls.__name__}")
+        try:
+            return found.from_parts(domain, flags, arrays)
+        except (InvalidArgument, TooLarge) as error:
+            raise files.damaged(path, str(error)) from None
+
+    @abstractmethod
+    def parts(self) -> tuple[Mapping[str, files.Flag], Mapping[str, Floats | Ints]]:
+        """What a file keeps of this distribution, besides its domain.
+
+        Returns
+        -------
+        flags, arrays
+            Flags are truth values, numbers or texts by name; arrays are plain rows of float64 or
+            int64, up to seven of them. Once written under a `kind`, a name keeps its meaning.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: files.Arrays) -> Self:
+        """The distribution that `parts` wrote down. Everything given comes from a file.
+
+        Parameters
+        ----------
+        domain
+            The universe, as valid as any.
+        flags, arrays
+            Unchecked, apart from the arrays being rows of float64 or int64.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge
+            If they are not such parts; `load` then names the file.
+        """
+
+    def _check(self, form: LinearForm) -> None:
+        if form.domain is not self.domain and form.domain != self.domain:
+            expected = "a form over the domain of this distribution"
+            raise InvalidArgument("form", expected, "a form over another domain")
+
+    def _check_one(self, form: LinearForm) -> None:
+        self._check(form)
+        if form.rows != 1:
+            raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
+
+    @property
+    def _size(self) -> int:
+        return self.domain.size + self.outside
+
+
+def labels_of(attribute: Attribute, codes: Ints) -> list[Label]:
+    """The labels of many cells of an attribute."""
+    if attribute.size > min(_LISTED, 4 * len(codes) + 256):
+        return [attribute.label(code) for code in codes.tolist()]
+    labels = attribute.labels
+    return [labels[code] for code in codes.tolist()]
+
+
+def to_outside(mass: float | None) -> float | None:
+    """A probability below 1, or none."""
+    if mass is not None and not 0.0 <= mass < 1.0:
+        raise InvalidArgument("outside_mass", "a number in [0, 1), or None", shown(mass))
+    return mass
+
+
+def nowhere() -> InvalidArgument:
+    """The error of a distribution that has nothing inside the domain to draw."""
+    expected = "used only while some cell inside the domain has a probability"
+    return InvalidArgument("sample", expected, "none")

@@ -1,0 +1,74 @@
+"""Columns of labels as a data frame of a library that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dpsdk._checks import shown
+from dpsdk.data.frames import require_narwhals
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, MissingExtra
+from dpsdk.typing import Label
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+__all__ = ["Backend", "framed"]
+
+Backend: TypeAlias = Literal["polars", "pandas", "pyarrow"]
+"""A library of data frames."""
+
+_BACKENDS: tuple[Backend, ...] = ("polars", "pandas", "pyarrow")
+
+
+def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend | None) -> object:
+    """Columns of labels as a frame.
+
+    Raises
+    ------
+    InvalidArgument
+        For a library that is not one of the three.
+    MissingExtra
+        If narwhals is not installed, or the backend is not, or none is where none was asked for.
+    """
+    if backend is not None and backend not in _BACKENDS:
+        expected = f"{', '.join(map(repr, _BACKENDS))}, or None"
+        raise InvalidArgument("backend", expected, shown(backend))
+    wanted: tuple[Backend, ...] = _BACKENDS if backend is None else (backend,)
+    found: Backend | None = next((name for name in wanted if find_spec(name) is not None), None)
+    if found is None:
+        raise MissingExtra(wanted[0])
+    require_narwhals()
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    content: dict[str, list[Label]] = {}
+    schema: dict[str, nw.dtypes.DType] = {}
+    for name, labels in columns.items():
+        kind = _kind(domain, name)
+        schema[name] = kind
+        if isinstance(kind, nw.String):
+            attribute = domain[name]
+            texts = {label: attribute.text(attribute.index(label)) for label in set(labels)}
+            content[name] = [texts[label] for label in labels]
+        else:
+            content[name] = labels
+    return nw.from_dict(content, schema, backend=found).to_native()
+
+
+def _kind(domain: Domain, name: str) -> nw.dtypes.DType:
+    """The type of a column: whole numbers and truth values as such, everything else as text."""
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    attribute = domain[name]
+    if attribute.kind == "boolean":
+        return nw.Boolean()
+    if attribute.kind == "integer":
+        ends = [attribute.label(0), attribute.label(attribute.size - 1)]
+    elif attribute.kind == "categorical":
+        ends = list(attribute.labels)
+    else:
+        return nw.String()
+    small = all(isinstance(end, int) and -(2**63) <= end < 2**63 for end in ends)
+    return nw.Int64() if small else nw.String()

@@ -1,0 +1,303 @@
+"""What a mechanism that learns begins with: one family of frozen public values."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+from typing_extensions import override
+
+from dpsdk._checks import shown, to_probability
+from dpsdk.accounting import Guarantee
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
+from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
+from dpsdk.hypothesis.base import Hypothesis
+from dpsdk.hypothesis.dense import CELL_LIMIT, DenseHypothesis
+from dpsdk.hypothesis.distribution import Distribution
+from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
+from dpsdk.kernel import Allowance, Kernel, Noise, price
+from dpsdk.typing import Floats, Real
+
+__all__ = ["Given", "Product", "Start", "StartLike", "Uniform", "kind_for", "to_start"]
+
+_BLEND = 1e-3
+"""What was measured or given keeps so much of the uniform, so that nothing is impossible."""
+
+_LEAST_SHARE = Fraction(1, 10**12)
+_SHARE_BITS = 128
+_DEFAULT_SHARE = Fraction(1, 10)
+
+
+class _Kind(Protocol):
+    """A class of hypotheses, as far as starts choose among them."""
+
+    def suits(self, domain: Domain, /) -> bool:
+        """Whether this is the class for such a universe."""
+        ...
+
+    def uniform(self, domain: Domain, *, outside: bool = False) -> Hypothesis:
+        """The same probability for every cell."""
+        ...
+
+    def resembling(self, distribution: Distribution, *, outside: bool) -> Hypothesis:
+        """A hypothesis with the probabilities of a distribution."""
+        ...
+
+
+_KINDS: tuple[_Kind, ...] = (PiecewiseHypothesis, DenseHypothesis)
+"""In the order of preference. The last takes what is left, or refuses it as too large."""
+
+
+def kind_for(domain: Domain) -> _Kind:
+    """The class of hypotheses for a universe, by public facts alone."""
+    return next((kind for kind in _KINDS if kind.suits(domain)), _KINDS[-1])
+
+
+class Start(ABC):
+    """How a mechanism that learns comes by its first hypothesis: a frozen public value.
+
+    What it measures for that it pays itself, out of `share` of the mechanism's budget; where the
+    share is 0, it measures nothing. A subclass has `open`, and `price` and `share` if it measures.
+    """
+
+    __slots__ = ()
+
+    @property
+    def share(self) -> Fraction:
+        """What part of the mechanism's budget it may take, public; at least 0 and below 1."""
+        return Fraction(0)
+
+    def check(self, facts: Facts) -> None:
+        """Refuse a table that it cannot start from, before anything is paid.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge, PublicSizeRequired
+            If this start does not suit such a table.
+        """
+        del facts
+
+    def price(self, noise: Noise, facts: Facts) -> tuple[Guarantee, ...]:
+        """What `open` pays, where noise of this kind is what the share is worth."""
+        del noise, facts
+        return ()
+
+    def kl_cap(self, facts: Facts) -> float:
+        """The most that `kl_cap()` of the first hypothesis can be; infinite if not known."""
+        del facts
+        return math.inf
+
+    @abstractmethod
+    def open(
+        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    ) -> Hypothesis:
+        """The first hypothesis, which nobody else holds.
+
+        Parameters
+        ----------
+        kernel
+            Over the table.
+        noise
+            What the share is worth; None where it is 0.
+        allowance
+            What pays for it, if that was set aside.
+
+        Raises
+        ------
+        BudgetExceeded
+            If measuring does not fit. Nothing was charged.
+        """
+
+
+@frozen
+class Uniform(Start):
+    """Every cell alike. Costs nothing."""
+
+    @override
+    def kl_cap(self, facts: Facts) -> float:
+        return math.log(_cells(facts))
+
+    @override
+    def open(
+        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    ) -> Hypothesis:
+        del noise, allowance
+        facts = kernel.facts
+        return kind_for(facts.domain).uniform(facts.domain, outside=facts.outside)
+
+
+def _to_share(value: Real) -> Fraction:
+    expected = "a number strictly between 0 and 1, at least 1e-12 and of at most 38 digits"
+    number = to_probability("share", value)
+    if number < _LEAST_SHARE or number.denominator.bit_length() > _SHARE_BITS:
+        raise InvalidArgument("share", expected, shown(value))
+    return number
+
+
+@frozen
+class Product(Start):
+    """Independent attributes, with noisy one-way marginals, a little blended with the uniform.
+
+    The number of rows must be public, and the universe have at most 2^28 cells.
+
+    Parameters
+    ----------
+    share
+        What part of the mechanism's budget the marginals take, strictly between 0 and 1.
+    """
+
+    share: Fraction = field(default=_DEFAULT_SHARE, converter=_to_share)
+
+    @override
+    def check(self, facts: Facts) -> None:
+        if facts.rows is None:
+            raise PublicSizeRequired("a product of marginals", "it needs a public number of rows")
+        if facts.domain.size > CELL_LIMIT:
+            advice = "declare fewer attributes, or coarser ones"
+            raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
+
+    @override
+    def price(self, noise: Noise, facts: Facts) -> tuple[Guarantee, ...]:
+        return (price(_one_way(facts), noise, facts).guarantee,)
+
+    @override
+    def kl_cap(self, facts: Facts) -> float:
+        return math.log(_cells(facts) / _BLEND)
+
+    @override
+    def open(
+        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    ) -> Hypothesis:
+        facts = kernel.facts
+        self.check(facts)
+        if noise is None or facts.rows is None:
+            raise InvalidArgument("noise", "what the share is worth", "none")
+        numbers = kernel.measure(_one_way(facts), noise, allowance=allowance).values / facts.rows
+        tables: dict[str, Floats] = {}
+        masses: list[float] = []
+        start = 0
+        for attribute in facts.domain.attributes:
+            table = np.clip(numbers[start : start + attribute.size], 0.0, None)
+            start += attribute.size
+            mass = float(table.sum())
+            masses.append(min(mass, 1.0))
+            tables[attribute.name] = table / mass if mass > 0 else np.ones(attribute.size)
+        outside = None
+        if facts.outside:
+            # Noise may leave nothing inside; the hypothesis must, or it could learn nothing.
+            outside = min(1.0 - float(np.mean(masses)), 1.0 - _BLEND)
+        hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
+        hypothesis.blend(_BLEND)
+        return hypothesis
+
+
+def _to_distribution(distribution: Distribution) -> Distribution:
+    if not isinstance(distribution, Distribution):
+        raise InvalidArgument("distribution", "a distribution", shown(distribution))
+    # What moves is copied, so that the start stays as it is.
+    return distribution.copy() if isinstance(distribution, Hypothesis) else distribution
+
+
+def _same(one: Distribution, other: Distribution) -> bool:
+    """Whether two distributions are of one class and of equal parts."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or one.domain != other.domain:
+        return False
+    (flags, arrays), (others, rows) = one.parts(), other.parts()
+    if flags != others or arrays.keys() != rows.keys():
+        return False
+    return all(np.array_equal(array, rows[name]) for name, array in arrays.items())
+
+
+@frozen
+class Given(Start):
+    """A public distribution. Costs nothing.
+
+    A hypothesis is copied as it is, such as one that an earlier channel ended with. Any other
+    distribution, such as synthetic data, becomes a hypothesis with its probabilities, a thousandth
+    of them those of the uniform distribution, so that nothing is impossible.
+
+    Parameters
+    ----------
+    distribution
+        Over the domain of the table; a hypothesis has the cell outside it where the table has that.
+    """
+
+    distribution: Distribution = field(
+        converter=_to_distribution, eq=cmp_using(eq=_same), hash=False
+    )
+
+    @override
+    def check(self, facts: Facts) -> None:
+        if self.distribution.domain != facts.domain:
+            raise InvalidArgument("start", "over the domain of the table", "another domain")
+        moves = isinstance(self.distribution, Hypothesis)
+        if moves and facts.outside and not self.distribution.outside:
+            expected = "a hypothesis with the cell outside the domain, as the table has it"
+            raise InvalidArgument("start", expected, "one without")
+
+    @override
+    def kl_cap(self, facts: Facts) -> float:
+        if isinstance(self.distribution, Hypothesis):
+            return self.distribution.kl_cap()
+        outside = facts.outside or self.distribution.outside
+        return math.log((facts.domain.size + outside) / _BLEND)
+
+    @override
+    def open(
+        self, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+    ) -> Hypothesis:
+        del noise, allowance
+        self.check(kernel.facts)
+        given = self.distribution
+        if isinstance(given, Hypothesis):
+            return given.copy()
+        if not given.outside_mass < 1.0:
+            expected = "a distribution with some probability inside the domain"
+            raise InvalidArgument("start", expected, "one without")
+        kind = kind_for(given.domain)
+        hypothesis = kind.resembling(given, outside=given.outside or kernel.facts.outside)
+        hypothesis.blend(_BLEND)
+        return hypothesis
+
+
+StartLike: TypeAlias = 'Start | Distribution | Literal["product", "uniform"]'
+"""A start, a distribution to start from, or the name of a start without parameters."""
+
+
+def to_start(value: StartLike | None) -> Start | None:
+    """The start that a value stands for; None stays None.
+
+    Raises
+    ------
+    InvalidArgument
+        If it stands for none.
+    """
+    if value is None or isinstance(value, Start):
+        return value
+    if isinstance(value, Distribution):
+        return Given(value)
+    # By the characters alone, whatever a subclass says of them.
+    name = str.__str__(value) if isinstance(value, str) else ""
+    if name == "uniform":
+        return Uniform()
+    if name == "product":
+        return Product()
+    raise InvalidArgument("start", '"product", "uniform", a start or a distribution', shown(value))
+
+
+def _one_way(facts: Facts) -> LinearForm:
+    """All marginals of one attribute, in one form."""
+    domain = facts.domain
+    blocks = [Kronecker.of(domain, {name: Identity(domain[name].size)}) for name in domain.names]
+    return LinearForm(domain, blocks)
+
+
+def _cells(facts: Facts) -> int:
+    return facts.domain.size + facts.outside

@@ -1,0 +1,399 @@
+"""Synthetic data: public records that stand for a private table, and stay as they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+from typing_extensions import override
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import LinearForm
+from dpsdk.forms.blocks import numbered, tally
+from dpsdk.hypothesis.distribution import Distribution, labels_of, nowhere
+from dpsdk.hypothesis.files import Arrays, Flag
+from dpsdk.hypothesis.frames import Backend, framed
+from dpsdk.hypothesis.streams import Streams
+from dpsdk.typing import Array, Floats, Ints, Label
+
+__all__ = ["SyntheticData"]
+
+_LIMIT = 2**28
+"""No synthetic data, list or table has more numbers: 2 GiB."""
+
+_SIZE_LIMIT = 2**63
+_EXACT = 2**53
+
+
+@frozen
+class _Counts:
+    """The counts of records, as a form is evaluated over them."""
+
+    domain: Domain
+    codes: Ints
+    counts: Ints
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Counts on the cells of the named attributes."""
+        shape = tuple([self.domain[name].size for name in names])
+        cells = math.prod(shape)
+        if cells > _LIMIT:
+            raise TooLarge("a table", cells, _LIMIT, "cells", "ask for fewer attributes at a time")
+        codes, counts = self.records(names)
+        return tally(numbered(codes, shape, len(counts)), counts, shape)
+
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        """Cell numbers along each named attribute, and the count of each such record."""
+        codes = [self.codes[self.domain.position(name)] for name in names]
+        return codes, self.counts.astype(np.float64)
+
+
+@frozen(init=False, repr=False)
+class SyntheticData(Distribution):
+    """Public records, each as often as it counts: a table that anybody may read.
+
+    A distribution that does not move: it answers every linear query, at the cost of its records
+    and never of the universe, which may have any number of cells. Equal records are kept once, in
+    the order of their cells, so that two are equal if they hold the same records, however these
+    were given. Nothing here costs any budget: whoever makes one from private rows must have paid.
+
+    Parameters
+    ----------
+    domain
+        The universe. No attribute has more than 2^63 cells.
+    codes
+        Shape (m, d): for each record the number of its cell along each of the d attributes.
+    counts
+        Shape (m,): how often each record counts, whole numbers of at least 0 and 2^53 in all at
+        the most; once each by default.
+    outside_count
+        How many records more lie outside the domain; None where there is no such cell.
+
+    Raises
+    ------
+    InvalidArgument
+        If codes or counts are not as described, or no record is left.
+    TooLarge
+        For more than 2^28 numbers, or an attribute of more than 2^63 cells.
+
+    >>> from dpsdk import Boolean, Domain, Integer, SyntheticData
+    >>> domain = Domain(Integer("age", 17, 90), Boolean("member"))
+    >>> people = SyntheticData(domain, [[3, 1], [3, 1], [60, 0]])
+    >>> people
+    SyntheticData(3 records, 2 of them different)
+    >>> people.counts("member").tolist()
+    [1, 2]
+    >>> people.to_columns()
+    {'age': [20, 20, 77], 'member': [True, True, False]}
+    """
+
+    kind: ClassVar[str] = "synthetic"
+    domain: Domain
+    outside: bool = field(eq=False)
+    outside_count: int | None
+    """How many records lie outside the domain; None where there is no such cell."""
+    _codes: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    _counts: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __init__(
+        self,
+        domain: Domain,
+        codes: Array | Sequence[Sequence[int]],
+        counts: Array | Sequence[int] | None = None,
+        *,
+        outside_count: int | None = None,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise InvalidArgument("domain", "a domain", shown(domain))
+        columns = _to_columns(domain, codes)
+        numbers = _to_counts(counts, columns.shape[1])
+        beyond = None if outside_count is None else _to_outside_count(outside_count)
+        columns, numbers = _gathered(columns, numbers)
+        total = int(numbers.sum()) + (beyond or 0)
+        if total > _EXACT:
+            advice = "scale the counts down"
+            raise TooLarge("synthetic data", total, _EXACT, "records", advice)
+        if not total:
+            raise InvalidArgument("codes", "at least one record that counts", "none")
+        # The fields of a frozen value are set once, after they were checked together.
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "outside", beyond is not None)
+        object.__setattr__(self, "outside_count", beyond)
+        object.__setattr__(self, "_codes", _kept(columns))
+        object.__setattr__(self, "_counts", _kept(numbers))
+
+    @classmethod
+    def from_counts(
+        cls, domain: Domain, counts: Array, *, outside_count: int | None = None
+    ) -> Self:
+        """The records of a whole table of counts.
+
+        Parameters
+        ----------
+        domain
+            A universe of at most 2^28 cells.
+        counts
+            How many records each cell has, shaped like the domain or flat in the order of its
+            cells.
+        outside_count
+            As for the class.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge
+            As for the class.
+        """
+        if not isinstance(domain, Domain):
+            raise InvalidArgument("domain", "a domain", shown(domain))
+        if domain.size > _LIMIT:
+            advice = "give the records that count"
+            raise TooLarge("a table of counts", domain.size, _LIMIT, "cells", advice)
+        expected = f"whole numbers of at least 0, one for each of {domain.size} cells"
+        numbers = _to_counts(_to_whole("counts", counts, expected).reshape(-1), domain.size)
+        cells = np.flatnonzero(numbers)
+        codes = np.stack(np.unravel_index(cells, domain.shape), axis=1)
+        return cls(domain, codes, numbers[cells], outside_count=outside_count)
+
+    @property
+    def rows(self) -> int:
+        """How many records there are in all, those outside the domain included."""
+        return int(self._counts.sum()) + (self.outside_count or 0)
+
+    @property
+    def codes(self) -> Ints:
+        """The different records inside the domain, shape (m, d), in the order of their cells."""
+        return self._codes.T
+
+    @property
+    def multiplicities(self) -> Ints:
+        """How often each of the different records counts, shape (m,)."""
+        return self._counts
+
+    @property
+    @override
+    def outside_mass(self) -> float:
+        return (self.outside_count or 0) / self.rows
+
+    @override
+    def answers(self, form: LinearForm) -> Floats:
+        self._check(form)
+        # Counts are exact, and are divided once.
+        result: Floats = form.evaluate(self._counted) / self.rows
+        return result
+
+    @override
+    def table(self, names: tuple[str, ...]) -> Floats:
+        result: Floats = self._counted.table(names) / self.rows
+        return result
+
+    @override
+    def records(self, names: tuple[str, ...] | None = None) -> tuple[Sequence[Ints], Floats]:
+        codes, counts = self._counted.records(self.domain.names if names is None else names)
+        return codes, counts / self.rows
+
+    def counts(self, *names: str) -> Ints:
+        """How many records fall into each cell of the named attributes.
+
+        Parameters
+        ----------
+        names
+            Attributes of the domain; none for the number of all records inside it.
+
+        Returns
+        -------
+        Ints
+            One axis a name, in the order given.
+
+        Raises
+        ------
+        UnknownAttribute
+            If the domain does not have one of them.
+        TooLarge
+            If the table would have more than 2^28 cells.
+        """
+        return self._counted.table(names).astype(np.int64)
+
+    def to_columns(self) -> dict[str, list[Label]]:
+        """The labels of all records inside the domain, each record as often as it counts.
+
+        Raises
+        ------
+        TooLarge
+            If there would be more than 2^28 labels.
+        """
+        needed = int(self._counts.sum()) * len(self.domain.attributes)
+        if needed > _LIMIT:
+            raise TooLarge("a list of all records", needed, _LIMIT, "labels", "read the codes")
+        return {
+            attribute.name: labels_of(attribute, np.repeat(code, self._counts))
+            for attribute, code in zip(self.domain.attributes, self._codes, strict=True)
+        }
+
+    def to_frame(self, backend: Backend | None = None) -> object:
+        """All records inside the domain as a data frame, each as often as it counts.
+
+        Parameters
+        ----------
+        backend
+            Whose frame; by default that of the first of polars, pandas and pyarrow that is
+            installed.
+
+        Returns
+        -------
+        object
+            A frame of that library. Truth values and whole numbers of 64 bits are columns of
+            these; all other labels are texts, a bin as "[0, 10)".
+
+        Raises
+        ------
+        InvalidArgument
+            For another library.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or the library is missing.
+        TooLarge
+            As for `to_columns`.
+        """
+        return framed(self.domain, self.to_columns(), backend)
+
+    @override
+    def draw(self, streams: Streams) -> Sequence[Ints]:
+        ends = np.concatenate([[0], np.cumsum(self._counts)])
+        if not ends[-1]:
+            raise nowhere()
+        # Records are in order, so those that agree in the attributes drawn so far are neighbours.
+        size = streams.size
+        first, last = np.zeros(size, dtype=np.int64), np.full(size, len(ends) - 1, dtype=np.int64)
+        starts = np.zeros(len(self._counts), dtype=bool)
+        starts[0] = True
+        drawn: list[Ints] = []
+        for name, code in zip(self.domain.names, self._codes, strict=True):
+            place = ends[first] + streams.below(name, ends[last] - ends[first])
+            chosen = np.searchsorted(ends, place, side="right") - 1
+            drawn.append(code[chosen])
+            starts[1:] |= code[1:] != code[:-1]
+            edges = np.append(np.flatnonzero(starts), len(starts))
+            group = np.searchsorted(edges, chosen, side="right") - 1
+            first, last = edges[group], edges[group + 1]
+        return drawn
+
+    @override
+    def parts(self) -> tuple[Mapping[str, Flag], Mapping[str, Floats | Ints]]:
+        outside = [] if self.outside_count is None else [self.outside_count]
+        arrays: dict[str, Floats | Ints] = {
+            "codes": self._codes.reshape(-1),
+            "counts": self._counts,
+            "outside": np.array(outside, dtype=np.int64),
+        }
+        return {}, arrays
+
+    @classmethod
+    @override
+    def from_parts(cls, domain: Domain, flags: Mapping[str, object], arrays: Arrays) -> Self:
+        if set(arrays) != {"codes", "counts", "outside"} or flags:
+            raise InvalidArgument("its parts", "codes, counts and outside", "others")
+        codes, counts, outside = arrays["codes"], arrays["counts"], arrays["outside"]
+        width = len(domain.attributes)
+        if any(array.dtype != np.int64 for array in arrays.values()):
+            raise InvalidArgument("its parts", "rows of int64", "others")
+        if len(codes) != width * len(counts) or len(outside) > 1:
+            raise InvalidArgument("its codes", "one for each record and attribute", "others")
+        beyond = int(outside[0]) if len(outside) else None
+        return cls(domain, codes.reshape(width, -1).T, counts, outside_count=beyond)
+
+    @property
+    def _counted(self) -> _Counts:
+        return _Counts(self.domain, self._codes, self._counts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What is read back is checked and made unchangeable again.
+        return _made, (type(self), self.domain, self.codes, self._counts, self.outside_count)
+
+    def __repr__(self) -> str:
+        different = len(self._counts)
+        beside = f", {self.outside_count:,} outside the domain" if self.outside_count else ""
+        return f"SyntheticData({self.rows:,} records, {different:,} of them different{beside})"
+
+
+def _made(
+    kind: type[SyntheticData], domain: Domain, codes: Ints, counts: Ints, outside: int | None
+) -> SyntheticData:
+    return kind(domain, codes, counts, outside_count=outside)
+
+
+def _kept(array: Ints) -> Ints:
+    """A copy that stays as it is."""
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
+
+
+def _to_columns(domain: Domain, codes: Array | Sequence[Sequence[int]]) -> Ints:
+    """Codes as an array (d, m) of checked int64."""
+    width = len(domain.attributes)
+    expected = f"integers of shape (records, {width}), each below the size of its attribute"
+    for attribute in domain.attributes:
+        if attribute.size > _SIZE_LIMIT:
+            advice = "declare coarser labels"
+            what = f"the attribute {attribute.name!r} of synthetic data"
+            raise TooLarge(what, attribute.size, _SIZE_LIMIT, "cells", advice)
+    array = _to_whole("codes", codes, expected)
+    if array.size == 0 and array.shape in ((0,), (0, width)):
+        return np.zeros((width, 0), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != width:
+        raise InvalidArgument("codes", expected, f"shape {array.shape}")
+    if array.size > _LIMIT:
+        advice = "gather equal records, with counts"
+        raise TooLarge("synthetic data", array.size, _LIMIT, "codes", advice)
+    for attribute, column in zip(domain.attributes, array.T, strict=True):
+        low, high = int(column.min()), int(column.max())
+        if low < 0 or high >= attribute.size:
+            reach = f"codes from 0 to {attribute.size - 1} for attribute {attribute.name!r}"
+            raise InvalidArgument("codes", reach, str(low if low < 0 else high))
+    return np.ascontiguousarray(array.T, dtype=np.int64)
+
+
+def _to_counts(counts: Array | Sequence[int] | None, records: int) -> Ints:
+    if counts is None:
+        return np.ones(records, dtype=np.int64)
+    expected = f"{records} whole numbers of at least 0, 2^53 in all at the most"
+    array = _to_whole("counts", counts, expected)
+    if array.shape != (records,):
+        raise InvalidArgument("counts", expected, f"shape {array.shape}")
+    if array.size and (int(array.min()) < 0 or float(array.sum(dtype=np.float64)) > 2.0 * _EXACT):
+        raise InvalidArgument("counts", expected, "others")
+    return array.astype(np.int64)
+
+
+def _to_whole(parameter: str, values: object, expected: str) -> Array:
+    try:
+        array = np.array(values)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(parameter, expected, shown(values)) from None
+    if array.dtype.kind not in "iu" and array.size:
+        raise InvalidArgument(parameter, expected, f"an array of {array.dtype}")
+    return array if array.size else array.astype(np.int64)
+
+
+def _to_outside_count(count: int) -> int:
+    expected = "a whole number of at least 0, or None"
+    number = to_integer("outside_count", count, expected)
+    if not 0 <= number <= _EXACT:
+        raise InvalidArgument("outside_count", expected, shown(number))
+    return number
+
+
+def _gathered(columns: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Different records in the order of their cells, with the sums of their counts."""
+    counting = counts > 0
+    columns, counts = columns[:, counting], counts[counting]
+    if not len(counts):
+        return columns, counts
+    order = np.lexsort(columns[::-1])
+    columns, counts = columns[:, order], counts[order]
+    new = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
+    places = np.flatnonzero(new)
+    return columns[:, places], np.add.reduceat(counts, places)

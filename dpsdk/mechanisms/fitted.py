@@ -1,0 +1,49 @@
+"""The strategy of mechanisms that fit a distribution once: read every answer off it."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from dpsdk.errors import PublicSizeRequired
+from dpsdk.forms import LinearForm
+from dpsdk.hypothesis import Distribution
+from dpsdk.kernel import Kernel
+from dpsdk.release import Measurement
+
+__all__ = ["Fitted"]
+
+
+@frozen
+class Fitted:
+    """Answer every linear form from a public distribution that stays as it is. Costs nothing.
+
+    How far off answers may be is what the distribution says of itself.
+
+    Parameters
+    ----------
+    distribution
+        Over the domain of the table.
+    rows
+        How many rows the shares of the distribution are shares of; the public number of rows of
+        the table if left out.
+    """
+
+    distribution: Distribution
+    rows: float | None = None
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows, read off the distribution.
+
+        Raises
+        ------
+        PublicSizeRequired
+            If no number of rows is given and that of the table is private.
+        """
+        facts = kernel.facts
+        rows = facts.rows if self.rows is None else self.rows
+        if rows is None:
+            reason = "its distribution knows shares alone, and the number of rows is private"
+            raise PublicSizeRequired("", reason)
+        values = self.distribution.answers(form) * rows
+        accuracy = self.distribution.accuracy(form, facts)
+        return Measurement(values, accuracy, "fitted")

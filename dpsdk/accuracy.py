@@ -157,18 +157,12 @@ class PromisedAccuracy(HalfWidths):
         return why, f"ask at a beta of at least {self.beta:g}"
 
 
-_PARAMETERS: dict[str, tuple[type[DiscreteLaplace | DiscreteGaussian], str]] = {
-    "Laplace": (DiscreteLaplace, "scale"),
-    "Gaussian": (DiscreteGaussian, "variance"),
-}
-
-
-def _to_numbers(law: NoiseLaw) -> tuple[str, int, int]:
+def _to_numbers(law: NoiseLaw) -> tuple[bool, int, int]:
     """A law as plain values, which nobody can change under whoever else holds them."""
-    for name, (kind, parameter) in _PARAMETERS.items():
-        if type(law) is kind:
-            number: Fraction = getattr(law, parameter)
-            return name, int(number.numerator), int(number.denominator)
+    if type(law) is DiscreteLaplace:
+        return False, law.scale.numerator, law.scale.denominator
+    if type(law) is DiscreteGaussian:
+        return True, law.variance.numerator, law.variance.denominator
     raise InvalidArgument("law", "a DiscreteLaplace or DiscreteGaussian", shown(law))
 
 
@@ -180,7 +174,7 @@ class NoiseAccuracy(HalfWidths):
     the law is exact, so no smaller multiple of the step would do.
     """
 
-    _numbers: tuple[str, int, int] = field(converter=_to_numbers, alias="law")
+    _numbers: tuple[bool, int, int] = field(converter=_to_numbers, alias="law")
     entries: int
     step: float
     bias: float
@@ -190,8 +184,9 @@ class NoiseAccuracy(HalfWidths):
     @property
     def law(self) -> NoiseLaw:
         """The law of the noise, in steps."""
-        name, above, below = self._numbers
-        return _PARAMETERS[name][0](Fraction(above, below))
+        gaussian, above, below = self._numbers
+        parameter = Fraction(above, below)
+        return DiscreteGaussian(parameter) if gaussian else DiscreteLaplace(parameter)
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from operator import is_
 from typing import TypeAlias, TypeVar, cast
-from weakref import ref
 
 import numpy as np
 from attrs import Attribute, fields, has
 
 from dpsdk._checks import shown
+from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Form
 from dpsdk.queries.base import Query
 
-__all__ = ["Lowered"]
+__all__ = ["FormMemo"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -28,12 +28,11 @@ _OBJECT = 128
 _ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None), Domain})
 
 
-class Lowered:
+class FormMemo:
     """The forms of the queries asked last, so that asking again does not build them again.
 
-    A form is kept while its query lives, or until another is kept, and while all that are kept are
-    at most 256 and take no more than 64 MiB. A query that was initialised again since is lowered
-    anew.
+    A form is kept while its query lives, and while all that are kept are at most 256 and take no
+    more than 64 MiB. A query that was initialised again since is lowered anew.
     """
 
     __slots__ = ("_facts", "_known")
@@ -43,8 +42,9 @@ class Lowered:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        # By identity, since a query of another author may call itself equal to any.
-        self._known: dict[int, tuple[ref[object], _Anatomy, object, int]] = {}
+        # By the very query: one of another author may call itself equal to any. Nor by the identity
+        # of its form, since what a form costs may depend on how it was built.
+        self._known: Memo[tuple[_Anatomy, object]] = Memo(self._KEPT, self._KEPT_BYTES)
 
     @property
     def facts(self) -> Facts:
@@ -59,29 +59,17 @@ class Lowered:
         DomainError, QueryError
             If the query cannot be put to this table.
         """
-        known = self._known.get(id(query))
-        if known is not None and known[0]() is query and _unchanged(query, known[1]):
-            return known[2]  # type: ignore[return-value]  # stored below with this very query
+        known = self._known.get(query)
+        if known is not None and _unchanged(query, known[0]):
+            return known[1]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
         form = query.lower(self._facts.domain)
-        self._keep(query, form)
-        return form
-
-    def _keep(self, query: object, form: object) -> None:
-        # A class of another author may not let itself be watched, or say anything of its parts.
+        # A class of another author may not say anything of its parts.
         with suppress(Exception):
-            size, kept = _size(form), ref(query)
-            if size > self._KEPT_BYTES:
-                return
-            alive = {place: one for place, one in list(self._known.items()) if one[0]() is not None}
-            if len(alive) >= self._KEPT or sum(one[3] for one in alive.values()) + size > (
-                self._KEPT_BYTES
-            ):
-                alive.clear()
-            alive[id(query)] = (kept, _anatomy(query), form, size)
-            self._known = alive
+            self._known.keep(query, (_anatomy(query), form), _size(form))
+        return form
 
 
 def _size(form: object) -> int:

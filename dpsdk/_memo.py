@@ -96,7 +96,7 @@ class Memo(Generic[V]):
 
     @staticmethod
     def _drop(memo: ref[Memo[V]], place: int, watched: object) -> None:
-        """Forget what was kept for an object that is gone. Takes no lock: it comes at any moment."""
+        """Forget what was kept for an object that is gone. Takes no lock: it may come any time."""
         own = memo()
         known = None if own is None else own._kept.get(place)
         if own is None or known is None or known[0] is not watched:

@@ -19,6 +19,9 @@ __all__ = ["Block", "Dense", "Kronecker", "Products", "tally"]
 
 _CHUNK = 2**22
 
+_BLOCK_BYTES = 384
+"""What a block takes beside its factors and arrays, roughly."""
+
 
 def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
     """Sum counts by cell number into a table. Exact for integer counts within 2**53."""
@@ -49,6 +52,11 @@ class Block(ABC):
     @abstractmethod
     def integral(self) -> bool:
         """Whether all weights are integers."""
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with its arrays."""
+        return _BLOCK_BYTES
 
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest weight of all."""
@@ -109,6 +117,10 @@ class Kronecker(Block):
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
         return tuple([factor.size for factor in self.factors])
+
+    @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + sum([factor.nbytes for factor in self.factors])
 
     @property
     def rows(self) -> int:
@@ -268,6 +280,10 @@ class Dense(Block):
             raise InvalidArgument("weights", expected, f"shape {self.weights.shape}")
 
     @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + int(self.weights.nbytes)
+
+    @property
     def rows(self) -> int:
         return int(self.weights.shape[0])
 
@@ -338,6 +354,10 @@ class Products(Block):
             with np.errstate(over="ignore", invalid="ignore"):  # the reach tells
                 matrices[0] = matrices[0] * scales[:, None]
         return cls(blocks[0].names, blocks[0].shape, tuple(matrices))
+
+    @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + sum([matrix.nbytes for matrix in self.matrices])
 
     @property
     def rows(self) -> int:

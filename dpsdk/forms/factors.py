@@ -35,6 +35,9 @@ def half_up(weights: Floats) -> Floats:
     return rounded
 
 
+_FACTOR_BYTES = 128
+
+
 class Factor(ABC):
     """Weights of `rows` functions on the `size` cells of one attribute."""
 
@@ -50,6 +53,11 @@ class Factor(ABC):
     def integral(self) -> bool:
         """Whether all weights are integers."""
         return True
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes."""
+        return _FACTOR_BYTES
 
     @abstractmethod
     def extents(self) -> tuple[Floats, Floats]:
@@ -219,6 +227,10 @@ class Matrix(Factor):
     @property
     def rows(self) -> int:
         return int(self.weights.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        return _FACTOR_BYTES + int(self.weights.nbytes)
 
     @property
     def integral(self) -> bool:

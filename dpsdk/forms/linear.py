@@ -34,6 +34,9 @@ _GROUP_LIMIT = 2**12
 _WRITTEN_LIMIT = 2**22
 """The most weights that are multiplied out to be rounded together."""
 
+_FORM_BYTES = 512
+"""What a form takes beside its blocks, roughly."""
+
 Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
 
@@ -82,6 +85,11 @@ class LinearForm(Form):
     def rows(self) -> int:
         """The number of functions."""
         return sum(block.rows for block in self.blocks)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with the arrays that it is made of."""
+        return _FORM_BYTES + sum([block.nbytes for block in self.blocks])
 
     @classmethod
     def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:

@@ -14,7 +14,7 @@ from dpsdk._checks import shown
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, Form
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 
 __all__ = ["FormMemo"]
@@ -74,6 +74,8 @@ class FormMemo:
 
 def _size(form: object) -> int:
     """How many bytes a form takes, with the arrays that it is made of."""
+    if type(form) is LinearForm:
+        return form.nbytes
     size, seen, waiting = 0, set[int](), [form]
     while waiting:
         value = waiting.pop()

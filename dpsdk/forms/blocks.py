@@ -12,7 +12,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.factors import Factor, Identity, Matrix, Range, half_up, to_weights
+from dpsdk.forms.factors import Factor, Identity, Range, Weights, half_up, to_weights
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Block", "Dense", "Kronecker", "Products", "tally"]
@@ -231,7 +231,7 @@ class Kronecker(Block):
         share, extra = divmod(bits, len(uneven))
         factors, changes = list(self.factors), [0.0] * len(self.factors)
         for turn, number in enumerate(uneven):
-            factor = Matrix(self.factors[number].matrix())
+            factor = Weights(self.factors[number].matrix())
             factors[number], changes[number] = factor.rounded(share + (turn < extra))
         largest = [max(map(abs, factor.limits())) for factor in self.factors]
         change = 0.0
@@ -248,7 +248,7 @@ class Kronecker(Block):
     def _absorbed(self, number: int) -> Kronecker:
         """The same block with its scale inside one factor."""
         factors = list(self.factors)
-        factors[number] = Matrix(factors[number].matrix() * self.scale)
+        factors[number] = Weights(factors[number].matrix() * self.scale)
         return Kronecker(self.names, tuple(factors))
 
     def row(self, number: int) -> Kronecker:

@@ -15,7 +15,7 @@ from attrs import frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Weights
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -147,7 +147,7 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
         axis = domain.position(name)
         if isinstance(factor, Range):
             runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
-        elif isinstance(factor, Matrix):
+        elif isinstance(factor, Weights):
             weights = factor.weights[0]
             runs[axis] = _runs(weights)
             values = weights[weights != 0]

@@ -27,10 +27,10 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
-    Matrix,
     Prefix,
     Range,
     Sensitivity,
+    Weights,
     sensitivity,
 )
 from dpsdk.forms.facts import Setting
@@ -222,8 +222,8 @@ class _Copying:
             return known[1], known[2]
         largest = 1.0
         copy: Factor
-        if type(factor) is Matrix:
-            copy = Matrix(_plain_array(factor.weights))
+        if type(factor) is Weights:
+            copy = Weights(_plain_array(factor.weights))
             largest = max(1.0, float(np.abs(copy.weights).max()))
         elif type(factor) is Identity or type(factor) is Prefix:
             size = factor.size

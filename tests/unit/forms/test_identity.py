@@ -13,7 +13,17 @@ from random_forms import random_domain, random_form
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, Form, GapForm, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import (
+    Dense,
+    Form,
+    GapForm,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Weights,
+)
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -162,17 +172,17 @@ def test_what_is_written_in_another_way_is_the_same():
     whole = Range(4, 0, 4)
     both = ((0.5, [1, 3, 0, 2]), (1.0, [0.5, 1.5, 0, 1]), (-0.25, [-2, -6, 0, -4]))
     alike = [
-        [one(domain), one(domain, a=whole), one(domain, 0.5, a=Matrix([[2] * 4]))],
-        [one(domain, a=Prefix(4)), one(domain, b=Range(3, 0, 3), a=Matrix(np.tri(4)))],
-        [one(domain, a=Identity(4)), one(domain, a=Matrix(np.eye(4)))],
+        [one(domain), one(domain, a=whole), one(domain, 0.5, a=Weights([[2] * 4]))],
+        [one(domain, a=Prefix(4)), one(domain, b=Range(3, 0, 3), a=Weights(np.tri(4)))],
+        [one(domain, a=Identity(4)), one(domain, a=Weights(np.eye(4)))],
         [one(domain, a=Range(4, 2, 2)), one(domain, 0.0, b=Identity(3)).row(1),
-         one(domain, a=Matrix([[0.0, -0.0, 0, 0]]))],
-        [one(domain, scale, a=Matrix([line])) for scale, line in both],
-        [one(domain, a=Matrix([[5e-324, 0, 0, 1.5]])),
-         one(domain, 2.0**-537, a=Matrix([[2.0**-537, 0, 0, 1.5 * 2.0**537]]))],
-        [one(domain, a=Matrix([[1e308, 3, 0, 0]]), b=Matrix([[3, 0, 1]])),
+         one(domain, a=Weights([[0.0, -0.0, 0, 0]]))],
+        [one(domain, scale, a=Weights([line])) for scale, line in both],
+        [one(domain, a=Weights([[5e-324, 0, 0, 1.5]])),
+         one(domain, 2.0**-537, a=Weights([[2.0**-537, 0, 0, 1.5 * 2.0**537]]))],
+        [one(domain, a=Weights([[1e308, 3, 0, 0]]), b=Weights([[3, 0, 1]])),
          LinearForm(domain, [Kronecker(
-             ("b", "a"), (Matrix([[3, 0, 1]]), Matrix([[1e308, 3, 0, 0]])))])],
+             ("b", "a"), (Weights([[3, 0, 1]]), Weights([[1e308, 3, 0, 0]])))])],
     ]  # fmt: skip
     seen = set()
     for group in alike:
@@ -184,7 +194,7 @@ def test_what_is_written_in_another_way_is_the_same():
 def test_a_large_product_that_was_written_out_is_told_from_what_is_almost_one():
     domain = Domain(Integer("a", 0, 4), Integer("b", 0, 4))
     a, b = [1e300, 3.0, 1e-280, 0.0, 7.0], [1e5, 1.0, 0.0, 2.0**-40, 5.0]
-    lines = one(domain, a=Matrix([a]), b=Matrix([[1.0, 0.5, 0.0, 2.0**-40, 2.0]]))
+    lines = one(domain, a=Weights([a]), b=Weights([[1.0, 0.5, 0.0, 2.0**-40, 2.0]]))
     table = np.outer(a, [1.0, 0.5, 0.0, 2.0**-40, 2.0])  # powers of two, so nothing is rounded off
     assert LinearForm(domain, [Dense(("a", "b"), (5, 5), table.reshape(1, -1))]).identity == (
         lines.identity
@@ -193,8 +203,8 @@ def test_a_large_product_that_was_written_out_is_told_from_what_is_almost_one():
     near = LinearForm(domain, [Dense(("a", "b"), (5, 5), table.reshape(1, -1))])
     assert near.identity != lines.identity
     # A product whose floats were rounded is another function than the product itself.
-    rounded = LinearForm(domain, [one(domain, a=Matrix([a]), b=Matrix([b])).blocks[0].written()])
-    assert rounded.identity != one(domain, a=Matrix([a]), b=Matrix([b])).identity
+    rounded = LinearForm(domain, [one(domain, a=Weights([a]), b=Weights([b])).blocks[0].written()])
+    assert rounded.identity != one(domain, a=Weights([a]), b=Weights([b])).identity
 
 
 def test_the_order_of_functions_and_the_universe_count():
@@ -284,7 +294,7 @@ def test_the_bytes_are_those_that_the_documentation_tells():
         np.array([1, 5], "<i8").tobytes()
     )  # fmt: skip
     row = hashlib.sha256(universe + text).digest()
-    form = one(domain, 0.5, a=Range(4, 1, 3), b=Matrix([[3.0, 15.0]]))
+    form = one(domain, 0.5, a=Range(4, 1, 3), b=Weights([[3.0, 15.0]]))
     assert list(form.row_identities()) == [row]
     assert form.identity == hashlib.sha256(b"dpsdk linear form 1\0" + row).digest()
 
@@ -292,7 +302,7 @@ def test_the_bytes_are_those_that_the_documentation_tells():
 def test_foreign_classes_have_no_identity_and_are_not_asked():
     domain = Domain(Integer("a", 0, 3))
 
-    class Liar(Matrix):
+    class Liar(Weights):
         def __eq__(self, other):
             raise AssertionError
 

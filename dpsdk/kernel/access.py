@@ -178,6 +178,10 @@ class Access:
         """The filter that decides what fits."""
         return self._shared.odometer.composition
 
+    def public_generator(self) -> np.random.Generator:
+        """A new generator for what is public, of the session's source."""
+        return self._shared.noise.public_generator()
+
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.
 

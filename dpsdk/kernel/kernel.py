@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import partial
 from typing import NoReturn, final
 
+import numpy as np
+
 from dpsdk._checks import shown, to_positive
 from dpsdk.accounting import Budget, Guarantee, Odometer
 from dpsdk.accounting.declared.calibration import calibrate_within
@@ -37,7 +39,9 @@ class Kernel(HasAccess):
     charges is charged for that, from whichever thread, and once that is over it is closed.
     """
 
-    __slots__ = ()
+    __slots__ = ("_randomness",)
+
+    _randomness: np.random.Generator
 
     def __init__(
         self,
@@ -60,6 +64,21 @@ class Kernel(HasAccess):
     def facts(self) -> Facts:
         """The public facts of the table."""
         return self._access.facts
+
+    @property
+    def randomness(self) -> np.random.Generator:
+        """Public randomness, to post-process with: its draws cost nothing and hide nothing.
+
+        One generator a kernel, and a new one for each question; keep the one of the opening for a
+        stream that goes on. It starts from entropy of the operating system that no noise is made
+        of, so that drawing from it neither shifts the noise nor tells anything of it. With
+        `dpsdk.testing.seeded` it repeats.
+        """
+        known = getattr(self, "_randomness", None)
+        if known is None:
+            # Threads that come here at once may each have one for a moment.
+            known = self._randomness = self._access.public_generator()
+        return known
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None

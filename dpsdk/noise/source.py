@@ -194,6 +194,15 @@ class NoiseSource(ABC):
         """
         return Options.of(levels, rate, multiplicities).draw(self._bits)
 
+    def public_generator(self) -> np.random.Generator:
+        """A new generator for what is public: to post-process, to sample, to break ties.
+
+        It has nothing to do with the noise: it starts from entropy of its own, so that drawing from
+        it neither shifts the noise nor tells anything of it. Its draws are neither exact nor
+        secret, and must hide nothing.
+        """
+        return np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
+
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("copying or pickling a source of noise")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from threading import get_ident
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
@@ -48,7 +49,7 @@ class Question(Lifetime):
         Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "events", "observed", "since")
+    __slots__ = ("answered", "asked", "events", "listener", "observed", "since", "steps", "thread")
 
     def __init__(self, asked: Asked, outer: Lifetime, since: int, *, observed: bool) -> None:
         super().__init__(asked, outer)
@@ -57,7 +58,13 @@ class Question(Lifetime):
         self.observed: bool = observed
         self.answered: bool = False
         self.events: list[Event] = []
-        """What an observer is told when it is over."""
+        """What an observer is told when it is over, or when it has progressed."""
+        self.listener: Callable[[Question], None] | None = None
+        """Tells the observer what there is to tell, in the thread that asked."""
+        if observed:
+            self.thread: int = get_ident()
+            self.steps: dict[str, int] = {}
+            """How far each unit of work was when it was last told."""
 
 
 _HEADROOM = 64
@@ -152,6 +159,16 @@ class Access:
     def check_allowance(self, allowance: Allowance) -> None:
         """Refuse what is no allowance of this channel. Raises as `check_same` does."""
         paid_by(allowance, self._shared.root)
+
+    @property
+    def question(self) -> Question | None:
+        """The question that is worked on, where there is one."""
+        return self._question
+
+    @property
+    def mechanism(self) -> str:
+        """What the history calls the mechanism."""
+        return self._shared.mechanism
 
     @property
     def root(self) -> object:

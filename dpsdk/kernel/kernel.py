@@ -18,6 +18,7 @@ from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Noise, Prepared, measured, prepare
+from dpsdk.kernel.progress import report
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Observer
@@ -79,6 +80,32 @@ class Kernel(HasAccess):
             # Threads that come here at once may each have one for a moment.
             known = self._randomness = self._access.public_generator()
         return known
+
+    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> None:
+        """Tell the session's observer how far the work on this question is. Costs nothing.
+
+        Call it as often as you like: what is told is chosen by the counts alone, never by time. It
+        is told at once in the thread that asked, if no turn is held there; else when there is
+        occasion, at the latest when the question is over. Counts must be public: made of public
+        arguments, and of what was released.
+
+        Parameters
+        ----------
+        done
+            How many units are done.
+        total
+            How many there are, if that is known.
+        unit
+            What is counted, such as "iterations".
+
+        Raises
+        ------
+        InvalidArgument
+            If the counts are out of range, or more than 16 kinds of units are counted.
+        Closed
+            If the question is over.
+        """
+        report(self._access, done, total, unit)
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None

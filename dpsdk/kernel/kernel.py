@@ -68,7 +68,7 @@ class Kernel(HasAccess):
 
     @property
     def randomness(self) -> np.random.Generator:
-        """Public randomness, to post-process with: its draws cost nothing and hide nothing.
+        """Public randomness to post-process with, whose draws cost nothing and hide nothing.
 
         One generator a kernel, and a new one for each question; keep the one of the opening for a
         stream that goes on. It starts from entropy of the operating system that no noise is made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Generic, NoReturn, TypeVar, final
 
-from dpsdk._checks import described
 from dpsdk._lifetime import Closable
 from dpsdk.errors import QueryError, Redacted
 from dpsdk.forms import Form
@@ -57,16 +56,15 @@ class Channel(Closable, Generic[F_contra]):
         Closed
             If the channel or its session is closed.
         """
-        return self._put(query, described(query))[0]
+        return self._put(query)[0]
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        label = described(query)
-        value, measurement, question = self._put(query, label)
+        value, measurement, question = self._put(query)
         context = self._context
         return Release(
             value,
-            label,
+            question.asked.query,
             self._name,
             context.history.cost(question),
             measurement.source,
@@ -76,12 +74,12 @@ class Channel(Closable, Generic[F_contra]):
             context.facts,
         )
 
-    def _put(self, query: Query[A, F_contra], label: str) -> tuple[A, Measurement, Question]:
+    def _put(self, query: Query[A, F_contra]) -> tuple[A, Measurement, Question]:
         """Ask, as a question of its own: the answer, what it was made of, and the question."""
         context = self._context
         history, facts = context.history, context.forms.facts
         context.lifetime.check()
-        form = context.forms.form(query)
+        form, label = context.forms.described(query)
         question = history.ask(label, self._name, context.lifetime)
         done: Event | None = None
         try:
@@ -89,7 +87,8 @@ class Channel(Closable, Generic[F_contra]):
             measurement = settled(query, self._strategy.answer(form, kernel), facts)
             value = query.lift(measurement.values, facts)
             question.answered = True
-            done = Answered(label, self._name)
+            if question.observed:
+                done = Answered(label, self._name)
         except QueryError as error:
             # A mechanism knows forms alone, so it leaves the query to be named here.
             told = error if error.query else error.about(label)

@@ -184,20 +184,23 @@ def _key(using: object) -> tuple[object, ...] | None:
     initialised again; what these answer is looked at anew each time, and of others nothing is kept.
     """
     if type(using) is Laplace:
-        given: tuple[object, ...] = (using.epsilon,)
+        amount: object = using.epsilon
+        if type(amount) is Fraction:
+            return Laplace, int(amount.numerator), int(amount.denominator)
     elif type(using) is Gaussian:
-        given = (using.rho, using.epsilon, using.delta)
-    else:
-        return None
-    key: list[object] = [type(using)]
-    for number in given:
-        if type(number) is Fraction:
-            key += [int(number.numerator), int(number.denominator)]
-        elif number is None:
-            key.append(None)
-        else:
-            return None
-    return tuple(key)
+        rho, epsilon, delta = _plain(using.rho), _plain(using.epsilon), _plain(using.delta)
+        if rho is not None and epsilon is not None and delta is not None:
+            return Gaussian, rho, epsilon, delta
+    return None
+
+
+def _plain(number: object) -> tuple[int, ...] | None:
+    """The integers of a fraction, none of a parameter that was left out; None for all else."""
+    if number is None:
+        return ()
+    if type(number) is Fraction:
+        return int(number.numerator), int(number.denominator)
+    return None
 
 
 def _rebuilt(cost: Cost) -> Cost:

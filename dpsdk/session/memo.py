@@ -25,7 +25,8 @@ F = TypeVar("F", bound=Form)
 _OBJECT = 128
 """What an object takes beside the arrays in it, roughly, in bytes."""
 
-_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None), Domain})
+_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None)})
+"""Classes of values without parts, which cannot be initialised again."""
 
 
 class FormMemo:
@@ -83,7 +84,7 @@ def _size(form: object) -> int:
     size, seen, waiting = 0, set[int](), [form]
     while waiting:
         value = waiting.pop()
-        if type(value) in _ATOMS or id(value) in seen:
+        if type(value) in _ATOMS or type(value) is Domain or id(value) in seen:
             continue
         seen.add(id(value))
         size += _OBJECT
@@ -107,7 +108,7 @@ _Anatomy: TypeAlias = list[tuple[object, _Getter, tuple[object, ...]]]
 def _anatomy(query: object) -> _Anatomy:
     """All values that a query is made of which could be initialised again, and what they hold."""
     found: _Anatomy = []
-    getters: dict[type, _Getter | None] = {}
+    getters: dict[type, _Getter | None] = dict.fromkeys(_ATOMS)
     waiting = [query]
     while waiting:
         one = waiting.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_type
 
+import numpy as np
 from acme_median import Median, MedianAnswer
 from acme_repeated import Repeated
 
@@ -13,6 +14,7 @@ from dpsdk.accounting import Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
+from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
     Above,
@@ -147,6 +149,19 @@ def strangers_are_inferred_as_exactly(session: Session) -> None:
     repeated = Repeated(Laplace(epsilon=1).epsilon)
     assert_type(session.answer(Median("age"), using=repeated), MedianAnswer)
     assert_type(session.answer(Threshold("age", 40), using=repeated), float)
+
+
+def forms_are_told_apart_by_bytes(linear: LinearForm, gap: GapForm, other: Form) -> None:
+    assert_type(linear.identity, bytes)
+    assert_type(gap.identity, bytes)
+    assert_type(other.identity, bytes | None)
+    assert_type(frozenset(linear.row_identities()), frozenset[bytes])
+
+
+def strategies_get_public_randomness(kernel: Kernel) -> None:
+    assert_type(kernel.randomness, np.random.Generator)
+    kernel.progress(1, 10, "iterations")
+    kernel.progress("1")  # type: ignore[arg-type]  # counts are numbers
 
 
 class OtherForm(Form):

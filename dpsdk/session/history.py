@@ -90,6 +90,7 @@ class History:
         if not question.answered and not self._paid(question):
             self._asked.pop(question.asked.number, None)
         if self._observer is not None:
+            question.listener = None  # so that questions keep no session alive
             if event is not None:
                 question.events.append(event)
             self._tell(question)

@@ -24,7 +24,7 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, Rele
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
-from dpsdk.noise import NoiseSource
+from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Refused
 
 __all__ = ["Access", "HasAccess", "Question", "access_of"]
@@ -195,7 +195,7 @@ class Access:
         """The filter that decides what fits."""
         return self._shared.odometer.composition
 
-    def public_generator(self) -> np.random.Generator:
+    def public_generator(self) -> PublicGenerator:
         """A new generator for what is public, of the session's source."""
         return self._shared.noise.public_generator()
 

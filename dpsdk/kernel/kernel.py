@@ -7,8 +7,6 @@ from fractions import Fraction
 from functools import partial
 from typing import NoReturn, final
 
-import numpy as np
-
 from dpsdk._checks import shown, to_positive
 from dpsdk.accounting import Budget, Guarantee, Odometer
 from dpsdk.accounting.declared.calibration import calibrate_within
@@ -20,7 +18,7 @@ from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Noise, Prepared, measured, prepare
 from dpsdk.kernel.progress import report
 from dpsdk.kernel.watch import Watch, Watching
-from dpsdk.noise import NoiseSource
+from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Observer
 from dpsdk.release import Measurement
 from dpsdk.typing import Real
@@ -42,7 +40,7 @@ class Kernel(HasAccess):
 
     __slots__ = ("_randomness",)
 
-    _randomness: np.random.Generator
+    _randomness: PublicGenerator
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class Kernel(HasAccess):
         return self._access.facts
 
     @property
-    def randomness(self) -> np.random.Generator:
+    def randomness(self) -> PublicGenerator:
         """Public randomness to post-process with, whose draws cost nothing and hide nothing.
 
         One generator a kernel, and a new one for each question; keep the one of the opening for a

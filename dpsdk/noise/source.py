@@ -25,7 +25,8 @@ from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["NoiseSource", "PublicGenerator", "SystemNoise", "to_size"]
 
-PublicGenerator: TypeAlias = np.random.Generator
+# A text, since naming the class would load its module with the package.
+PublicGenerator: TypeAlias = "np.random.Generator"
 """What gives public randomness, which hides nothing."""
 
 _LIFETIME = 5.0

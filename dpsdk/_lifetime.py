@@ -55,11 +55,14 @@ class Lifetime:
         Closed
             Names what was closed, the outermost first.
         """
-        outer = self._outer
-        if outer is not None:
-            outer.check()
-        if self._ended:
-            raise Closed(str(self._what))
+        ended: Lifetime | None = None
+        one: Lifetime | None = self
+        while one is not None:
+            if one._ended:
+                ended = one
+            one = one._outer
+        if ended is not None:
+            raise Closed(str(ended._what))
 
 
 class Closable(ABC):

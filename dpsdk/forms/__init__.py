@@ -2,7 +2,7 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Identity, Matrix, Prefix, Range
+from dpsdk.forms.factors import Factor, Identity, Prefix, Range, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import GapForm
 from dpsdk.forms.linear import Counts, LinearForm
@@ -20,7 +20,7 @@ __all__ = [
     "Kronecker",
     "LinearForm",
     "Lowers",
-    "Matrix",
+    "Weights",
     "Neighbors",
     "Prefix",
     "Range",

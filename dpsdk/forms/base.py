@@ -18,6 +18,14 @@ class Form(ABC):
     domain: Domain
     """The universe that the form speaks of."""
 
+    @property
+    def identity(self) -> bytes | None:
+        """What tells questions of one kind apart, however they were built; None if nothing does.
+
+        Equal where the same is asked, different where it is not.
+        """
+        return None
+
 
 F_co = TypeVar("F_co", bound=Form, covariant=True)
 

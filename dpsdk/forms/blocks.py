@@ -12,12 +12,15 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.factors import Factor, Identity, Matrix, Range, half_up, to_weights
+from dpsdk.forms.factors import Factor, Identity, Range, Weights, half_up, to_weights
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
 
 _CHUNK = 2**22
+
+_BLOCK_BYTES = 384
+"""What a block takes beside its factors and arrays, roughly."""
 
 
 def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
@@ -57,6 +60,11 @@ class Block(ABC):
     @abstractmethod
     def integral(self) -> bool:
         """Whether all weights are integers."""
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with its arrays."""
+        return _BLOCK_BYTES
 
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest weight of all."""
@@ -117,6 +125,10 @@ class Kronecker(Block):
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # derived here, a field elsewhere
         return tuple([factor.size for factor in self.factors])
+
+    @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + sum([factor.nbytes for factor in self.factors])
 
     @property
     def rows(self) -> int:
@@ -225,7 +237,7 @@ class Kronecker(Block):
         share, extra = divmod(bits, len(uneven))
         factors, changes = list(self.factors), [0.0] * len(self.factors)
         for turn, number in enumerate(uneven):
-            factor = Matrix(self.factors[number].matrix())
+            factor = Weights(self.factors[number].matrix())
             factors[number], changes[number] = factor.rounded(share + (turn < extra))
         largest = [max(map(abs, factor.limits())) for factor in self.factors]
         change = 0.0
@@ -242,7 +254,7 @@ class Kronecker(Block):
     def _absorbed(self, number: int) -> Kronecker:
         """The same block with its scale inside one factor."""
         factors = list(self.factors)
-        factors[number] = Matrix(factors[number].matrix() * self.scale)
+        factors[number] = Weights(factors[number].matrix() * self.scale)
         return Kronecker(self.names, tuple(factors))
 
     def row(self, number: int) -> Kronecker:
@@ -272,6 +284,10 @@ class Dense(Block):
         if self.weights.ndim != 2 or self.weights.shape[1] != cells:
             expected = f"an array of shape (functions, {cells})"
             raise InvalidArgument("weights", expected, f"shape {self.weights.shape}")
+
+    @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + int(self.weights.nbytes)
 
     @property
     def rows(self) -> int:
@@ -344,6 +360,10 @@ class Products(Block):
             with np.errstate(over="ignore", invalid="ignore"):  # the reach tells
                 matrices[0] = matrices[0] * scales[:, None]
         return cls(blocks[0].names, blocks[0].shape, tuple(matrices))
+
+    @property
+    def nbytes(self) -> int:
+        return _BLOCK_BYTES + sum([matrix.nbytes for matrix in self.matrices])
 
     @property
     def rows(self) -> int:

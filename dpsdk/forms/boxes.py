@@ -50,6 +50,11 @@ class Boxes(Block):
         return cls(blocks[0].names, blocks[0].shape, starts, stops, scales)
 
     @property
+    def nbytes(self) -> int:
+        arrays = (self.starts, self.stops, self.scales)
+        return super().nbytes + sum([array.nbytes for array in arrays])
+
+    @property
     def rows(self) -> int:
         return len(self.scales)
 

@@ -11,7 +11,7 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Identity", "Matrix", "Prefix", "Range", "to_weights"]
+__all__ = ["Factor", "Identity", "Weights", "Prefix", "Range", "to_weights"]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -35,6 +35,9 @@ def half_up(weights: Floats) -> Floats:
     return rounded
 
 
+_FACTOR_BYTES = 128
+
+
 class Factor(ABC):
     """Weights of `rows` functions on the `size` cells of one attribute."""
 
@@ -50,6 +53,11 @@ class Factor(ABC):
     def integral(self) -> bool:
         """Whether all weights are integers."""
         return True
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes."""
+        return _FACTOR_BYTES
 
     @abstractmethod
     def extents(self) -> tuple[Floats, Floats]:
@@ -202,7 +210,7 @@ class Range(Factor):
 
 
 @frozen
-class Matrix(Factor):
+class Weights(Factor):
     """Any weights, an array (rows, size)."""
 
     weights: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
@@ -221,14 +229,18 @@ class Matrix(Factor):
         return int(self.weights.shape[0])
 
     @property
+    def nbytes(self) -> int:
+        return _FACTOR_BYTES + int(self.weights.nbytes)
+
+    @property
     def integral(self) -> bool:
         return bool((self.weights == np.rint(self.weights)).all())
 
     def extents(self) -> tuple[Floats, Floats]:
         return self.weights.min(axis=1), self.weights.max(axis=1)
 
-    def row(self, number: int) -> Matrix:
-        return Matrix(self.weights[number : number + 1])
+    def row(self, number: int) -> Weights:
+        return Weights(self.weights[number : number + 1])
 
     def apply(self, table: Floats, axis: int) -> Floats:
         result: Floats = np.moveaxis(np.tensordot(self.weights, table, axes=(1, axis)), 0, axis)
@@ -240,8 +252,8 @@ class Matrix(Factor):
     def matrix(self) -> Floats:
         return self.weights
 
-    def rounded(self, bits: int) -> tuple[Matrix, float]:
+    def rounded(self, bits: int) -> tuple[Weights, float]:
         """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
         rounded = half_up(self.weights * 2.0**bits)
         change = float(np.abs(rounded * 2.0**-bits - self.weights).max())
-        return Matrix(rounded), change
+        return Weights(rounded), change

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import numpy as np
 from attrs import field, frozen
 
@@ -12,6 +14,9 @@ from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Floats
 
 __all__ = ["GapForm"]
+
+
+_GAPS = b"dpsdk gap form 1\0"
 
 
 def _to_numbers(values: Floats) -> Floats:
@@ -56,6 +61,15 @@ class GapForm(Form):
     def rows(self) -> int:
         """The number of gaps."""
         return self.form.rows
+
+    @property
+    def identity(self) -> bytes:
+        """The same for the same gaps in the same order, and for no others; see `LinearForm`."""
+        kind = b"%d%d" % (bool(self.absolute), bool(self.numeric))
+        digest = sha256(_GAPS + kind + self.form.identity)
+        for numbers in (self.rates, self.offsets):
+            digest.update((numbers + 0.0).astype("<f8").tobytes())  # a zero has no sign here
+        return digest.digest()
 
     @classmethod
     def around(cls, form: LinearForm, rates: Floats) -> GapForm:

@@ -15,6 +15,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
 from dpsdk.forms.boxes import Boxes, worth_boxing
+from dpsdk.forms.identity import of_form, of_functions
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Counts", "LinearForm"]
@@ -32,6 +33,9 @@ _GROUP_LIMIT = 2**12
 
 _WRITTEN_LIMIT = 2**22
 """The most weights that are multiplied out to be rounded together."""
+
+_FORM_BYTES = 512
+"""What a form takes beside its blocks, roughly."""
 
 Group: TypeAlias = tuple[Block, "slice[int, int, None] | Ints"]
 
@@ -81,6 +85,11 @@ class LinearForm(Form):
     def rows(self) -> int:
         """The number of functions."""
         return sum(block.rows for block in self.blocks)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with the arrays that it is made of."""
+        return _FORM_BYTES + sum([block.nbytes for block in self.blocks])
 
     @classmethod
     def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:
@@ -196,6 +205,41 @@ class LinearForm(Form):
                 return LinearForm(self.domain, (block.row(place),))
             place -= block.rows
         raise InvalidArgument("number", f"from 0 to {self.rows - 1}", str(number))
+
+    @property
+    def identity(self) -> bytes:
+        """The same for the same functions of the universe in the same order, and for no others.
+
+        It does not matter how they were built: 32 bytes, the same in every process and on every
+        platform. Weights count as the exact numbers that floats are; see dpsdk.forms.identity. Of a
+        form that was written into after it was first asked for, it tells what the form was.
+
+        Raises
+        ------
+        InvalidArgument
+            If a block does not fit the domain or is made of foreign classes.
+        """
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> bytes:
+        return of_form(self.domain, self.blocks)
+
+    def row_identities(self) -> Iterator[bytes]:
+        """The identity of each function by itself, in order. Raises as `identity` does.
+
+        Whether a query is in a workload is told by these:
+
+        >>> from dpsdk import Domain, Integer
+        >>> from dpsdk.queries import Count, Marginal, Threshold
+        >>> domain = Domain(Integer("age", 17, 90), Integer("hours", 1, 99))
+        >>> workload = frozenset(Marginal("age").lower(domain).row_identities())
+        >>> workload.issuperset(Count({"age": 40}).lower(domain).row_identities())
+        True
+        >>> workload.issuperset(Threshold("age", 40).lower(domain).row_identities())
+        False
+        """
+        return of_functions(self.domain, self.blocks)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

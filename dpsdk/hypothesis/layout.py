@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from functools import reduce
 from itertools import product
 from typing import TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Weights
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -59,12 +59,18 @@ class Function:
     chosen: Bytes | None = None
     weights: Floats | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes."""
+        arrays = (self.chosen, self.weights)
+        return 512 * (1 + len(self.boxes)) + sum([a.nbytes for a in arrays if a is not None])
 
-_known: WeakKeyDictionary[LinearForm, Function] = WeakKeyDictionary()
+
+_known: Memo[Function] = Memo(most=2**14, most_bytes=2**28)
 
 
 def function_of(form: LinearForm) -> Function:
-    """The layout of a form of one function. Kept as long as the form itself is.
+    """The layout of a form of one function. Kept while the form is, as long as there is room.
 
     Raises
     ------
@@ -80,7 +86,7 @@ def function_of(form: LinearForm) -> Function:
         block = form.blocks[0]
         lay = _of_dense if isinstance(block, Dense) else _of_kronecker
         known = lay(form.domain, block)  # type: ignore[arg-type]  # chosen by the very type
-        _known[form] = known
+        _known.keep(form, known, known.nbytes)
     return known
 
 
@@ -141,7 +147,7 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
         axis = domain.position(name)
         if isinstance(factor, Range):
             runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
-        elif isinstance(factor, Matrix):
+        elif isinstance(factor, Weights):
             weights = factor.weights[0]
             runs[axis] = _runs(weights)
             values = weights[weights != 0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dpsdk._memo import Memo
 from dpsdk.forms import Block, Dense, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
@@ -27,7 +27,7 @@ _STACKED_WEIGHTS = 2**22
 Plan: TypeAlias = tuple[tuple[Block, "slice | Ints", bool], ...]
 """Blocks, the places of their answers, and whether they are answered from a marginal table."""
 
-_plans: WeakKeyDictionary[LinearForm, Plan] = WeakKeyDictionary()
+_plans: Memo[Plan] = Memo(most=2**10, most_bytes=2**28)
 
 
 class Marginals:
@@ -67,7 +67,8 @@ class Marginals:
             return np.array(self._answer(block, cells))
         plan = _plans.get(form)
         if plan is None:
-            plan = _plans[form] = _plan(form, self._shape)
+            plan = _plan(form, self._shape)
+            _plans.keep(form, plan, sum([256 + block.nbytes for block, _, _ in plan]))
         answers = np.empty(form.rows)
         for block, places, tabled in plan:
             if tabled:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from threading import get_ident
 from typing import NoReturn, TypeVar, final
 
 import numpy as np
@@ -23,7 +24,7 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, Rele
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
-from dpsdk.noise import NoiseSource
+from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Refused
 
 __all__ = ["Access", "HasAccess", "Question", "access_of"]
@@ -48,7 +49,7 @@ class Question(Lifetime):
         Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "events", "observed", "since")
+    __slots__ = ("answered", "asked", "events", "listener", "observed", "since", "steps", "thread")
 
     def __init__(self, asked: Asked, outer: Lifetime, since: int, *, observed: bool) -> None:
         super().__init__(asked, outer)
@@ -57,7 +58,13 @@ class Question(Lifetime):
         self.observed: bool = observed
         self.answered: bool = False
         self.events: list[Event] = []
-        """What an observer is told when it is over."""
+        """What an observer is told when it is over, or when it has progressed."""
+        self.listener: Callable[[Question], None] | None = None
+        """Tells the observer what there is to tell, in the thread that asked."""
+        if observed:
+            self.thread: int = get_ident()
+            self.steps: dict[str, int] = {}
+            """How far each unit of work was when it was last told."""
 
 
 _HEADROOM = 64
@@ -154,6 +161,16 @@ class Access:
         paid_by(allowance, self._shared.root)
 
     @property
+    def question(self) -> Question | None:
+        """The question that is worked on, where there is one."""
+        return self._question
+
+    @property
+    def mechanism(self) -> str:
+        """What the history calls the mechanism."""
+        return self._shared.mechanism
+
+    @property
     def root(self) -> object:
         """What all accesses of one channel have in common."""
         return self._shared.root
@@ -177,6 +194,10 @@ class Access:
     def composition(self) -> Composition:
         """The filter that decides what fits."""
         return self._shared.odometer.composition
+
+    def public_generator(self) -> PublicGenerator:
+        """A new generator for what is public, of the session's source."""
+        return self._shared.noise.public_generator()
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.

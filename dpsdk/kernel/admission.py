@@ -3,8 +3,8 @@
 Forms, noise and plans are in the hands of who asks, and could be changed at any time: initialised
 anew, their fields set, their arrays made writeable, their numbers exchanged for others of a class
 that answers as it likes. So what is priced, charged and read is what was copied here, once, and
-nothing of it is handed out. A form that was admitted before is known by its identity, not by what
-it says of itself; what it became later plays no part.
+nothing of it is handed out. A form that was admitted before is known by its place, not by what it
+says of itself; while its copy is kept, what it became later plays no part.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, field
 
 from dpsdk._checks import shown
+from dpsdk._memo import Memo
 from dpsdk.domain import Domain, Integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
@@ -27,10 +27,10 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
-    Matrix,
     Prefix,
     Range,
     Sensitivity,
+    Weights,
     sensitivity,
 )
 from dpsdk.forms.facts import Setting
@@ -39,10 +39,14 @@ from dpsdk.typing import Real
 
 __all__ = ["Admitted", "Kept", "admit", "numbers"]
 
-_KEPT = 64
-_KEPT_LARGE = 4
-_SMALL = 2**16
-"""Of forms with more weights than this in their arrays, fewer prices and lattices are kept."""
+_KEPT = ((2**14, 64), (2**19, 8))
+"""Of forms of up to so many bytes, so many prices and lattices are kept."""
+
+_KEPT_OF_LARGE = 4
+
+_FORMS = 2**12
+_FORM_BYTES = 2**29
+_SETTINGS = 8
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -114,7 +118,8 @@ class Admitted:
         return share if math.isfinite(share) else math.inf
 
 
-_admitted: WeakKeyDictionary[LinearForm, Kept[Setting, Admitted]] = WeakKeyDictionary()
+_admitted: Memo[tuple[Admitted, ...]] = Memo(_FORMS, _FORM_BYTES)
+"""What was admitted of each form, one for each setting, the last one first."""
 
 
 def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
@@ -133,20 +138,22 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
     """
     if type(form) is not LinearForm:
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
-    known = _admitted.get(form)
-    if known is None:
-        known = _admitted.setdefault(form, Kept[Setting, Admitted](8))
-    kept = known.get(setting)
-    if kept is not None:
-        return kept
+    known = _admitted.get(form) or ()
+    for one in known:
+        if one.setting is setting or one.setting == setting:
+            return one
     if form.domain is not domain and form.domain != domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     copying = _Copying(setting)
     blocks = [copying.block(block) for block in tuple(form.blocks)]
     own = LinearForm(_domain(setting), blocks)
-    most = _KEPT if copying.written <= _SMALL else _KEPT_LARGE
+    size = own.nbytes
+    most = next((most for limit, most in _KEPT if size <= limit), _KEPT_OF_LARGE)
     admitted = Admitted(own, setting, Kept[object, object](most), Kept(most))
-    return known.keep(setting, admitted)
+    kept = (admitted, *known[: _SETTINGS - 1])
+    # Each with its groups and all the lattices that it may come to hold.
+    _admitted.keep(form, kept, len(kept) * size * (2 + most))
+    return admitted
 
 
 @lru_cache(64)
@@ -165,8 +172,6 @@ class _Copying:
         self._ranges: dict[tuple[int, int, int], Range] = {}
         self._factors: dict[int, tuple[Factor, Factor, float]] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self.written = 0
-        """How many weights are in its arrays."""
 
     def block(self, block: Kronecker | Dense) -> Kronecker | Dense:
         if type(block) is Kronecker:
@@ -178,7 +183,6 @@ class _Copying:
             raise _foreign(type(shape), *map(type, shape))
         self._check(names, shape)
         own = Dense(names, shape, _plain_array(weights))
-        self.written += own.weights.size
         self._bounded(own.reach)
         return own
 
@@ -218,9 +222,8 @@ class _Copying:
             return known[1], known[2]
         largest = 1.0
         copy: Factor
-        if type(factor) is Matrix:
-            copy = Matrix(_plain_array(factor.weights))
-            self.written += copy.weights.size
+        if type(factor) is Weights:
+            copy = Weights(_plain_array(factor.weights))
             largest = max(1.0, float(np.abs(copy.weights).max()))
         elif type(factor) is Identity or type(factor) is Prefix:
             size = factor.size

@@ -17,8 +17,9 @@ from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Noise, Prepared, measured, prepare
+from dpsdk.kernel.progress import report
 from dpsdk.kernel.watch import Watch, Watching
-from dpsdk.noise import NoiseSource
+from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Observer
 from dpsdk.release import Measurement
 from dpsdk.typing import Real
@@ -38,7 +39,9 @@ class Kernel(HasAccess):
     charges is charged for that, from whichever thread, and once that is over it is closed.
     """
 
-    __slots__ = ()
+    __slots__ = ("_randomness",)
+
+    _randomness: PublicGenerator
 
     def __init__(
         self,
@@ -61,6 +64,47 @@ class Kernel(HasAccess):
     def facts(self) -> Facts:
         """The public facts of the table."""
         return self._access.facts
+
+    @property
+    def randomness(self) -> PublicGenerator:
+        """Public randomness to post-process with, whose draws cost nothing and hide nothing.
+
+        One generator a kernel, and a new one for each question; keep the one of the opening for a
+        stream that goes on. It starts from entropy of the operating system that no noise is made
+        of, so that drawing from it neither shifts the noise nor tells anything of it. With
+        `dpsdk.testing.seeded` it repeats.
+        """
+        known = getattr(self, "_randomness", None)
+        if known is None:
+            # Threads that come here at once may each have one for a moment.
+            known = self._randomness = self._access.public_generator()
+        return known
+
+    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> None:
+        """Tell the session's observer how far the work on this question is. Costs nothing.
+
+        Call it as often as you like: what is told is chosen by the counts alone, never by time. It
+        is told at once in the thread that asked, if no turn is held there; else when there is
+        occasion, at the latest when the question is over. Counts must be public: made of public
+        arguments, and of what was released.
+
+        Parameters
+        ----------
+        done
+            How many units are done.
+        total
+            How many there are, if that is known.
+        unit
+            What is counted, such as "iterations".
+
+        Raises
+        ------
+        InvalidArgument
+            If the counts are out of range, or more than 16 kinds of units are counted.
+        Closed
+            If the question is over.
+        """
+        report(self._access, done, total, unit)
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None

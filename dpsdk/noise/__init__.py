@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dpsdk._checks import to_fraction
 from dpsdk.noise.laws import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
-from dpsdk.noise.source import NoiseSource, SystemNoise
+from dpsdk.noise.source import NoiseSource, PublicGenerator, SystemNoise
 from dpsdk.typing import Ints, Real
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Geometric",
     "NoiseLaw",
     "NoiseSource",
+    "PublicGenerator",
     "SystemNoise",
     "discrete_gaussian",
     "discrete_laplace",

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -23,7 +23,11 @@ from dpsdk.noise.pool import Pools
 from dpsdk.noise.sampler import sample
 from dpsdk.typing import Bools, Ints, Real
 
-__all__ = ["NoiseSource", "SystemNoise", "to_size"]
+__all__ = ["NoiseSource", "PublicGenerator", "SystemNoise", "to_size"]
+
+# A text, since naming the class would load its module with the package.
+PublicGenerator: TypeAlias = "np.random.Generator"
+"""What gives public randomness, which hides nothing."""
 
 _LIFETIME = 5.0
 _DRAW_SIZE = "an integer of at least 0"
@@ -193,6 +197,15 @@ class NoiseSource(ABC):
             If an argument is not as described. No level or multiplicity is shown.
         """
         return Options.of(levels, rate, multiplicities).draw(self._bits)
+
+    def public_generator(self) -> PublicGenerator:
+        """A new generator for what is public: to post-process, to sample, to break ties.
+
+        It has nothing to do with the noise: it starts from entropy of its own, so that drawing from
+        it neither shifts the noise nor tells anything of it. Its draws are neither exact nor
+        secret, and must hide nothing.
+        """
+        return np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
 
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.domain import Attribute, Binned, Boolean, Integer
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
-from dpsdk.forms import Factor, Matrix, Range
+from dpsdk.forms import Factor, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.typing import Label
 
@@ -262,7 +262,7 @@ def _chosen(attribute: Attribute, indices: Iterable[int]) -> Factor:
     _limit(attribute)
     weights = np.zeros((1, attribute.size))
     weights[0, chosen] = 1.0
-    return Matrix(weights)
+    return Weights(weights)
 
 
 def _limit(attribute: Attribute) -> None:
@@ -277,4 +277,4 @@ def _complement(attribute: Attribute, factor: Factor) -> Factor:
     if isinstance(factor, Range) and factor.stop == factor.size:
         return Range(factor.size, 0, factor.start)
     _limit(attribute)
-    return Matrix(1.0 - factor.matrix())
+    return Weights(1.0 - factor.matrix())

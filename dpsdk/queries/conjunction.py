@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Factor, Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms import Factor, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
 from dpsdk.queries.conditions import Condition, described, indicator, to_condition
@@ -146,7 +146,7 @@ def _product(name: str, factor: Factor, mask: Factor) -> Factor:
     if needed > MATRIX_LIMIT:
         what, advice = f"a condition on {name!r} in a query along it", "ask without the condition"
         raise TooLarge(what, needed, MATRIX_LIMIT, "weights", advice)
-    return Matrix(factor.matrix() * mask.matrix())
+    return Weights(factor.matrix() * mask.matrix())
 
 
 def options(where: Conjunction | None, *, normalized: bool) -> str:

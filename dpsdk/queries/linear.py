@@ -13,7 +13,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Dense, LinearForm, Matrix
+from dpsdk.forms import Dense, LinearForm, Weights
 from dpsdk.forms.factors import to_weights
 from dpsdk.queries.conditions import listed
 from dpsdk.queries.conjunction import ConditionedScalar, Conjunction, masked
@@ -106,7 +106,7 @@ class Linear(ConditionedScalar):
         table = self._table(given).transpose(order)
         names = tuple(given.names[axis] for axis in order)
         if len(names) == 1:
-            factors = {names[0]: Matrix(table.reshape(1, -1))}
+            factors = {names[0]: Weights(table.reshape(1, -1))}
             return LinearForm(domain, (masked(factors, self.where, domain),))
         if self.where is None:
             return LinearForm(domain, (Dense(names, table.shape, table.reshape(1, -1)),))

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
-from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Matrix
+from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import ScalarQuery
@@ -137,7 +137,7 @@ class Sum(ConditionedScalar):
                 "rounded away; declare it in a smaller unit"
             )
             raise QueryError(str(self), reason)
-        factors: dict[str, Factor] = {self.attribute: Matrix(values[None, :])}
+        factors: dict[str, Factor] = {self.attribute: Weights(values[None, :])}
         return LinearForm(domain, (masked(factors, self.where, domain),))
 
     def check(self, facts: Facts, /) -> None:
@@ -197,7 +197,7 @@ class Mean(Conditioned[float]):
         # Twice the distance from the middle runs from -width to width. A count weighted by the
         # width then moves no further than the sum does, so it is measured at no extra noise.
         unit = _unit(_width(attribute))
-        centred = Matrix((2 * values - (low + high))[None, :] * unit)
+        centred = Weights((2 * values - (low + high))[None, :] * unit)
         total = masked({self.attribute: centred}, self.where, domain)
         count = masked({}, self.where, domain)
         weighted = Kronecker(count.names, count.factors, _width(attribute) * unit)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, NoReturn, TypeVar, final
 
-from dpsdk._checks import described
-from dpsdk._lifetime import Closable, Lifetime
+from dpsdk._lifetime import Closable
 from dpsdk.errors import QueryError, Redacted
 from dpsdk.forms import Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis
@@ -18,8 +17,7 @@ from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Measurement, Release
-from dpsdk.session.history import History
-from dpsdk.session.memo import Lowered
+from dpsdk.session.context import Context
 from dpsdk.typing import Label
 
 __all__ = ["Channel", "DistributionChannel", "HypothesisChannel"]
@@ -35,26 +33,15 @@ class Channel(Closable, Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = ("_access", "_ending", "_history", "_lowered", "_name", "_private", "_strategy")
+    __slots__ = ("_access", "_context", "_name", "_strategy")
 
     def __init__(
-        self,
-        strategy: Strategy[F_contra],
-        name: str,
-        access: Access,
-        lowered: Lowered,
-        history: History,
-        ending: Lifetime,
-        *,
-        private: bool,
+        self, strategy: Strategy[F_contra], name: str, access: Access, context: Context
     ) -> None:
         self._strategy = strategy
         self._name = name
         self._access = access
-        self._lowered = lowered
-        self._history = history
-        self._ending = ending
-        self._private = private
+        self._context = context
 
     def answer(self, query: Query[A, F_contra]) -> A:
         """The answer to a query, of the type that the query promises.
@@ -71,61 +58,63 @@ class Channel(Closable, Generic[F_contra]):
         Closed
             If the channel or its session is closed.
         """
-        return self._put(query, described(query))[0]
+        return self._put(query)[0]
 
     def release(self, query: Query[A, F_contra]) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        label = described(query)
-        value, measurement, question = self._put(query, label)
+        value, measurement, question = self._put(query)
+        context = self._context
         return Release(
             value,
-            label,
+            question.asked.query,
             self._name,
-            self._history.cost(question),
+            context.history.cost(question),
             measurement.source,
-            self._private,
+            context.noise.private,
             measurement,
             lifting(query),
-            self._lowered.facts,
+            context.facts,
         )
 
-    def _put(self, query: Query[A, F_contra], label: str) -> tuple[A, Measurement, Question]:
+    def _put(self, query: Query[A, F_contra]) -> tuple[A, Measurement, Question]:
         """Ask, as a question of its own: the answer, what it was made of, and the question."""
-        self._ending.check()
-        form = self._lowered.form(query)
-        facts = self._lowered.facts
-        question = self._history.ask(label, self._name, self._ending)
+        context = self._context
+        history, facts = context.history, context.forms.facts
+        context.lifetime.check()
+        form, label = context.forms.described(query)
+        question = history.ask(label, self._name, context.lifetime)
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
             measurement = settled(query, self._strategy.answer(form, kernel), facts)
             value = query.lift(measurement.values, facts)
             question.answered = True
-            done = Answered(label, self._name)
+            if question.observed:
+                done = Answered(label, self._name)
         except QueryError as error:
             # A mechanism knows forms alone, so it leaves the query to be named here.
             told = error if error.query else error.about(label)
-            self._history.note(question, told)
+            history.note(question, told)
             raise told from None
         except BaseException as error:
-            self._history.note(question, error)
+            history.note(question, error)
             raise
         finally:
-            self._history.over(question, done)
+            history.over(question, done)
         return value, measurement, question
 
-    def belongs_to(self, lowered: Lowered) -> bool:
-        """Whether the channel is of the session that keeps these forms."""
-        return self._lowered is lowered
+    def belongs_to(self, context: Context) -> bool:
+        """Whether the channel was opened by the session, scope or part of this context."""
+        return self._context.payer is context.payer
 
     def close(self) -> None:
         """Answer nothing more. What was not charged stays with the session."""
-        self._ending.end()
+        self._context.lifetime.end()
 
     @property
     def closed(self) -> bool:
         """Whether the channel was closed."""
-        return self._ending.ended
+        return self._context.lifetime.ended
 
     def __repr__(self) -> str:
         return f"Channel({self._name}{', closed' if self.closed else ''})"
@@ -144,17 +133,9 @@ class DistributionChannel(Channel[LinearForm]):
     __slots__ = ("_source",)
 
     def __init__(
-        self,
-        strategy: DistributionStrategy,
-        name: str,
-        access: Access,
-        lowered: Lowered,
-        history: History,
-        ending: Lifetime,
-        *,
-        private: bool,
+        self, strategy: DistributionStrategy, name: str, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, lowered, history, ending, private=private)
+        super().__init__(strategy, name, access, context)
         self._source = strategy
 
     @property
@@ -173,7 +154,7 @@ class DistributionChannel(Channel[LinearForm]):
         UnknownAttribute, InvalidArgument
             If the names are not distinct attributes of the domain.
         """
-        domain = self._lowered.facts.domain
+        domain = self._context.facts.domain
         wanted = to_names(names)
         ordered = tuple(sorted(wanted, key=domain.position))
         table = self.distribution.table(ordered)
@@ -203,17 +184,9 @@ class HypothesisChannel(DistributionChannel):
     __slots__ = ("_learner",)
 
     def __init__(
-        self,
-        strategy: HypothesisStrategy,
-        name: str,
-        access: Access,
-        lowered: Lowered,
-        history: History,
-        ending: Lifetime,
-        *,
-        private: bool,
+        self, strategy: HypothesisStrategy, name: str, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, lowered, history, ending, private=private)
+        super().__init__(strategy, name, access, context)
         self._learner = strategy
 
     @property

@@ -7,23 +7,19 @@ from typing import NoReturn, TypeVar, overload
 
 from dpsdk._checks import described, shown
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Odometer, Remaining, Spent
+from dpsdk.accounting import Remaining, Spent
 from dpsdk.accounting.copies import checked_copy
-from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import DistributionMechanism, HypothesisMechanism, Mechanism, OneShot
-from dpsdk.noise import NoiseSource
 from dpsdk.observe import Event, Opened
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
-from dpsdk.session.history import History
-from dpsdk.session.memo import Lowered
+from dpsdk.session.context import Context
 
 __all__ = ["Desk"]
 
@@ -36,51 +32,31 @@ _KEPT_CHANNELS = 256
 class Desk:
     """Typed questions to one table, paid from one odometer."""
 
-    __slots__ = (
-        "_channels",
-        "_data",
-        "_ending",
-        "_history",
-        "_lowered",
-        "_noise",
-        "_odometer",
-    )
+    __slots__ = ("_channels", "_context")
 
-    def __init__(
-        self,
-        data: PrivateData,
-        odometer: Odometer,
-        noise: NoiseSource,
-        history: History,
-        ending: Lifetime,
-    ) -> None:
-        self._data = data
-        self._odometer = odometer
-        self._noise = noise
-        self._history = history
-        self._ending = ending
-        self._lowered = Lowered(data.facts)
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._channels: dict[object, object] = {}
 
     @property
     def domain(self) -> Domain:
         """The universe of the table's records."""
-        return self._data.domain
+        return self._context.data.domain
 
     @property
     def facts(self) -> Facts:
         """All that is public about the table."""
-        return self._data.facts
+        return self._context.facts
 
     @property
     def spent(self) -> Spent:
         """What has been spent, with the guarantee that holds whatever is asked next."""
-        return self._odometer.spent
+        return self._context.payer.spent
 
     @property
     def remaining(self) -> Remaining:
         """What can still be spent."""
-        return self._odometer.remaining
+        return self._context.payer.remaining
 
     def answer(self, query: Query[A, F], *, using: OneShot[F] | Channel[F] | None = None) -> A:
         """The answer to a query, of the type that the query promises.
@@ -126,33 +102,32 @@ class Desk:
         BudgetExceeded
             If that does not fit what is left. Nothing was charged.
         """
-        self._ending.check()
+        outer = self._context
+        outer.lifetime.check()
         if not isinstance(mechanism, Mechanism):
             raise InvalidArgument("mechanism", "a mechanism", shown(mechanism))
         name = described(mechanism.name)
-        ending = Lifetime(f"the channel to {name}", self._ending)
-        question = self._history.ask("", name, ending)
+        context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
+        question = context.history.ask("", name, context.lifetime)
         done: Event | None = None
         channel: Channel[F] | DistributionChannel
-        access = Access(self._data, self._odometer, self._noise, name, None)
-        shared = (name, access, self._lowered, self._history, ending)
-        private = self._noise.private
+        access = context.access(name)
         try:
             kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
-                channel = HypothesisChannel(mechanism.open(kernel), *shared, private=private)
+                channel = HypothesisChannel(mechanism.open(kernel), name, access, context)
             elif isinstance(mechanism, DistributionMechanism):
-                channel = DistributionChannel(mechanism.open(kernel), *shared, private=private)
+                channel = DistributionChannel(mechanism.open(kernel), name, access, context)
             else:
-                channel = Channel(mechanism.open(kernel), *shared, private=private)
+                channel = Channel(mechanism.open(kernel), name, access, context)
             # An opening that cost nothing is no entry of the history.
-            question.answered = not self._history.cost(question).nothing
+            question.answered = not context.history.cost(question).nothing
             done = Opened(name)
         except BaseException as error:
-            self._history.note(question, error)
+            context.history.note(question, error)
             raise
         finally:
-            self._history.over(question, done)
+            context.history.over(question, done)
         return channel
 
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
@@ -162,7 +137,7 @@ class Desk:
         """
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
-        form = self._lowered.form(query)
+        form = self._context.forms.form(query)
         try:
             quote = using.quote(form, self.facts)
         except QueryError as error:
@@ -176,16 +151,16 @@ class Desk:
         For a mechanism that charges when it opens: how many more such channels with one answer.
         """
         cost = self.quote(query, using=using).at_most
-        return self._odometer.affords_all(cost.runs)
+        return self._context.payer.affords_all(cost.runs)
 
     def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
-        self._ending.check()
+        self._context.lifetime.check()
         key = _key(using)
         known = None if key is None else self._channels.get(key)
         if known is not None:
             return known  # type: ignore[return-value]  # opened for the same parameters
         if isinstance(using, Channel):
-            if not using.belongs_to(self._lowered):
+            if not using.belongs_to(self._context):
                 raise InvalidArgument(
                     "using", "a channel of this session, scope or part", repr(using)
                 )
@@ -213,20 +188,23 @@ def _key(using: object) -> tuple[object, ...] | None:
     initialised again; what these answer is looked at anew each time, and of others nothing is kept.
     """
     if type(using) is Laplace:
-        given: tuple[object, ...] = (using.epsilon,)
+        amount: object = using.epsilon
+        if type(amount) is Fraction:
+            return Laplace, int(amount.numerator), int(amount.denominator)
     elif type(using) is Gaussian:
-        given = (using.rho, using.epsilon, using.delta)
-    else:
-        return None
-    key: list[object] = [type(using)]
-    for number in given:
-        if type(number) is Fraction:
-            key += [int(number.numerator), int(number.denominator)]
-        elif number is None:
-            key.append(None)
-        else:
-            return None
-    return tuple(key)
+        rho, epsilon, delta = _plain(using.rho), _plain(using.epsilon), _plain(using.delta)
+        if rho is not None and epsilon is not None and delta is not None:
+            return Gaussian, rho, epsilon, delta
+    return None
+
+
+def _plain(number: object) -> tuple[int, ...] | None:
+    """The integers of a fraction, none of a parameter that was left out; None for all else."""
+    if number is None:
+        return ()
+    if type(number) is Fraction:
+        return int(number.numerator), int(number.denominator)
+    return None
 
 
 def _rebuilt(cost: Cost) -> Cost:

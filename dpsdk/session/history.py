@@ -63,6 +63,8 @@ class History:
         asked = Asked(query, mechanism, next(self._numbers))
         observed = self._observer is not None
         question = Question(asked, ending, self._odometer.charges, observed=observed)
+        if observed:
+            question.listener = self._tell
         # Before anything is charged, so that what is charged is found here.
         self._asked[asked.number] = question
         return question
@@ -87,17 +89,22 @@ class History:
         question.end()
         if not question.answered and not self._paid(question):
             self._asked.pop(question.asked.number, None)
-        if self._observer is None:
-            return
-        events, question.events = question.events, []
-        if event is not None:
-            events.append(event)
-        for one in events:
-            if isinstance(one, Refused):
-                self._observer(one)
+        if self._observer is not None:
+            question.listener = None  # so that questions keep no session alive
+            if event is not None:
+                question.events.append(event)
+            self._tell(question)
+
+    def _tell(self, question: Question) -> None:
+        """Tell the observer what happened since it was last told."""
+        observer, events = self._observer, question.events
+        while observer is not None and events:
+            event = events.pop(0)
+            if isinstance(event, Refused):
+                observer(event)
             else:
                 with suppress(Exception):  # what was paid for must not be lost
-                    self._observer(one)
+                    observer(event)
 
     def __len__(self) -> int:
         return len(self.entries)

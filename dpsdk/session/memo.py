@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from operator import is_
+from operator import attrgetter, is_
 from typing import TypeAlias, TypeVar, cast
-from weakref import ref
 
 import numpy as np
 from attrs import Attribute, fields, has
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
+from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, Form
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 
-__all__ = ["Lowered"]
+__all__ = ["FormMemo"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -25,15 +25,15 @@ F = TypeVar("F", bound=Form)
 _OBJECT = 128
 """What an object takes beside the arrays in it, roughly, in bytes."""
 
-_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None), Domain})
+_ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None)})
+"""Classes of values without parts, which cannot be initialised again."""
 
 
-class Lowered:
+class FormMemo:
     """The forms of the queries asked last, so that asking again does not build them again.
 
-    A form is kept while its query lives, or until another is kept, and while all that are kept are
-    at most 256 and take no more than 64 MiB. A query that was initialised again since is lowered
-    anew.
+    A form is kept while its query lives, and while all that are kept are at most 256 and take no
+    more than 64 MiB. A query that was initialised again since is lowered anew.
     """
 
     __slots__ = ("_facts", "_known")
@@ -43,8 +43,9 @@ class Lowered:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        # By identity, since a query of another author may call itself equal to any.
-        self._known: dict[int, tuple[ref[object], _Anatomy, object, int]] = {}
+        # By the very query: one of another author may call itself equal to any. Nor by the identity
+        # of its form, since what a form costs may depend on how it was built.
+        self._known: Memo[tuple[_Anatomy, object, str]] = Memo(self._KEPT, self._KEPT_BYTES)
 
     @property
     def facts(self) -> Facts:
@@ -59,37 +60,31 @@ class Lowered:
         DomainError, QueryError
             If the query cannot be put to this table.
         """
-        known = self._known.get(id(query))
-        if known is not None and known[0]() is query and _unchanged(query, known[1]):
-            return known[2]  # type: ignore[return-value]  # stored below with this very query
+        return self.described(query)[0]
+
+    def described(self, query: Query[A, F]) -> tuple[F, str]:
+        """The form of a query, and what the query calls itself. Raises as `form` does."""
+        known = self._known.get(query)
+        if known is not None and _unchanged(query, known[0]):
+            return known[1:]  # type: ignore[return-value]  # stored below with this very query
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
-        form = query.lower(self._facts.domain)
-        self._keep(query, form)
-        return form
-
-    def _keep(self, query: object, form: object) -> None:
-        # A class of another author may not let itself be watched, or say anything of its parts.
+        form, label = query.lower(self._facts.domain), described(query)
+        # A class of another author may not say anything of its parts.
         with suppress(Exception):
-            size, kept = _size(form), ref(query)
-            if size > self._KEPT_BYTES:
-                return
-            alive = {place: one for place, one in list(self._known.items()) if one[0]() is not None}
-            if len(alive) >= self._KEPT or sum(one[3] for one in alive.values()) + size > (
-                self._KEPT_BYTES
-            ):
-                alive.clear()
-            alive[id(query)] = (kept, _anatomy(query), form, size)
-            self._known = alive
+            self._known.keep(query, (_anatomy(query), form, label), _size(form))
+        return form, label
 
 
 def _size(form: object) -> int:
     """How many bytes a form takes, with the arrays that it is made of."""
+    if type(form) is LinearForm:
+        return form.nbytes
     size, seen, waiting = 0, set[int](), [form]
     while waiting:
         value = waiting.pop()
-        if type(value) in _ATOMS or id(value) in seen:
+        if type(value) in _ATOMS or type(value) is Domain or id(value) in seen:
             continue
         seen.add(id(value))
         size += _OBJECT
@@ -104,48 +99,60 @@ def _size(form: object) -> int:
     return size
 
 
-_Anatomy: TypeAlias = list[tuple[object, tuple[str, ...] | None, tuple[object, ...]]]
-"""Values, the names of their fields, and what these hold. The first is the query's own, unnamed."""
+_Getter: TypeAlias = Callable[[object], tuple[object, ...]]
+
+_Anatomy: TypeAlias = list[tuple[object, _Getter, tuple[object, ...]]]
+"""Values, what reads what they hold, and what they held. The first is the query, left out."""
 
 
 def _anatomy(query: object) -> _Anatomy:
     """All values that a query is made of which could be initialised again, and what they hold."""
     found: _Anatomy = []
+    getters: dict[type, _Getter | None] = dict.fromkeys(_ATOMS)
     waiting = [query]
     while waiting:
         one = waiting.pop()
-        kind: type[object] = type(one)
         if isinstance(one, tuple):
             waiting.extend(cast("tuple[object, ...]", one))
-        elif has(kind):
-            names = tuple(field.name for field in fields(kind))
-            held = _held(one, names)
-            found.append((one, names, held))
-            waiting.extend(held)
-        elif isinstance(one, Query):
-            found.append((cast("object", one), None, _held(cast("object", one), None)))
-    if found and found[0][0] is query:
-        found[0] = (None, *found[0][1:])
+            continue
+        kind: type[object] = type(one)
+        if kind not in getters:
+            getters[kind] = _getter(kind)
+        getter = getters[kind]
+        if getter is not None:
+            held = getter(one)
+            found.append((None if one is query else one, getter, held))
+            if getter is not _own:
+                waiting.extend(held)
     return found
 
 
-def _held(value: object, names: tuple[str, ...] | None) -> tuple[object, ...]:
-    if names is None:
-        own: dict[str, object] = getattr(value, "__dict__", {})
-        return tuple(own.values())
-    return tuple([getattr(value, name, None) for name in names])
+def _getter(kind: type) -> _Getter | None:
+    """What reads what values of a class hold, where they could be initialised again."""
+    if has(kind):
+        names = [field.name for field in fields(kind)]
+        # Of one name alone an attrgetter makes no tuple.
+        return attrgetter(*names, *names[: len(names) == 1]) if names else _nothing
+    return _own if issubclass(kind, Query) else None
+
+
+def _nothing(value: object) -> tuple[object, ...]:
+    del value
+    return ()
+
+
+def _own(value: object) -> tuple[object, ...]:
+    own: dict[str, object] = getattr(value, "__dict__", {})
+    return tuple(own.values())
 
 
 def _unchanged(query: object, anatomy: _Anatomy) -> bool:
     """Whether all these values hold the very objects that they held."""
-    for value, names, held in anatomy:
-        one = query if value is None else value
-        if names is None:
-            now = _held(one, None)
-            if len(now) != len(held) or not all(map(is_, now, held)):
-                return False
-            continue
-        for name, before in zip(names, held, strict=True):
-            if getattr(one, name, None) is not before:
-                return False
+    for value, getter, held in anatomy:
+        try:
+            now = getter(query if value is None else value)
+        except AttributeError:
+            return False
+        if len(now) != len(held) or not all(map(is_, now, held)):
+            return False
     return True

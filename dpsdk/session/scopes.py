@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
-from dpsdk._lifetime import Closable, Lifetime
-from dpsdk.accounting import Odometer
+from dpsdk._lifetime import Closable
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
-from dpsdk.data import PrivateData
 from dpsdk.data.part import Parts
-from dpsdk.noise import NoiseSource
+from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
-from dpsdk.session.history import History
 from dpsdk.typing import Label
 
 __all__ = ["Part", "Partition", "Scope"]
@@ -28,20 +25,13 @@ class Scope(Desk, Closable):
 
     __slots__ = ("_payer",)
 
-    def __init__(
-        self,
-        data: PrivateData,
-        payer: ScopeOdometer,
-        noise: NoiseSource,
-        history: History,
-        ending: Lifetime,
-    ) -> None:
-        super().__init__(data, payer, noise, history, ending)
+    def __init__(self, context: Context, payer: ScopeOdometer) -> None:
+        super().__init__(context)
         self._payer = payer
 
     def close(self) -> None:
         """Answer nothing more, and give back what was reserved and not spent."""
-        self._ending.end()
+        self._context.lifetime.end()
         self._payer.close()
 
     def __repr__(self) -> str:
@@ -61,7 +51,7 @@ class Part(Desk):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"Part({self._data!r}, spent {self.spent})"
+        return f"Part({self._context.data!r}, spent {self.spent})"
 
 
 @final
@@ -71,37 +61,18 @@ class Partition(Closable):
     Index it by a label. When it closes, what the parts cost together has become the session's.
     """
 
-    __slots__ = (
-        "_ending",
-        "_generation",
-        "_history",
-        "_known",
-        "_noise",
-        "_parts",
-        "_payer",
-    )
+    __slots__ = ("_context", "_generation", "_known", "_parts")
 
-    def __init__(
-        self,
-        data: PrivateData,
-        attribute: str,
-        payer: Odometer,
-        noise: NoiseSource,
-        history: History,
-        ending: Lifetime,
-    ) -> None:
-        self._parts = Parts.by(data, attribute)
-        self._payer = payer
-        self._noise = noise
-        self._history = history
-        self._ending = ending
+    def __init__(self, context: Context, attribute: str) -> None:
+        self._parts = Parts.by(context.data, attribute)
+        self._context = context
         self._known: dict[int, Part] = {}
-        self._generation = payer.generation()
+        self._generation = context.payer.generation()
         size, moves = self._parts.size, self._parts.moves
         try:
-            # Parts and their channels keep the ending. Once all are gone, so is the division, also
-            # if an interrupt comes between here and the caller.
-            payer.divide(self._generation, size, moves=moves, owner=ending)
+            # Parts and their channels keep the lifetime. Once all are gone, so is the division,
+            # also if an interrupt comes between here and the caller.
+            context.payer.divide(self._generation, size, moves=moves, owner=context.lifetime)
         except BaseException:
             self.close()
             raise
@@ -116,22 +87,23 @@ class Partition(Closable):
         Closed
             If the partition or the session is closed.
         """
-        self._ending.check()
+        self._context.lifetime.check()
         cell = self._parts.cell(label)
         known = self._known.get(cell)
         return self._opened(cell) if known is None else known
 
     def _opened(self, cell: int) -> Part:
         data = self._parts.table(cell)
-        payer = PartOdometer(self._payer, f"the part {data.name!r}", self._generation, cell)
-        part = Part(data, payer, self._noise, self._history, self._ending)
+        whole = self._context.payer
+        payer = PartOdometer(whole, f"the part {data.name!r}", self._generation, cell)
+        part = Part(self._context.part(data, payer))
         # Another thread may have opened it meanwhile; then both are in use, and one is kept.
         return self._known.setdefault(cell, part)
 
     def close(self) -> None:
         """Answer nothing more through any part. A second time it does nothing."""
-        self._ending.end()
-        self._payer.merge(self._generation)
+        self._context.lifetime.end()
+        self._context.payer.merge(self._generation)
 
     def __repr__(self) -> str:
         return f"Partition({self._parts.data!r}, by {self._parts.name})"

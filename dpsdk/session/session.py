@@ -19,6 +19,7 @@ from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
+from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.history import Entry, History
 from dpsdk.session.scopes import Partition, Scope
@@ -88,18 +89,14 @@ class Session(Desk, Closable):
             raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
         decides = default_composition() if composition is None else composition
         odometer = Odometer(budget, decides, anytime)
-        super().__init__(
-            data,
-            odometer,
-            SystemNoise() if noise is None else noise,
-            History(odometer, observer),
-            Lifetime("the session"),
-        )
+        source = SystemNoise() if noise is None else noise
+        history, lifetime = History(odometer, observer), Lifetime("the session")
+        super().__init__(Context(data, odometer, source, history, lifetime))
 
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
-        return self._odometer.budget
+        return self._context.payer.budget
 
     @property
     def history(self) -> tuple[Entry, ...]:
@@ -107,7 +104,7 @@ class Session(Desk, Closable):
 
         Every charge is in here: costs are what the odometer charged.
         """
-        return self._history.entries
+        return self._context.history.entries
 
     def readings(self, delta: Real) -> Readings:
         """What the answers so far cost, read in several ways, each with its condition.
@@ -122,7 +119,7 @@ class Session(Desk, Closable):
         InvalidArgument
             If `delta` is out of range.
         """
-        return self._odometer.readings(delta)
+        return self._context.payer.readings(delta)
 
     def scope(
         self,
@@ -157,7 +154,7 @@ class Session(Desk, Closable):
         BudgetExceeded
             If less is left than should be reserved.
         """
-        self._ending.check()
+        self._context.lifetime.check()
         if share is not None and epsilon is None and not delta:
             cap: Real | Budget = share
         elif share is None and epsilon is not None:
@@ -167,9 +164,10 @@ class Session(Desk, Closable):
             given = {"share": share, "epsilon": epsilon, "delta": delta or None}
             got = ", ".join(key for key, value in given.items() if value is not None)
             raise InvalidArgument("scope", expected, got or "nothing")
-        payer = ScopeOdometer(self._odometer, to_name("name", name), cap, reserve=reserve)
-        ending = Lifetime(f"the scope {name!r}", self._ending)
-        return Scope(self._data, payer, self._noise, self._history, ending)
+        context = self._context
+        payer = ScopeOdometer(context.payer, to_name("name", name), cap, reserve=reserve)
+        lifetime = Lifetime(f"the scope {name!r}", context.lifetime)
+        return Scope(context.paid_by(payer, lifetime), payer)
 
     def partition(self, attribute: str) -> Partition:
         """Split the table by the labels of an attribute, and answer for each part by itself.
@@ -190,21 +188,21 @@ class Session(Desk, Closable):
             If a partition is open already, or if a person may have several rows (`unit_rows`),
             since these may lie in several parts: ask the whole table, by marginals or `where=`.
         """
-        self._ending.check()
-        ending = Lifetime(f"the partition by {attribute}", self._ending)
-        return Partition(self._data, attribute, self._odometer, self._noise, self._history, ending)
+        self._context.lifetime.check()
+        lifetime = Lifetime(f"the partition by {attribute}", self._context.lifetime)
+        return Partition(self._context.until(lifetime), attribute)
 
     def close(self) -> None:
         """Answer nothing more, nor through any channel, scope or part of the session."""
-        self._ending.end()
+        self._context.lifetime.end()
 
     def __repr__(self) -> str:
         count = len(self.history)
         entries = f"{count:,} entr{'y' if count == 1 else 'ies'}"
-        state = "closed" if self._ending.over else entries
-        mark = "" if self._noise.private else "\n  NOT PRIVATE: seeded noise"
+        state = "closed" if self._context.lifetime.over else entries
+        mark = "" if self._context.noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
-            f"Session({self._data!r}, {state})\n"
+            f"Session({self._context.data!r}, {state})\n"
             f"  spent      {self.spent}\n"
             f"  remaining  {self.remaining}{mark}"
         )

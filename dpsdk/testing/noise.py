@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import math
 
+import numpy as np
 from typing_extensions import override
 
 from dpsdk._checks import to_integer
@@ -24,11 +25,14 @@ class SeededNoise(NoiseSource):
     which of them gets which draws then depends on their order.
     """
 
-    __slots__ = ("_counter", "_key", "_pools")
+    __slots__ = ("_counter", "_generators", "_key", "_pools", "_public_key")
 
     def __init__(self, seed: int) -> None:
-        self._key = b"dpsdk noise for tests\0%d\0" % to_integer("seed", seed)
+        number = to_integer("seed", seed)
+        self._key = b"dpsdk noise for tests\0%d\0" % number
+        self._public_key = b"dpsdk public randomness for tests\0%d\0" % number
         self._counter = itertools.count()
+        self._generators = itertools.count()
         self._pools = Pools(self._bits, math.inf)
 
     @property
@@ -47,6 +51,16 @@ class SeededNoise(NoiseSource):
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """Independent draws of a law; see NoiseSource."""
         return self._pools.draw(to_plain(law), to_size(size), 0.0)
+
+    @override
+    def public_generator(self) -> np.random.Generator:
+        """The next generator of this seed; see NoiseSource.
+
+        The same for the same version of numpy, whatever noise was drawn before.
+        """
+        number = next(self._generators)
+        digest = hashlib.shake_256(self._public_key + b"%d" % number).digest(32)
+        return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
 def seeded(seed: int) -> SeededNoise:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from dpsdk import Boolean, Categorical, Domain, Integer
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
-from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Matrix
+from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Weights
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import (
     Above,
@@ -93,7 +93,7 @@ class Product(Query[float]):
     """The sum of a product of weights, none of which lie on a lattice."""
 
     def lower(self, domain: Domain, /) -> LinearForm:
-        factors = {"a": Matrix([[0.3, 0.9]]), "b": Matrix([[0.7, 0.2]])}
+        factors = {"a": Weights([[0.3, 0.9]]), "b": Weights([[0.7, 0.2]])}
         return LinearForm(domain, [Kronecker.of(domain, factors)])
 
     def lift(self, raw: Floats, facts: Facts, /) -> float:

@@ -36,7 +36,7 @@ from attrs import frozen
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
-from dpsdk.forms import Facts, Kronecker, LinearForm, Matrix, Range, sensitivity
+from dpsdk.forms import Facts, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.hypothesis import DenseHypothesis, Product
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
@@ -162,7 +162,7 @@ def rectangles(rng: np.random.Generator, domain: Domain) -> Kronecker:
 def linear(rng: np.random.Generator, domain: Domain) -> Kronecker:
     """The product of random weights in [0, 1], one for each label of two random attributes."""
     places = rng.choice(len(domain.names), size=2, replace=False)
-    weights = {domain.names[i]: Matrix(rng.random((1, domain.shape[i]))) for i in sorted(places)}
+    weights = {domain.names[i]: Weights(rng.random((1, domain.shape[i]))) for i in sorted(places)}
     return Kronecker.of(domain, weights)
 
 

@@ -21,9 +21,9 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
-    Matrix,
     Prefix,
     Range,
+    Weights,
     sensitivity,
 )
 from dpsdk.forms.facts import Setting
@@ -44,9 +44,9 @@ def random_factor(rng, size):
         lambda: Identity(size),
         lambda: Prefix(size),
         lambda: Range(size, start, stop),
-        lambda: Matrix(rng.integers(-3, 4, (rows, size))),
-        lambda: Matrix(rng.random((rows, size))),
-        lambda: Matrix(rng.normal(size=(rows, size)) + offset),
+        lambda: Weights(rng.integers(-3, 4, (rows, size))),
+        lambda: Weights(rng.random((rows, size))),
+        lambda: Weights(rng.normal(size=(rows, size)) + offset),
     )
     return choices[rng.integers(len(choices))]()
 
@@ -127,7 +127,7 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
 
 def test_columns_that_have_much_in_common_keep_their_distance():
     domain = Domain(Integer("a", 0, 2))
-    weights = Matrix([[2.0**40] * 3, [0.0, 1.0, 0.0]])
+    weights = Weights([[2.0**40] * 3, [0.0, 1.0, 0.0]])
     form = LinearForm(domain, [Kronecker.of(domain, {"a": weights})])
     found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=False, rows=9))
     assert found.l2_squared >= 1
@@ -143,7 +143,7 @@ def test_a_sum_far_from_zero_beside_a_threshold_is_not_underpriced():
 
 def test_signed_weights_whose_squares_fill_a_float_are_rounded_up():
     domain = Domain(Integer("a", 0, 1))
-    weights = Matrix([[1.0 - 2.0**26, 2.0**26]])
+    weights = Weights([[1.0 - 2.0**26, 2.0**26]])
     form = LinearForm(domain, [Kronecker.of(domain, {"a": weights})])
     found = sensitivity(form, facts_of(domain, Neighbors.REPLACE_ONE, outside=False, rows=1))
     assert found.l2_squared >= (2**27 - 1) ** 2
@@ -236,7 +236,7 @@ def test_a_form_whose_parts_can_be_exchanged_later_is_refused():
 
 
 def test_weights_stay_what_they_were_when_they_were_priced():
-    for weights in (Matrix(np.ones((1, 5))).weights, Dense(("a",), (5,), np.ones((1, 5))).weights):
+    for weights in (Weights(np.ones((1, 5))).weights, Dense(("a",), (5,), np.ones((1, 5))).weights):
         with pytest.raises(ValueError, match="WRITEABLE"):
             weights.flags.writeable = True
 
@@ -303,7 +303,7 @@ def test_a_claim_that_rho_does_not_imply_is_refused(claim):
 
 def test_sums_that_would_reach_two_to_the_53_are_refused():
     domain = Domain(Integer("a", 0, 1))
-    form = LinearForm(domain, [Kronecker.of(domain, {"a": Matrix([[3.0, 0.0]])})])
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": Weights([[3.0, 0.0]])})])
     rows = (2**53 + 1) // 3
     with pytest.raises(InvalidArgument, match="within"):
         price(form, LaplaceNoise(1), facts_of(domain, Neighbors.REPLACE_ONE, True, rows))

@@ -20,6 +20,7 @@ PAGES = {
     "dpsdk.session.channel": "dpsdk.md",
     "dpsdk.cli": "cli.md",
     "dpsdk.data": "dpsdk.md",
+    "dpsdk.session.context": "dpsdk.md",
     "dpsdk.session.desk": "dpsdk.md",
     "dpsdk.domain": "dpsdk.md",
     "dpsdk.errors": "errors.md",

@@ -22,7 +22,7 @@ from dpsdk import (
     SyntheticData,
 )
 from dpsdk.errors import BudgetExceeded, DataError
-from dpsdk.forms import Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms import Kronecker, LinearForm, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis
 from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
 from dpsdk.queries import Threshold, Workload
@@ -148,7 +148,7 @@ def test_a_strangers_hypothesis_moves_samples_and_is_kept_like_any(tmp_path):
     forms = [
         LinearForm(domain, [Kronecker.of(domain, {"a": Range(5, 1, 3)})]),
         LinearForm(domain, [Kronecker.of(domain, {"b": Range(3, 0, 1)})]),
-        LinearForm(domain, [Kronecker.of(domain, {"a": Matrix(weights)})]),
+        LinearForm(domain, [Kronecker.of(domain, {"a": Weights(weights)})]),
         LinearForm(domain, [Kronecker.of(domain, {})]),
     ]
     for form, target in zip(forms * 2, (0.5, 0.1, 0.3, 0.7, 0.2, 0.6, 0.4, 0.9), strict=True):

@@ -30,9 +30,9 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
-    Matrix,
     Prefix,
     Range,
+    Weights,
     sensitivity,
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
@@ -176,7 +176,7 @@ def held():
     """Forms of every kind that a client keeps and asks again; no two share anything."""
 
     def half():
-        return Matrix(
+        return Weights(
             [[0.5, 0.25, 1.0]]
         )  # one a block, since all else of a form is changed with it
 
@@ -186,7 +186,7 @@ def held():
         "prefix": [Kronecker(("b",), (Prefix(3),), 0.5)],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
-        "joint": [Kronecker(("a", "b"), (Matrix([[0.3, 1.0]]), half()))],
+        "joint": [Kronecker(("a", "b"), (Weights([[0.3, 1.0]]), half()))],
         "dense": [Dense(("a", "b"), (2, 3), np.arange(12.0).reshape(2, 6) / 16)],
     }
     return {name: LinearForm(table().domain, made) for name, made in blocks.items()}
@@ -449,7 +449,7 @@ def test_facts_that_were_changed_make_nothing_cheaper(neighbors, unit_rows):
 
 
 def test_a_form_made_another_after_it_was_priced_is_read_as_it_was():
-    class Taker(Matrix):
+    class Taker(Weights):
         def apply(self, table, axis):
             Thief.taken.append(table)
             return table
@@ -472,7 +472,7 @@ def test_a_form_made_another_after_it_was_priced_is_read_as_it_was():
 def test_an_array_that_is_written_to_after_it_was_priced_is_read_as_it_was():
     data = table()
     kernel = Kernel(data, Odometer(Budget(10**5), default_composition()), seeded(1), "x")
-    factor, weights = Matrix([[1.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]])
+    factor, weights = Weights([[1.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]])
     object.__setattr__(factor, "weights", weights)
     form = LinearForm(data.domain, [Kronecker(("b",), (factor,))])
     before = kernel.measure(form, LaplaceNoise(1000)).values[0]

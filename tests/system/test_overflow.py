@@ -10,7 +10,7 @@ import pytest
 from dpsdk import Binned, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, Matrix, Range, sensitivity
+from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Not, Query, Sum, Threshold, Workload
@@ -50,7 +50,7 @@ def kernel_over(data, epsilon=1):
 
 
 def one(weights):
-    return Matrix(np.reshape(weights, (1, -1)))
+    return Weights(np.reshape(weights, (1, -1)))
 
 
 def heavy(cell, count, size=4):
@@ -91,7 +91,7 @@ def mixed(cell, count):
         "a scale that is no number": [Kronecker(("age",), (Range(4, 0, 0),), float("nan"))],
         "dense": [Dense(("age", "sex"), (4, 2), spread)],
         "several rows": [
-            Kronecker(("age", "sex"), (Matrix(np.tile(big.weights, (3, 1))), NOTHING))
+            Kronecker(("age", "sex"), (Weights(np.tile(big.weights, (3, 1))), NOTHING))
         ],
         "records": [Kronecker(("age", "sex", "far"), (big, NOTHING, FAR))],
         "records, scaled": twice(Kronecker(("age", "far"), (big, FAR), 1e-300)),

@@ -293,6 +293,19 @@ def strangers_are_inferred_as_exactly(session: Session) -> None:
     assert_type(session.answer(Threshold("age", 40), using=repeated), float)
 
 
+def forms_are_told_apart_by_bytes(linear: LinearForm, gap: GapForm, other: Form) -> None:
+    assert_type(linear.identity, bytes)
+    assert_type(gap.identity, bytes)
+    assert_type(other.identity, bytes | None)
+    assert_type(frozenset(linear.row_identities()), frozenset[bytes])
+
+
+def strategies_get_public_randomness(kernel: Kernel) -> None:
+    assert_type(kernel.randomness, np.random.Generator)
+    kernel.progress(1, 10, "iterations")
+    kernel.progress("1")  # type: ignore[arg-type]  # counts are numbers
+
+
 class OtherForm(Form):
     """A form that no built-in mechanism knows."""
 

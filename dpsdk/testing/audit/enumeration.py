@@ -19,6 +19,7 @@ from dpsdk.noise.choice import Options
 from dpsdk.noise.interval import exp_bracket
 from dpsdk.noise.laws import KnownLaw, Plain, from_plain, to_plain
 from dpsdk.testing.audit.programs import Program
+from dpsdk.testing.noise import seeded
 from dpsdk.typing import Bools, Ints, Real
 
 __all__ = ["BranchingNoise", "Law", "TooManyPaths", "enumerate_law"]
@@ -95,6 +96,10 @@ class BranchingNoise(NoiseSource):
     def mass(self) -> float:
         """The probability of the current path."""
         return math.prod(choice.masses[taken] for choice, taken in self._path[: self._depth])
+
+    def public_generator(self) -> np.random.Generator:
+        """The same on every path, so that what is public does not branch."""
+        return seeded(0).public_generator()
 
     def draw(self, law: NoiseLaw, size: int) -> Ints:
         """One value an entry, along the current path."""

@@ -95,6 +95,10 @@ class _Recording(WatchingNoise):
         self.noise[-1] = (fresh,)
         return fresh
 
+    def public_generator(self) -> np.random.Generator:
+        """The same in every run of a seed."""
+        return self._source.public_generator()
+
     def observe(self, event: Event, /) -> None:
         """Write down what the session says."""
         self.events.append(("session", str(event)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpsdk import Domain, Integer
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 
 
 def random_factor(rng, size, *, whole):
@@ -18,11 +18,11 @@ def random_factor(rng, size, *, whole):
         start = int(rng.integers(size + 1))
         return Range(size, start, int(rng.integers(start, size + 1)))
     if kind == 3:
-        return Matrix(rng.integers(0, 2, (1, size)))
+        return Weights(rng.integers(0, 2, (1, size)))
     shape = (int(rng.integers(1, 4)), size)
     if whole or kind == 4:
-        return Matrix(rng.integers(-2, 3, shape))
-    return Matrix(rng.normal(size=shape))
+        return Weights(rng.integers(-2, 3, shape))
+    return Weights(rng.normal(size=shape))
 
 
 def random_domain(rng, most=4):

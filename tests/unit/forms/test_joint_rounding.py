@@ -9,7 +9,7 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, GapForm, Kronecker, LinearForm, Matrix, Range, sensitivity
+from dpsdk.forms import Dense, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.forms.boxes import Boxes
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
@@ -24,7 +24,7 @@ ROWS = 10**6
 def fractional(rng, factors):
     """Factors of weights a little off every lattice, all on the same side."""
     names = CUBE.names[:factors]
-    made = {name: Matrix(rng.uniform(0.55, 0.95, (1, 3))) for name in names}
+    made = {name: Weights(rng.uniform(0.55, 0.95, (1, 3))) for name in names}
     return LinearForm(CUBE, [Kronecker.of(CUBE, made)])
 
 
@@ -130,7 +130,7 @@ def test_the_sensitivity_of_a_joint_lattice_is_exact(neighbors, outside):
     of = facts(CUBE, neighbors, rows=50, outside=outside)
     for _ in range(20):
         blocks = [
-            Kronecker.of(CUBE, {n: Matrix(rng.normal(size=(2, 3))) for n in CUBE.names[:k]})
+            Kronecker.of(CUBE, {n: Weights(rng.normal(size=(2, 3))) for n in CUBE.names[:k]})
             for k in rng.integers(1, 4, 2)
         ]
         lattice = LinearForm(CUBE, blocks).rounded(12)[0]
@@ -160,7 +160,7 @@ def test_norms_of_many_heavy_boxes_are_not_rounded_off_by_each_other():
 
 def test_no_more_is_multiplied_out_than_the_limit_says(monkeypatch):
     monkeypatch.setattr(LIMIT, 9 * 3)
-    block = Kronecker.of(CUBE, {"a": Matrix([[0.3, 0.7, 0.1]]), "b": Matrix([[0.2, 0.9, 0.5]])})
+    block = Kronecker.of(CUBE, {"a": Weights([[0.3, 0.7, 0.1]]), "b": Weights([[0.2, 0.9, 0.5]])})
     lattice, change = LinearForm(CUBE, [block] * 5).rounded(10)
     assert [type(part) for part in lattice.blocks] == [Dense] * 3 + [Kronecker] * 2
     moved = np.abs(weights(lattice) * 2.0**-10 - weights(LinearForm(CUBE, [block] * 5))).max()

@@ -11,7 +11,7 @@ import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.forms.factors import half_up
 from worlds import PEOPLE, Records, weights
 
@@ -106,7 +106,7 @@ def test_grouped_blocks_have_the_same_columns_and_norms_as_one_by_one():
     singles = [
         Kronecker(
             ("a", "b"),
-            (Matrix(rng.integers(-1, 3, (1, 5))), Range(3, 0, int(rng.integers(1, 4)))),
+            (Weights(rng.integers(-1, 3, (1, 5))), Range(3, 0, int(rng.integers(1, 4)))),
             float(rng.integers(-2, 3)),
         )
         for _ in range(9)
@@ -127,7 +127,7 @@ def test_reach_bounds_every_partial_sum_of_one_record():
     for seed in SEEDS:
         form = random_form(np.random.default_rng(seed), whole=False)
         assert form.reach >= np.abs(weights(form)).max() * (1 - 1e-12)
-    shrinking = Kronecker(("a", "b"), (Matrix([[8.0]]), Matrix([[0.125]])))
+    shrinking = Kronecker(("a", "b"), (Weights([[8.0]]), Weights([[0.125]])))
     assert shrinking.reach >= 8
 
 
@@ -154,7 +154,7 @@ def test_rounding_gives_whole_weights_and_says_how_far_they_moved(bits):
 
 def test_one_factor_is_rounded_half_up_by_half_a_step_at_the_most():
     weights_given = np.linspace(0, 1, 33)[None, :]
-    form = LinearForm(Domain(Integer("a", 0, 32)), [Kronecker(("a",), (Matrix(weights_given),))])
+    form = LinearForm(Domain(Integer("a", 0, 32)), [Kronecker(("a",), (Weights(weights_given),))])
     lattice, change = form.rounded(4)
     assert weights(lattice).tolist() == np.floor(weights_given * 16 + 0.5).tolist()
     assert change == 2.0**-5
@@ -163,7 +163,7 @@ def test_one_factor_is_rounded_half_up_by_half_a_step_at_the_most():
 def test_rounding_happens_before_the_sum():
     # Sixteen rows of 5/16 are five, but each is rounded on the lattice of halves first.
     domain = Domain(Integer("a", 0, 1))
-    form = LinearForm(domain, [Kronecker(("a",), (Matrix([[0.0, 5 / 16]]),))])
+    form = LinearForm(domain, [Kronecker(("a",), (Weights([[0.0, 5 / 16]]),))])
     lattice, _ = form.rounded(1)
     assert lattice.evaluate(Records(domain, [(1,)] * 16)).tolist() == [16.0]
 
@@ -171,7 +171,7 @@ def test_rounding_happens_before_the_sum():
 @pytest.mark.parametrize("scale", [0.6, -0.6, 1 / 3, 2.5])
 def test_a_scale_is_rounded_too(scale):
     domain = Domain(Integer("a", 0, 1))
-    for factor in (Range(2, 0, 1), Matrix([[0.3, 0.7]])):
+    for factor in (Range(2, 0, 1), Weights([[0.3, 0.7]])):
         form = LinearForm(domain, [Kronecker(("a",), (factor,), scale)])
         lattice, change = form.rounded(6)
         assert lattice.integral
@@ -196,7 +196,7 @@ def test_factors_agree_with_their_matrix(size):
     rng = np.random.default_rng(size)
     factors = [
         Identity(size), Prefix(size), Range(size, 0, size), Range(size, size, size),
-        Range(size, size // 2, size), Matrix(rng.integers(-3, 4, (2, size))),
+        Range(size, size // 2, size), Weights(rng.integers(-3, 4, (2, size))),
     ]  # fmt: skip
     counts = rng.integers(0, 9, (3, size, 2)).astype(float)
     for factor in factors:
@@ -230,10 +230,10 @@ def test_factors_follow_the_order_of_the_domain():
     "make",
     [
         lambda: Kronecker.of(PEOPLE, {"age": Identity(3)}),
-        lambda: Matrix(np.ones(3)),
-        lambda: Matrix(np.ones((0, 3))),
-        lambda: Matrix([[float("nan")]]),
-        lambda: Matrix([["x"]]),
+        lambda: Weights(np.ones(3)),
+        lambda: Weights(np.ones((0, 3))),
+        lambda: Weights([[float("nan")]]),
+        lambda: Weights([["x"]]),
         lambda: Dense(("age",), (8,), np.ones((1, 7))),
         lambda: Dense(("age",), (8,), np.full((1, 8), np.inf)),
         lambda: LinearForm(PEOPLE, []),
@@ -249,7 +249,7 @@ def test_pieces_that_do_not_fit_are_refused(make):
 
 def test_weights_are_copied_and_cannot_be_changed():
     given = np.ones((1, 3))
-    factor = Matrix(given)
+    factor = Weights(given)
     given[0, 0] = 7
     assert factor.weights[0, 0] == 1
     with pytest.raises(ValueError, match="read-only"):

@@ -6,7 +6,7 @@ import pytest
 from random_forms import random_form
 
 from dpsdk import Domain, Integer, Neighbors
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range, sensitivity
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights, sensitivity
 from worlds import facts, moves, weights
 
 # The package has a function of the module's name.
@@ -77,7 +77,7 @@ def test_marginals_under_a_condition_are_exact_without_a_search(neighbors, outsi
     monkeypatch.setattr(module, "SPAN_LIMIT", 0)
     domain = Domain(Integer("a", 0, 2), Integer("b", 0, 3), Integer("c", 0, 1))
     conditions = [
-        Range(4, 1, 3), Range(4, 2, 2), Range(4, 0, 4), Matrix([[1, 0, 3, 2]]), Matrix([[2] * 4]),
+        Range(4, 1, 3), Range(4, 2, 2), Range(4, 0, 4), Weights([[1, 0, 3, 2]]), Weights([[2] * 4]),
     ]  # fmt: skip
     for condition, scale in itertools.product(conditions, [0.0, 1.0, 3.0]):
         block = Kronecker(("a", "b"), (Identity(3), condition), scale)
@@ -86,7 +86,7 @@ def test_marginals_under_a_condition_are_exact_without_a_search(neighbors, outsi
 
 @pytest.mark.parametrize("scale", [1.0, -2.0])
 @pytest.mark.parametrize(
-    "condition", [Matrix([[-1, 0, 3]]), Matrix([[1, 0, 0], [0, 2, 1]]), Prefix(3)]
+    "condition", [Weights([[-1, 0, 3]]), Weights([[1, 0, 0], [0, 2, 1]]), Prefix(3)]
 )
 def test_signed_or_many_rowed_conditions_are_not_taken_for_masks(condition, scale, monkeypatch):
     domain = Domain(Integer("a", 0, 1), Integer("b", 0, 2))

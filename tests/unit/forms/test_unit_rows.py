@@ -12,7 +12,7 @@ from random_forms import random_form
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.data.vault import setting_of
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Matrix, Prefix, sensitivity
+from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Weights, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
@@ -23,7 +23,7 @@ from worlds import facts, weights
 
 RELATIONS = list(itertools.product(Neighbors, [True, False]))
 LINE = Domain(Integer("a", 0, 3))
-COUNT = Kronecker.of(LINE, {"a": Matrix([[1, 1, 0, 0]])})
+COUNT = Kronecker.of(LINE, {"a": Weights([[1, 1, 0, 0]])})
 
 
 def changes(cells, of):
@@ -72,10 +72,10 @@ def test_nothing_is_called_exact_that_no_table_is_large_enough_for(neighbors):
 FORMS = {
     "one count": [COUNT],
     "one count, dense": [Dense(("a",), (4,), np.array([[1.0, 1.0, 0.0, 0.0]]))],
-    "one sum": [Kronecker.of(LINE, {"a": Matrix([[3, -1, 0, 2]])})],
+    "one sum": [Kronecker.of(LINE, {"a": Weights([[3, -1, 0, 2]])})],
     "cells": [Kronecker.of(LINE, {"a": Identity(4)})],
     "two blocks": [Kronecker.of(LINE, {"a": Identity(4)}), Kronecker.of(LINE, {"a": Prefix(4)})],
-    "fractions": [Kronecker.of(LINE, {"a": Matrix([[0.3, 0.1, 0.7, 0.2]])})],
+    "fractions": [Kronecker.of(LINE, {"a": Weights([[0.3, 0.1, 0.7, 0.2]])})],
 }
 
 
@@ -109,7 +109,7 @@ def test_the_noise_grows_with_the_rows_and_the_charge_does_not(name, neighbors, 
 def test_weights_that_are_all_alike_are_on_no_finer_lattice_than_their_noise_asks(unit_rows):
     # Under add-remove such a form moves, so that there is noise on it, and rounding matters little.
     domain = Domain(Integer("a", 0, 0))
-    form = LinearForm(domain, [Kronecker.of(domain, {"a": Matrix([[700.3]])})])
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": Weights([[700.3]])})])
     of = facts(domain, Neighbors.ADD_REMOVE, rows=10, outside=False, unit_rows=unit_rows)
     pricing = price(form, LaplaceNoise("0.001"), of)
     assert pricing.bits == 1

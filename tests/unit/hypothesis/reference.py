@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpsdk import Domain, Integer
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from worlds import weights
 
 GRID = Domain(Integer("a", 0, 4), Integer("b", 0, 2), Integer("c", 0, 0), Integer("d", 0, 6))
@@ -74,8 +74,8 @@ def random_line(rng, size, *, real):
         start = int(rng.integers(size + 1))
         return Range(size, start, int(rng.integers(start, size + 1)))
     if kind == 1 and real:
-        return Matrix(rng.normal(size=(1, size)))
-    return Matrix(rng.integers(0, 2, (1, size)))
+        return Weights(rng.normal(size=(1, size)))
+    return Weights(rng.integers(0, 2, (1, size)))
 
 
 def random_workload(rng, domain):
@@ -85,7 +85,7 @@ def random_workload(rng, domain):
         factors = {}
         for name in domain.names:
             size = domain[name].size
-            choices = (Identity(size), Prefix(size), Matrix(rng.normal(size=(2, size))))
+            choices = (Identity(size), Prefix(size), Weights(rng.normal(size=(2, size))))
             if rng.random() < 0.6:
                 factors[name] = choices[rng.integers(3)]
         blocks.append(Kronecker.of(domain, factors))

@@ -7,7 +7,7 @@ from reference import GRID, Reference, one, random_function, random_workload, se
 
 from dpsdk import Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownAttribute
-from dpsdk.forms import Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.testing.noise import seeded
 from worlds import weights
@@ -127,7 +127,7 @@ def test_five_thousand_updates_stay_within_a_trillionth():
 def test_nothing_is_lost_where_floats_underflow(kind):
     function = {
         "slice": one(GRID, a=Range(5, 1, 3)),
-        "scattered": one(GRID, a=Matrix([[1, 0, 1, 0, 0]]), d=Matrix([[1, 0, 0, 1, 0, 1, 0]])),
+        "scattered": one(GRID, a=Weights([[1, 0, 1, 0, 0]]), d=Weights([[1, 0, 0, 1, 0, 1, 0]])),
         "written": written(GRID, np.arange(GRID.size) % 3 == 0),
         "real": written(GRID, np.linspace(0, 1, GRID.size)),
     }[kind]
@@ -342,8 +342,8 @@ def test_no_second_array_is_made():
         written(domain, rng.random(domain.size) < 0.5),
         written(domain, rng.random(domain.size)),
         one(domain, a=Range(2**10, 0, 2**9)),
-        one(domain, a=Matrix(rng.random((1, 2**10)))),
-        one(domain, b=Matrix(rng.random((1, 2**9)) < 0.5)),
+        one(domain, a=Weights(rng.random((1, 2**10)))),
+        one(domain, b=Weights(rng.random((1, 2**9)) < 0.5)),
     ]
     hypothesis = DenseHypothesis.uniform(domain, outside=True)
     for form in forms:

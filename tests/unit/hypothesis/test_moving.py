@@ -8,7 +8,7 @@ from reference import GRID, Reference, one, random_function, seen, written
 
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Matrix, Range
+from dpsdk.forms import Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis, PiecewiseHypothesis
 from worlds import weights
 
@@ -167,7 +167,7 @@ def test_the_search_refuses_what_every_move_does():
         with pytest.raises(InvalidArgument, match="target"):
             tried.move_to(one(GRID, a=Range(5, 0, 1)), bad)
     with pytest.raises(InvalidArgument, match="one function"):
-        tried.move_to(one(GRID, a=Matrix(np.ones((2, 5)))), 0.5)
+        tried.move_to(one(GRID, a=Weights(np.ones((2, 5)))), 0.5)
     before = seen(tried)
     assert tried.move_to(one(GRID), 0.5) == 0.0
     assert np.array_equal(seen(tried), before)

@@ -6,7 +6,7 @@ from reference import one, seen, written
 
 from dpsdk import Binned, Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis
 from dpsdk.testing.noise import seeded
 
@@ -61,7 +61,7 @@ def test_it_does_what_a_dense_hypothesis_does(outside):
         one(LINE, x=Prefix(SIZE)),
         one(LINE),
         one(LINE, x=Identity(SIZE)),
-        one(LINE, x=Matrix(rng.normal(size=(3, SIZE)))),
+        one(LINE, x=Weights(rng.normal(size=(3, SIZE)))),
         written(LINE, rng.random(SIZE)),
         part(50, 50),
     ]
@@ -118,14 +118,14 @@ def test_a_copy_goes_its_own_way():
 
 def test_other_functions_are_refused_by_a_typed_error():
     hypothesis = PiecewiseHypothesis.uniform(LINE)
-    scattered = one(LINE, x=Matrix(np.arange(SIZE)[None, :] % 2))
+    scattered = one(LINE, x=Weights(np.arange(SIZE)[None, :] % 2))
     with pytest.raises(QueryError, match="ranges"):
         hypothesis.shift(scattered, 1.0)
     with pytest.raises(QueryError, match="ranges"):
         hypothesis.move_to(scattered, 0.5)
     large = Domain(Integer("x", 0, 2**23 - 1))
     with pytest.raises(QueryError, match="cells"):
-        PiecewiseHypothesis.uniform(large).answer(one(large, x=Matrix(np.ones((1, 2**23)))))
+        PiecewiseHypothesis.uniform(large).answer(one(large, x=Weights(np.ones((1, 2**23)))))
     with pytest.raises(TooLarge, match="ranges"):
         PiecewiseHypothesis.uniform(large).table(("x",))
 

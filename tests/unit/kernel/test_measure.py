@@ -10,7 +10,7 @@ import pytest
 from dpsdk import Binned, Domain, Integer, Neighbors
 from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, Kronecker, LinearForm, Matrix, sensitivity
+from dpsdk.forms import Dense, Kronecker, LinearForm, Weights, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
 from dpsdk.kernel.measure import prepare
@@ -170,7 +170,7 @@ def test_nearly_constant_weights_still_get_noise():
 @pytest.mark.parametrize("scale", [0.57, 1 / 3])
 def test_a_fractional_scale_is_on_the_lattice_like_every_weight(scale):
     domain = Domain(Integer("a", 0, 1))
-    form = LinearForm(domain, [Kronecker(("a",), (Matrix([[1.0, 0.0]]),), scale)])
+    form = LinearForm(domain, [Kronecker(("a",), (Weights([[1.0, 0.0]]),), scale)])
     pricing = prepared(form, LaplaceNoise(1), facts(domain))
     assert pricing.form.integral
     assert pricing.accuracy.bias > 0

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from dpsdk import Budget, Domain, Integer, PrivateData
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import Closed
-from dpsdk.forms import GapForm, Kronecker, LinearForm, Matrix
+from dpsdk.forms import GapForm, Kronecker, LinearForm, Weights
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.watch import run_share
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
@@ -57,7 +57,7 @@ def stream(tops):
 def test_a_fixed_question_of_a_long_stream_keeps_its_bound(tops):
     mechanism, watching, fresh = stream(tops)
     questions, trials, source = tops + 1, 300, seeded(3)
-    form = LinearForm(HALF, [Kronecker.of(HALF, {"x": Matrix([[1.0, 0.0]] * questions)})])
+    form = LinearForm(HALF, [Kronecker.of(HALF, {"x": Weights([[1.0, 0.0]] * questions)})])
     beyond = np.full(questions, float(1 / watching.threshold_epsilon))
     beyond[-1] = fresh + 1
     gaps = GapForm(form, np.zeros(questions), ROWS / 2 - beyond, absolute=False)
@@ -131,7 +131,7 @@ def test_a_fixed_answer_of_multiplicative_weights_keeps_its_bound(updates, trial
     data = PrivateData.from_counts(counts, domain, outside_rows=round(100 * (fresh + height)))
     rows = data.facts.rows
     mechanism = OnlinePMW(1, DELTA, threshold=height / rows, **given)
-    asked = Kronecker.of(domain, {"x": Matrix(np.eye(cells)[:-1])})
+    asked = Kronecker.of(domain, {"x": Weights(np.eye(cells)[:-1])})
     form, source = LinearForm(domain, [asked]), seeded(2)
     failures = too_fresh = 0
     for _ in range(trials):

@@ -10,7 +10,7 @@ from attrs import fields
 
 from dpsdk import Categorical, Domain, Integer, PrivateData
 from dpsdk.errors import InvalidArgument, TooLarge, UnknownLabel
-from dpsdk.forms import Matrix, Range
+from dpsdk.forms import Range, Weights
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -245,7 +245,7 @@ def test_conditions_too_large_to_write_out_are_refused_by_their_attribute():
 def test_the_shortest_factor_is_chosen_for_a_condition():
     age = PEOPLE["age"]
     assert indicator(age, {18, 19, 20}) == Range(8, 1, 4)
-    assert isinstance(indicator(age, {18, 20}), Matrix)
+    assert isinstance(indicator(age, {18, 20}), Weights)
     assert sys.getsizeof(indicator(age, range(17, 10**100))) < 200
 
 

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Session
+from dpsdk._memo import Memo
+from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Dense, Form, LinearForm
+from dpsdk.hypothesis import DenseHypothesis, layout, marginals
+from dpsdk.kernel import Kernel, LaplaceNoise, admission
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Count, Marginal, Query, Threshold
-from dpsdk.session.channel import Lowered
+from dpsdk.queries import Count, Marginal, Query, Sum, Threshold, Workload
+from dpsdk.session.memo import FormMemo
 from dpsdk.testing.noise import seeded
 from worlds import PEOPLE, people, table
 
@@ -117,7 +121,7 @@ class Counting(Query[float]):
 
 
 def test_a_form_is_built_once_for_the_same_query_and_not_shared_with_equal_ones():
-    lowered = Lowered(DATA.facts)
+    lowered = FormMemo(DATA.facts)
     one, two = Counting(), Counting()
     assert lowered.form(one) is lowered.form(one)
     assert lowered.form(two) is not lowered.form(one)
@@ -140,7 +144,7 @@ class Wide(Counting):
 
 
 def test_forms_are_kept_by_the_bytes_that_they_take_and_while_their_queries_live():
-    lowered = Lowered(DATA.facts)
+    lowered = FormMemo(DATA.facts)
     queries = [Wide() for _ in range(200)]
     forms = [ref(lowered.form(query)) for query in queries]
     gc.collect()
@@ -157,8 +161,8 @@ def test_forms_are_kept_by_the_bytes_that_they_take_and_while_their_queries_live
 
 
 def test_a_form_larger_than_all_that_is_kept_is_not_kept(monkeypatch):
-    monkeypatch.setattr(Lowered, "_KEPT_BYTES", 2**19)
-    lowered, small, wide = Lowered(DATA.facts), Counting(), Wide()
+    monkeypatch.setattr(FormMemo, "_KEPT_BYTES", 2**19)
+    lowered, small, wide = FormMemo(DATA.facts), Counting(), Wide()
     for _ in range(2):
         lowered.form(small)
         lowered.form(wide)
@@ -180,6 +184,32 @@ def test_a_form_that_cannot_be_measured_or_watched_is_built_each_time():
             self.lowered += 1
             return Strange()
 
-    lowered, query = Lowered(DATA.facts), Unwatched()
+    lowered, query = FormMemo(DATA.facts), Unwatched()
     assert lowered.form(query) is not lowered.form(query)
     assert query.lowered == 2
+
+
+def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
+    queries = [Threshold("age", t) for t in range(17, 27)] + [Marginal("sex"), Sum("age")]
+    queries += [Workload([query, Count()]) for query in queries]
+    forms = [query.lower(PEOPLE) for query in queries]
+    few = {
+        admission: ("_admitted", Memo(4, 2**20)),
+        layout: ("_known", Memo(100, 2**12)),
+        marginals: ("_plans", Memo(4, 2**12)),
+    }
+
+    def answers():
+        kernel = Kernel(DATA, Odometer(Budget(10**6), BasicComposition()), seeded(3), "x")
+        measured = [kernel.measure(form, LaplaceNoise(1)).values for form in forms * 2]
+        hypothesis = DenseHypothesis.uniform(PEOPLE)
+        public = [hypothesis.answers(form) for form in forms * 2]
+        return np.concatenate(measured + public)
+
+    before = answers()
+    for module, (name, memo) in few.items():
+        monkeypatch.setattr(module, name, memo)
+    assert (answers() == before).all()
+    for _, memo in few.values():
+        assert memo.size <= 2**20
+        assert 1 <= len(memo) < 12

@@ -55,10 +55,10 @@ def test_a_late_closer_of_a_partition_does_not_end_the_next_one(monkeypatch):
     both, next_is_open = threading.Barrier(2), threading.Event()
     calls, real = [], Odometer.merge
 
-    ended = type(first._ending).end
+    ended = type(first._context.lifetime).end
 
     def end(ending):
-        if ending is first._ending and not calls:
+        if ending is first._context.lifetime and not calls:
             both.wait(timeout=30)  # both closers have passed whatever they test before
         ended(ending)
 
@@ -68,7 +68,7 @@ def test_a_late_closer_of_a_partition_does_not_end_the_next_one(monkeypatch):
             next_is_open.wait(timeout=30)
         return real(odometer, *given)
 
-    monkeypatch.setattr(type(first._ending), "end", end)
+    monkeypatch.setattr(type(first._context.lifetime), "end", end)
     monkeypatch.setattr(Odometer, "merge", merge)
     closers = [threading.Thread(target=first.close, daemon=True) for _ in range(2)]
     for closer in closers:
@@ -123,7 +123,7 @@ def test_a_part_that_was_opened_while_its_partition_closed_charges_nothing():
     first.close()
     with session.partition("sex") as second:
         # As if the ending had been looked at before the other thread closed it.
-        part._ending._ended = False
+        part._context.lifetime._ended = False
         with pytest.raises(Closed, match="the part"):
             part.answer(COUNT, using=Laplace("0.5"))
         assert session.spent.epsilon == 0

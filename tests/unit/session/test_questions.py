@@ -26,7 +26,7 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import Above, Count, Marginal, Threshold, Workload
 from dpsdk.release import Cost, Quote
-from dpsdk.session.channel import Lowered
+from dpsdk.session.memo import FormMemo
 from dpsdk.testing import seeded
 from tracing import interrupted
 from worlds import people, table
@@ -392,7 +392,7 @@ def test_a_question_that_costs_nothing_is_in_the_history_and_a_refused_one_is_no
             session.answer(Count(), using=Laplace(5))
     assert len(session.history) == 2
     assert session.history[1].cost.free
-    assert len(session._history._asked) == 2
+    assert len(session._context.history._asked) == 2
 
 
 # Errors of strategies
@@ -509,7 +509,7 @@ def test_a_query_that_is_initialised_again_is_another_one(again):
 def test_a_workload_whose_part_is_initialised_again_is_another_one():
     part = Count({"sex": "Male"})
     workload = Workload([part, Count()])
-    lowered = Lowered(DATA.facts)
+    lowered = FormMemo(DATA.facts)
     form = lowered.form(workload)
     assert lowered.form(workload) is form
     part.__init__({"sex": "Female"})
@@ -555,8 +555,8 @@ def test_nothing_that_a_client_holds_changes_the_books():
                 for value in (
                     release.cost, desk.spent, desk.remaining, session.history, session.budget,
                     desk.quote(Count(normalized=False), using=TENTH).at_most,
-                    session.readings("0.1"), desk._odometer.entries, desk._odometer.state,
-                    desk._odometer.budget, desk._odometer.charged_for(1),
+                    session.readings("0.1"), desk._context.payer.entries, desk._context.payer.state,
+                    desk._context.payer.budget, desk._context.payer.charged_for(1),
                 ):  # fmt: skip
                     seen.append(repr(value))
                     touch(value)
@@ -576,7 +576,7 @@ def test_nothing_that_was_taken_in_is_kept():
     bound.around._numerator = 10**9
     bound.__init__("0.5", 10**6)
     assert (repr(session), repr(session.readings("0.1"))) == before
-    odometer = session._odometer
+    odometer = session._context.payer
     guarantee = PureGuarantee("0.5")
     odometer.charge(guarantee, "x")
     guarantee.epsilon._numerator = 0
@@ -597,9 +597,9 @@ def test_a_name_of_another_class_is_kept_as_plain_text():
         __repr__ = __eq__ = __hash__ = __str__
 
     session = opened()
-    session._odometer.charge(PureGuarantee("0.5"), Loud("x"))
-    assert type(session._odometer.entries[0].label) is str
-    assert session._odometer.entries[0].label == "x"
+    session._context.payer.charge(PureGuarantee("0.5"), Loud("x"))
+    assert type(session._context.payer.entries[0].label) is str
+    assert session._context.payer.entries[0].label == "x"
 
 
 def test_only_an_allowance_is_an_allowance_and_a_free_run_uses_none():

@@ -236,7 +236,7 @@ def test_a_quote_spends_and_reads_nothing_and_is_what_the_release_then_says(
     before = session.spent, session.remaining, session.history
     with monkeypatch.context() as patch:
         patch.setattr(access, "open_histogram", None)
-        patch.setattr(session._noise.__class__, "draw", None)
+        patch.setattr(session._context.noise.__class__, "draw", None)
         quote = session.quote(query, using=mechanism)
         errors = [quote.error(beta) for beta in (0.01, 0.05, 0.5)]
         bound = quote.bound()
@@ -565,4 +565,4 @@ def test_many_queries_and_mechanisms_are_not_kept_for_ever():
         session.answer(Count({"age": {17, 17 + number % 8}}), using=QUIET)
         session.answer(Count(), using=Laplace(1 + Fraction(number, 1000)))
     assert len(session._channels) <= 256
-    assert len(session._lowered._known) <= 256
+    assert len(session._context.forms._known) <= 256

@@ -1,0 +1,73 @@
+"""The context of a question: what a session, its scopes and parts, and their channels share."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from attrs import Factory, evolve, field, frozen
+
+from dpsdk._lifetime import Lifetime
+from dpsdk.accounting import Odometer
+from dpsdk.data import PrivateData
+from dpsdk.forms import Facts
+from dpsdk.kernel.access import Access
+from dpsdk.noise import NoiseSource
+from dpsdk.session.history import History
+from dpsdk.session.memo import FormMemo
+
+__all__ = ["Context"]
+
+
+def _forms_of(context: Context) -> FormMemo:
+    return FormMemo(context.data.facts)
+
+
+@frozen(eq=False)
+class Context:
+    """What questions are put to, who pays for them, and how long they may be put.
+
+    A session has one; each scope, part and channel has the same with some of it exchanged.
+
+    Parameters
+    ----------
+    data
+        The table, or the part of it, that is asked.
+    payer
+        The odometer that is charged.
+    noise
+        Where randomness comes from.
+    history
+        Of the session, whoever asks.
+    lifetime
+        Over when the session, scope, partition or channel is.
+    forms
+        The forms of the queries asked last of this table.
+    """
+
+    data: PrivateData
+    payer: Odometer
+    noise: NoiseSource
+    history: History
+    lifetime: Lifetime
+    forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
+
+    @property
+    def facts(self) -> Facts:
+        """All that is public about the table."""
+        return self.data.facts
+
+    def paid_by(self, payer: Odometer, lifetime: Lifetime) -> Self:
+        """The same table, with another payer."""
+        return evolve(self, payer=payer, lifetime=lifetime)
+
+    def part(self, data: PrivateData, payer: Odometer) -> Context:
+        """A part of the table, with a payer of its own."""
+        return Context(data, payer, self.noise, self.history, self.lifetime)
+
+    def until(self, lifetime: Lifetime) -> Self:
+        """The same, for as long as something within it lasts."""
+        return evolve(self, lifetime=lifetime)
+
+    def access(self, mechanism: str) -> Access:
+        """What the primitives of one channel's kernels share."""
+        return Access(self.data, self.payer, self.noise, mechanism, None)

@@ -1,0 +1,339 @@
+"""Equal identities say equal functions, and, where functions are equal, so are the identities."""
+
+import hashlib
+import itertools
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from random_forms import random_domain, random_form
+
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import (
+    Dense,
+    Form,
+    GapForm,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Weights,
+)
+from dpsdk.queries import (
+    Above,
+    Conjunction,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Not,
+    NumericAbove,
+    Sum,
+    Threshold,
+    Workload,
+)
+
+SMALL = Domain(Integer("age", 17, 19), Categorical("sex", ["f", "m"]), Boolean("member"))
+SHIRTS = Domain(Binned("size", [0, 0.1, 0.4]), Boolean("new"))
+
+
+def exact_functions(form):
+    """Each function as its exact weights on all cells of the universe, worked out anew."""
+    domain = form.domain
+    cells = list(np.ndindex(*domain.shape))
+    found = []
+    for block in form.blocks:
+        axes = [domain.position(name) for name in block.names]
+        if isinstance(block, Dense):
+            tables = [row.reshape(block.shape) for row in block.weights]
+            places = [tuple(cell[axis] for axis in axes) for cell in cells]
+            found += [tuple(Fraction(float(table[p])) for p in places) for table in tables]
+            continue
+        matrices = [factor.matrix() for factor in block.factors]
+        for rows in itertools.product(*(range(len(matrix)) for matrix in matrices)):
+            function = []
+            for cell in cells:
+                weight = Fraction(block.scale)
+                for matrix, row, axis in zip(matrices, rows, axes, strict=True):
+                    weight *= Fraction(float(matrix[row, cell[axis]]))
+                function.append(weight)
+            found.append(tuple(function))
+    return tuple(found)
+
+
+def same_where_equal(forms):
+    """Both directions, over all pairs, of forms and of their functions."""
+    meaning, rows = {}, {}
+    for form in forms:
+        functions = exact_functions(form)
+        assert meaning.setdefault(form.identity, functions) == functions
+        identities = list(form.row_identities())
+        assert len(identities) == form.rows == len(functions)
+        for one, function in zip(identities, functions, strict=True):
+            assert rows.setdefault(one, function) == function
+    assert len(set(meaning.values())) == len(meaning)
+    assert len(set(rows.values())) == len(rows)
+    return len(meaning), len(rows)
+
+
+def queries_of_people():
+    """Every built-in query on a small domain, in many spellings."""
+    conditions = [
+        None, {"sex": "f"}, {"sex": {"f", "m"}}, {"sex": Not("m")}, {"age": range(17, 19)},
+        {"age": {17, 19}}, {"age": Not(18)}, {"age": 18, "member": True},
+        {"member": True, "age": 18}, {"age": range(19, 25)}, {"age": {17, 18, 19}},
+    ]  # fmt: skip
+    for where in conditions:
+        for normalized in (True, False):
+            yield Count(where, normalized=normalized)
+            yield Sum("age", where=where, normalized=normalized)
+            if where is not None:
+                yield Conjunction(where, normalized=normalized)
+        yield Mean("age", where=where)
+        for t in (16, 17, 17.5, 18, 19, 30):
+            yield Threshold("age", t, where=where)
+            yield Interval("age", 17, max(t, 17), where=where)
+            yield Interval("age", min(t, 19), 19, where=where)
+        for names in (("age",), ("sex", "age"), ("age", "sex"), ("member", "sex", "age"), ("sex",)):
+            yield Marginal(*names, where=where)
+        yield Linear([0.0, 1.0], attributes=["sex"], where=where)
+        yield Linear([0.25, 0.75], attributes=["member"], where=where)
+        yield Linear([[0.5, 0.0], [0.25, 0.0]], attributes=["sex", "member"], where=where)
+        yield Linear([[0.5, 0.1], [0.25, 0.0]], attributes=["sex", "member"], where=where)
+        yield Linear([[0.5, 0.25], [0.1, 0.0]], attributes=["member", "sex"], where=where)
+        yield Linear([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]], attributes=["age", "sex"], where=where)
+        yield Linear(lambda record: float(record["age"] == 18), where=where)
+        yield Linear(lambda record: 0.0, where=where)
+        yield Linear(lambda record: 1.0, attributes=["sex", "member"], where=where)
+        yield Workload([Threshold("age", t, where=where) for t in (17, 18, 19)])
+        yield Workload([Marginal("sex", where=where), Count(where)])
+
+
+def queries_of_shirts():
+    for where in (
+        None,
+        {"new": True},
+        {"size": (0.0, 0.1)},
+        {"size": Not((0.0, 0.1)), "new": True},
+    ):
+        yield Count(where)
+        yield Sum("size", where=where)
+        yield Mean("size", where=where)
+        yield Threshold("size", 0.1, where=where)
+        yield Threshold("size", 1, where=where)
+        yield Interval("size", 0, 0.1, where=where)
+        yield Marginal("size", "new", where=where)
+        yield Linear([[0.1, 0.2], [0.3, 0.6]], where=where)
+        yield Linear([[0.1, 0.2], [0.2, 0.4]], where=where)
+        yield Linear([0.1, 0.2], attributes=["new"], where=where)
+
+
+@pytest.mark.parametrize(
+    ("domain", "queries"), [(SMALL, queries_of_people), (SHIRTS, queries_of_shirts)]
+)
+def test_built_in_queries_are_the_same_where_their_functions_are(domain, queries):
+    forms = [query.lower(domain) for query in queries()]
+    distinct, _ = same_where_equal(forms)
+    assert 15 < distinct < len(forms)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_random_forms_are_the_same_where_their_functions_are(whole):
+    rng = np.random.default_rng(41)
+    for _ in range(12):
+        domain = random_domain(rng, 3)
+        same_where_equal([random_form(rng, domain, whole=whole) for _ in range(40)])
+
+
+def test_a_form_written_out_is_the_form_that_it_was():
+    rng = np.random.default_rng(42)
+    for _ in range(60):
+        form = random_form(rng, whole=True, dense=0.0)
+        out = LinearForm(form.domain, [b.written() if b.names else b for b in form.blocks])
+        assert out.identity == form.identity
+        assert list(out.row_identities()) == list(form.row_identities())
+        apart = LinearForm(form.domain, [form.row(i).blocks[0] for i in range(form.rows)])
+        assert apart.identity == form.identity
+
+
+def one(domain, scale=1.0, **factors):
+    block = Kronecker.of(domain, factors)
+    return LinearForm(domain, [Kronecker(block.names, block.factors, scale)])
+
+
+def test_what_is_written_in_another_way_is_the_same():
+    domain = Domain(Integer("a", 0, 3), Integer("b", 0, 2))
+    whole = Range(4, 0, 4)
+    both = ((0.5, [1, 3, 0, 2]), (1.0, [0.5, 1.5, 0, 1]), (-0.25, [-2, -6, 0, -4]))
+    alike = [
+        [one(domain), one(domain, a=whole), one(domain, 0.5, a=Weights([[2] * 4]))],
+        [one(domain, a=Prefix(4)), one(domain, b=Range(3, 0, 3), a=Weights(np.tri(4)))],
+        [one(domain, a=Identity(4)), one(domain, a=Weights(np.eye(4)))],
+        [one(domain, a=Range(4, 2, 2)), one(domain, 0.0, b=Identity(3)).row(1),
+         one(domain, a=Weights([[0.0, -0.0, 0, 0]]))],
+        [one(domain, scale, a=Weights([line])) for scale, line in both],
+        [one(domain, a=Weights([[5e-324, 0, 0, 1.5]])),
+         one(domain, 2.0**-537, a=Weights([[2.0**-537, 0, 0, 1.5 * 2.0**537]]))],
+        [one(domain, a=Weights([[1e308, 3, 0, 0]]), b=Weights([[3, 0, 1]])),
+         LinearForm(domain, [Kronecker(
+             ("b", "a"), (Weights([[3, 0, 1]]), Weights([[1e308, 3, 0, 0]])))])],
+    ]  # fmt: skip
+    seen = set()
+    for group in alike:
+        assert len({form.identity for form in group}) == 1
+        seen.add(group[0].identity)
+    assert len(seen) == len(alike)
+
+
+def test_a_large_product_that_was_written_out_is_told_from_what_is_almost_one():
+    domain = Domain(Integer("a", 0, 4), Integer("b", 0, 4))
+    a, b = [1e300, 3.0, 1e-280, 0.0, 7.0], [1e5, 1.0, 0.0, 2.0**-40, 5.0]
+    lines = one(domain, a=Weights([a]), b=Weights([[1.0, 0.5, 0.0, 2.0**-40, 2.0]]))
+    table = np.outer(a, [1.0, 0.5, 0.0, 2.0**-40, 2.0])  # powers of two, so nothing is rounded off
+    assert LinearForm(domain, [Dense(("a", "b"), (5, 5), table.reshape(1, -1))]).identity == (
+        lines.identity
+    )
+    table[1, 1] = math.nextafter(table[1, 1], math.inf)
+    near = LinearForm(domain, [Dense(("a", "b"), (5, 5), table.reshape(1, -1))])
+    assert near.identity != lines.identity
+    # A product whose floats were rounded is another function than the product itself.
+    rounded = LinearForm(domain, [one(domain, a=Weights([a]), b=Weights([b])).blocks[0].written()])
+    assert rounded.identity != one(domain, a=Weights([a]), b=Weights([b])).identity
+
+
+def test_the_order_of_functions_and_the_universe_count():
+    domain = Domain(Integer("a", 0, 2), Integer("b", 0, 2))
+    forward = one(domain, a=Identity(3))
+    backward = LinearForm(domain, [forward.row(i).blocks[0] for i in (2, 1, 0)])
+    assert forward.identity != backward.identity
+    assert set(forward.row_identities()) == set(backward.row_identities())
+    for other in (
+        Domain(Integer("b", 0, 2), Integer("a", 0, 2)),
+        Domain(Integer("a", 0, 2)),
+        Domain(Integer("a", 0, 2), Integer("b", 0, 3)),
+    ):
+        assert one(other, a=Identity(3)).identity != forward.identity
+    labels = Domain(Categorical("a", ["x", "y", "z"]), Integer("b", 5, 7))
+    assert one(labels, a=Identity(3)).identity == forward.identity
+
+
+def test_a_row_that_changes_a_name_into_another_is_another():
+    # What is written has lengths in it: names cannot run into each other.
+    one_way = Domain(Integer("a", 0, 1), Integer("b2;1:c", 0, 1))
+    other = Domain(Integer("a2;1:b", 0, 1), Integer("c", 0, 1))
+    assert one(one_way).identity != one(other).identity
+
+
+def test_membership_in_a_workload_is_told_by_rows():
+    workload = Workload([Marginal("age", "sex"), Threshold("age", 18)]).lower(SMALL)
+    known = frozenset(workload.row_identities())
+    inside = [Count({"age": 17, "sex": "f"}), Conjunction({"age": Not(19)}), Marginal("sex", "age")]
+    outside = [Count(), Threshold("age", 17), Linear([1.0, 0.0], attributes=["sex"])]
+    assert all(known.issuperset(query.lower(SMALL).row_identities()) for query in inside)
+    assert not any(known.issuperset(query.lower(SMALL).row_identities()) for query in outside)
+
+
+def test_structure_is_never_written_out():
+    domain = Domain(*(Integer(f"a{i}", 0, 2**200) for i in range(50)))
+    size = 2**200 + 1
+    form = one(domain, a3=Range(size, 0, 2**199), a40=Range(size, 7, size))
+    assert form.identity == one(domain, a40=Range(size, 7, size), a3=Range(size, 0, 2**199),
+                                a5=Range(size, 0, size)).identity  # fmt: skip
+
+
+def test_gaps_are_told_by_their_form_their_numbers_and_their_kind():
+    form = Threshold("age", 18).lower(SMALL)
+    same = Conjunction({"age": {17, 18}}).lower(SMALL)
+    base = GapForm(form, [0.5], [0.0])
+    assert base.identity == GapForm(same, [0.5], [-0.0]).identity
+    others = [
+        GapForm(form, [0.25], [0.0]), GapForm(form, [0.5], [1.0]), GapForm(form, [0.0], [0.5]),
+        GapForm(form, [0.5], [0.0], absolute=False), GapForm(form, [0.5], [0.0], numeric=True),
+        GapForm(Threshold("age", 17).lower(SMALL), [0.5], [0.0]),
+    ]  # fmt: skip
+    assert len({gap.identity for gap in [base, *others]}) == len(others) + 1
+    above, numeric = Above(Count(), 0.5).lower(SMALL), NumericAbove(Count(), 0.5).lower(SMALL)
+    assert above.identity != numeric.identity
+    assert above.identity == Above(Threshold("age", 99), 0.5).lower(SMALL).identity
+
+
+WRITTEN = "082f3b5c1ef564f7aa438cf46454ee77335cf89c559abec1d181871e0d4a85d2"
+
+SCRIPT = """
+from dpsdk import Domain, Integer
+from dpsdk.forms import *
+from dpsdk.queries import *
+d = Domain(Integer("age", 17, 90), Integer("höhe", 0, 9))
+form = Workload([Threshold("age", 40), Sum("age"), Marginal("höhe"),
+                 Linear(lambda r: (r["age"] * r["höhe"] % 7) / 10)]).lower(d)
+print(form.identity.hex())
+"""
+
+
+def test_it_is_the_same_in_every_process_and_stays_what_it_was():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PYTHONUTF8": "1"},
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert found == {WRITTEN}
+
+
+def test_the_bytes_are_those_that_the_documentation_tells():
+    domain = Domain(Integer("a", 0, 3), Integer("b", 0, 1))
+    universe = hashlib.sha256(b"dpsdk linear function 1\x001:a4;1:b2;").digest()
+    text = b"3,-1;i0,1,3;l1;2,11;" + np.array([0, 1], "<i8").tobytes() + b"8" + (
+        np.array([1, 5], "<i8").tobytes()
+    )  # fmt: skip
+    row = hashlib.sha256(universe + text).digest()
+    form = one(domain, 0.5, a=Range(4, 1, 3), b=Weights([[3.0, 15.0]]))
+    assert list(form.row_identities()) == [row]
+    assert form.identity == hashlib.sha256(b"dpsdk linear form 1\0" + row).digest()
+
+
+def test_foreign_classes_have_no_identity_and_are_not_asked():
+    domain = Domain(Integer("a", 0, 3))
+
+    class Liar(Weights):
+        def __eq__(self, other):
+            raise AssertionError
+
+        def __hash__(self):
+            raise AssertionError
+
+        def matrix(self):
+            raise AssertionError
+
+    class Other(Kronecker):
+        pass
+
+    class Asked(Form):
+        pass
+
+    for block in (Kronecker(("a",), (Liar(np.eye(4)),)), Other(("a",), (Identity(4),))):
+        with pytest.raises(InvalidArgument, match="blocks"):
+            _ = LinearForm(domain, [block]).identity
+    assert Asked().identity is None
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Kronecker(("a",), (Identity(3),)),
+        Kronecker(("a", "a"), (Identity(4), Identity(4))),
+        Kronecker(("a",), (Identity(4),), math.nan),
+        Kronecker(("a",), (Identity(4),), math.inf),
+        Dense(("a",), (2,), [[1.0, 2.0]]),
+    ],
+)
+def test_blocks_that_do_not_fit_have_no_identity(block):
+    with pytest.raises(InvalidArgument, match="blocks"):
+        _ = LinearForm(Domain(Integer("a", 0, 3)), [block]).identity

@@ -16,7 +16,7 @@ from dpsdk.accounting.declared.anytime import Anytime, own_anytime
 from dpsdk.accounting.declared.plan import plan
 from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.accounting.filters.copies import own_budget, own_composition
+from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.books import (
     SESSION,
@@ -76,7 +76,7 @@ class Odometer:
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return own_composition(self._composition)
+        return client_composition(self._composition)
 
     @property
     def state(self) -> State:

@@ -13,7 +13,7 @@ from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
-from dpsdk.kernel import Kernel
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.access import Access
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import HypothesisMechanism, Mechanism, OneShot
@@ -160,7 +160,7 @@ class Desk:
             raise InvalidArgument("using", "a mechanism", shown(using))
         form = self._lowered.form(query)
         try:
-            quote = using.quote(form, self.facts)
+            quote = using.quote(form, Terms(self.facts, self._odometer.composition))
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)

@@ -9,10 +9,11 @@ from acme_median import Median, MedianAnswer
 from acme_repeated import Repeated
 
 from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
-from dpsdk.accounting import Readings, Remaining, Spent
+from dpsdk.accounting import Guarantee, Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
+from dpsdk.kernel import Kernel, Measure, Pricing, Primitive, Request, Terms
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import (
     Above,
@@ -32,7 +33,7 @@ from dpsdk.queries import (
     Workload,
     marginals,
 )
-from dpsdk.release import Bound, Cost
+from dpsdk.release import Bound, Cost, Measurement
 from dpsdk.session.history import Entry
 from dpsdk.typing import Floats
 
@@ -126,6 +127,20 @@ def the_sparse_vector_answers_yes_or_no_or_a_number(session: Session) -> None:
         assert_type(channel.release(above), Release[bool])
         assert_type(channel.answer(NumericAbove(Count({"sex": "Male"}), 0.5)), float | None)
         assert_type(session.answer(above, using=channel), bool)
+
+
+def requests_have_the_type_of_their_result(
+    kernel: Kernel, measure: Measure, rows: Request[int], text: Request[str]
+) -> None:
+    assert_type(kernel.run(measure), Measurement)
+    assert_type(kernel.run(rows), int)
+    assert_type(kernel.run_all([measure, measure]), tuple[Measurement, ...])
+    assert_type(kernel.run_all((measure, rows)), tuple[Measurement, int])
+    assert_type(kernel.run_all((rows, text, measure)), tuple[int, str, Measurement])
+    assert_type(measure.price(kernel.terms), Pricing)
+    assert_type(rows.price(Terms(kernel.facts)), Primitive[int])
+    priced: Primitive[Measurement] = measure.price(kernel.terms)
+    assert_type(priced.guarantee, Guarantee)
 
 
 def channels_that_learn_show_their_hypothesis(session: Session) -> None:

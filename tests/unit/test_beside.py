@@ -93,7 +93,7 @@ def test_no_threshold_is_told_to_what_says_that_it_is_a_watch():
 
     seen = []
     thief = like("Thief", watch)
-    for name in ("_plan", "_laws", "_bits", "_turns", "_charge", "_opened", "_allowance", "_tops"):
+    for name in ("_parameters", "_laws", "_bits", "_turns", "_charge", "_opened", "_allowance", "_tops"):
         setattr(thief, name, getattr(watch, name))
     for name in ("_asked", "_open", "_read", "_look", "_compare", "_redraw", "_answers"):
         setattr(thief, name, getattr(Watch, name).__get__(thief))

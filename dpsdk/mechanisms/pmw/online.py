@@ -15,11 +15,11 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
-from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, price
+from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
+from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy, noisy_product, one_way_marginals
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
@@ -171,7 +171,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         """
         return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
 
-    def plan(self, facts: Facts) -> Plan:
+    def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.
 
         Raises
@@ -188,7 +188,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
-    def _planned(self, facts: Facts) -> Plan:
+    def _planned(self, facts: Facts) -> Schedule:
         if self.updates is not None:
             return practical(
                 self.epsilon,
@@ -212,57 +212,63 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             prepaid=self.prepaid,
         )  # fmt: skip
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW")
-        plan = self._fitting(facts)
-        opening = Cost(_opening(plan, facts))
-        pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
-        rounds = _rounds(plan, pricing.guarantee)
+        schedule, facts = self._fitting(terms), terms.facts
+        opening = Cost(_opening(schedule, terms))
+        pricing = Measure(form.row(moving_row(form, facts)), schedule.noise).price(terms)
+        rounds = _rounds(schedule, pricing.guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
-        most = min(form.rows, plan.updates)
-        promised = plan.promise is not None
-        drift = drift_of(plan.watching, form, facts)
-        accuracy = StreamAccuracy(plan, facts, drift, origins, most, {}, promised, pricing.accuracy)
+        most = min(form.rows, schedule.updates)
+        promised = schedule.promise is not None
+        drift = drift_of(schedule.watching, form, facts)
+        accuracy = StreamAccuracy(
+            schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
+        )
         if self.prepaid:
             opening = Cost((*opening.runs, *rounds))
             return Quote(opening, opening, accuracy)
         return Quote(opening, Cost((*opening.runs, *rounds)), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
-        facts = kernel.facts
-        plan = self._fitting(facts)
+        terms, facts = kernel.terms, kernel.facts
+        schedule = self._fitting(terms)
         # All that can be refused comes first, so that a refusal costs nothing.
-        hypothesis = self._first(plan, facts)
+        hypothesis = self._first(schedule, facts)
         allowance: Allowance | None = None
         if self.prepaid:
             # It pays for any run of at most this ε, whatever the lattice of its query.
             pure = (
-                PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
+                PureGuarantee(schedule.noise.epsilon)
+                if isinstance(schedule.noise, LaplaceNoise)
+                else None
             )
-            together = Cost((*_opening(plan, facts), *_rounds(plan, pure)))
-            if plan.updates > _PREPAID_LIMIT:
+            together = Cost((*_opening(schedule, terms), *_rounds(schedule, pure)))
+            if schedule.updates > _PREPAID_LIMIT:
                 advice = "leave prepaid out, or ask for fewer updates"
-                raise TooLarge(repr(self), plan.updates, _PREPAID_LIMIT, "prepaid rounds", advice)
+                raise TooLarge(
+                    repr(self), schedule.updates, _PREPAID_LIMIT, "prepaid rounds", advice
+                )
             allowance = kernel.allowance(together.guarantees)
         if hypothesis is None:
-            hypothesis = noisy_product(kernel, plan, allowance)
+            hypothesis = noisy_product(kernel, schedule, allowance)
         raises = self.when_spent == "raise"
         return OnlineStrategy(
-            kernel, plan, hypothesis, replay=self.replay, raises=raises, allowance=allowance
+            kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance
         )
 
-    def _fitting(self, facts: Facts) -> Plan:
-        """The plan, if all of its noise fits the lattices of the kernel."""
-        plan, everybody = self.plan(facts), LinearForm(facts.domain, (Kronecker((), ()),))
+    def _fitting(self, terms: Terms) -> Schedule:
+        """The schedule, if all of its noise fits the lattices of the kernel."""
+        schedule, domain = self.schedule(terms.facts), terms.facts.domain
         try:
-            plan.watching.below(0.5, facts)
-            price(everybody, plan.noise, facts)
-            _opening(plan, facts)
+            schedule.watching.price(terms)
+            Measure(LinearForm(domain, (Kronecker((), ()),)), schedule.noise).price(terms)
+            _opening(schedule, terms)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
-        return plan
+        return schedule
 
-    def _first(self, plan: Plan, facts: Facts) -> Hypothesis | None:
+    def _first(self, schedule: Schedule, facts: Facts) -> Hypothesis | None:
         """The hypothesis to start from, unless it has to be measured."""
         if isinstance(self.start, Hypothesis):
             if self.start.domain != facts.domain:
@@ -271,7 +277,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
                 expected = "a hypothesis with the cell outside the domain, as the table has it"
                 raise InvalidArgument("start", expected, "one without")
             return self.start.copy()
-        if plan.start is None:
+        if schedule.start is None:
             return _uniform(facts)
         if facts.domain.size > CELL_LIMIT:
             advice = "declare fewer attributes, or coarser ones"
@@ -297,18 +303,18 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
 
 
-def _opening(plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
+def _opening(schedule: Schedule, terms: Terms) -> tuple[Guarantee, ...]:
     """What finding the first hypothesis costs."""
-    if plan.start is None:
+    if schedule.start is None:
         return ()
-    return (price(one_way_marginals(facts), plan.start, facts).guarantee,)
+    return (Measure(one_way_marginals(terms.facts), schedule.start).price(terms).guarantee,)
 
 
-def _rounds(plan: Plan, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
+def _rounds(schedule: Schedule, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
     """The runs of a whole stream: watches, and a number for each top."""
-    watches = 1 if plan.watching.tops is not None else plan.updates
-    numbers = () if number is None else ((number, plan.updates),)
-    return ((plan.watching.guarantee, watches), *numbers)
+    watches = 1 if schedule.watching.tops is not None else schedule.updates
+    numbers = () if number is None else ((number, schedule.updates),)
+    return ((schedule.watching.guarantee, watches), *numbers)
 
 
 def _one_ordered(facts: Facts) -> bool:

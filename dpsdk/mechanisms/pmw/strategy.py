@@ -25,7 +25,7 @@ from dpsdk.learning import (
 )
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan
+from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats, Ints
@@ -60,7 +60,7 @@ class OnlineStrategy:
     def __init__(
         self,
         kernel: Kernel,
-        plan: Plan,
+        schedule: Schedule,
         hypothesis: Hypothesis,
         *,
         replay: bool,
@@ -69,10 +69,10 @@ class OnlineStrategy:
     ) -> None:
         self._facts = kernel.facts
         self._allowance = allowance
-        self._plan = plan
+        self._plan = schedule
         self._hypothesis = hypothesis
-        self._watch = kernel.watch(plan.watching, allowance=allowance)
-        self._replay = Replay() if replay and plan.rule == "exact" else None
+        self._watch = kernel.watch(schedule.watching, allowance=allowance)
+        self._replay = Replay() if replay and schedule.rule == "exact" else None
         self._meter = PotentialMeter(hypothesis.kl_cap())
         self._raises = raises
         self._spent = False
@@ -166,22 +166,28 @@ class OnlineStrategy:
         return promise is not None and not self._spent and self._asked <= promise.queries
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
-        plan, hypothesis = self._plan, self._hypothesis
+        schedule, hypothesis = self._plan, self._hypothesis
         value = min(max(value, 0.0), 1.0)
-        if plan.rule == "textbook":
-            step = textbook_step(plan.gap)
+        if schedule.rule == "textbook":
+            step = textbook_step(schedule.gap)
             hypothesis.shift(row, step if value >= answer else -step, answer)
             return
-        if plan.promise is not None:
+        if schedule.promise is not None:
             step_towards(
-                hypothesis, row, value, plan.radius, plan.gap, answer=answer, meter=self._meter
+                hypothesis,
+                row,
+                value,
+                schedule.radius,
+                schedule.gap,
+                answer=answer,
+                meter=self._meter,
             )
         else:
-            hypothesis.move_to(row, near_side_target(answer, value, plan.radius), answer)
+            hypothesis.move_to(row, near_side_target(answer, value, schedule.radius), answer)
         if self._replay is not None:
             # A copy, since whoever asked holds the parts of this one.
             own = LinearForm(row.domain, deepcopy(row.blocks))
-            self._replay.remember(own, value, plan.radius)
+            self._replay.remember(own, value, schedule.radius)
             self._replay.run(hypothesis, self._meter)
 
 
@@ -192,7 +198,9 @@ def one_way_marginals(facts: Facts) -> LinearForm:
     return LinearForm(domain, blocks)
 
 
-def noisy_product(kernel: Kernel, plan: Plan, allowance: Allowance | None = None) -> Hypothesis:
+def noisy_product(
+    kernel: Kernel, schedule: Schedule, allowance: Allowance | None = None
+) -> Hypothesis:
     """The product of noisy one-way marginals, a little blended with the uniform distribution.
 
     Raises
@@ -201,10 +209,10 @@ def noisy_product(kernel: Kernel, plan: Plan, allowance: Allowance | None = None
         If measuring them does not fit. Nothing was charged.
     """
     facts = kernel.facts
-    if facts.rows is None or plan.start is None:
+    if facts.rows is None or schedule.start is None:
         raise PublicSizeRequired("OnlinePMW", "it needs a public number of rows")
     form = one_way_marginals(facts)
-    numbers = kernel.measure(form, plan.start, allowance=allowance).values / facts.rows
+    numbers = kernel.measure(form, schedule.start, allowance=allowance).values / facts.rows
     tables: dict[str, Floats] = {}
     masses: list[float] = []
     start = 0

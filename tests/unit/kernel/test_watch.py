@@ -473,7 +473,7 @@ TAIL = 1e-8
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr(module, "_FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
 
 
 def kernel_over(data, noise):
@@ -646,7 +646,7 @@ def test_rates_are_of_the_rows_of_the_table_outside_ones_included(neighbors, mon
 
 @pytest.mark.parametrize(("rate", "rounded"), [(0.74, 0.5), (0.75, 1.0), (0.8, 1.0), (0.26, 0.5)])
 def test_rates_are_rounded_half_up_to_the_lattice(rate, rounded, monkeypatch):
-    monkeypatch.setattr(module, "_FINEST", 1)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 1)
     kernel = kernel_over(PrivateData.from_counts(COUNTS, LINE), seeded(1))
     gap = GapForm(PREFIXES.row(3), [rate], [0.0], absolute=False, numeric=True)
     top = kernel.watch(Watching(10**4, 10**4)).first_above(gap, 0.0)
@@ -787,7 +787,7 @@ def test_nothing_that_a_strategy_can_reach_holds_true_answers_or_a_threshold(mec
         channel.answer(query)
     watches = [watch for watch in module._secrets if watch._access.data is data]
     hidden = [module._secrets[watch] for watch in watches]
-    assert any(SECRET * 2 ** watches[0]._bits in secret.answers for secret in hidden)
+    assert any(SECRET * 2 ** watches[0]._bits in secret.numbers for secret in hidden)
     levels = {secret.level for secret in hidden if secret.level is not None}
     bits = {watch._bits for watch in watches}
     exact = {SECRET, *levels, *(SECRET << b for b in bits)}
@@ -807,7 +807,7 @@ def test_a_watch_shows_its_parameters_and_nothing_else(world):
     watch = world.kernel.watch(ONE)
     watch.first_above(gaps(), FAR)
     assert repr(watch) == f"Watch({ONE})"
-    assert watch.plan == ONE
+    assert watch.parameters == ONE
     secret = module._secrets[watch]
     assert str(secret.level) not in repr(secret)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -12,7 +12,6 @@ import pytest
 from attrs import evolve, frozen
 from scipy.stats import binom
 
-import dpsdk.kernel.watch as watching
 from dpsdk import (
     Boolean,
     Budget,
@@ -39,7 +38,7 @@ from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan, Promise, best_promise
+from dpsdk.mechanisms.pmw.schedule import Promise, Schedule, best_promise
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Threshold, Workload
@@ -148,7 +147,7 @@ def test_no_stream_costs_more_than_its_total(setting, delta, epsilon):
     session = session_over(table(10**5), composition=None)
     channel = session.open(mechanism)
     adversary = Adversary(channel, 3)
-    plan = mechanism.plan(session.facts)
+    plan = mechanism.schedule(session.facts)
     opening = session.spent
     for _ in range(1000):
         adversary.ask()
@@ -374,7 +373,7 @@ def test_gaps_called_below_are_within_the_bound_as_often_as_it_says():
     beta, runs, rows = 0.1, 1500, 3000
     data = table(rows)
     uniform = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
-    radius = uniform.plan(data.facts).watching.below(beta / 2, data.facts)
+    radius = uniform.schedule(data.facts).watching.below(beta / 2, data.facts)
     gap = (
         0.42 - session_over(data).open(uniform).hypothesis.answers(part([0]).lower(data.domain))[0]
     )
@@ -428,7 +427,7 @@ def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
 
 def test_a_promise_is_of_the_plan_that_its_constants_say():
     facts = table(10**5).facts
-    plan = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).plan(facts)
+    plan = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).schedule(facts)
     rows, potential = 10**5, math.log(9)
     assert plan.gap == pytest.approx(math.sqrt(potential / (2 * (plan.updates + 1))))
     below = plan.watching.below(0.1 / 3, facts, plan.updates)
@@ -451,9 +450,9 @@ def test_a_refused_promise_states_the_least_that_is_then_accepted(rows, delta):
     (stated,) = re.findall(r"at least ([\d.e-]+),", caught.value.expected)
     assert session.spent.charges == 0
     mechanism = OnlinePMW(1, delta, alpha=float(stated), beta=0.1, queries=100)
-    assert mechanism.plan(data.facts).promise.alpha <= float(stated)
+    assert mechanism.schedule(data.facts).promise.alpha <= float(stated)
     with pytest.raises(InvalidArgument, match="alpha"):
-        OnlinePMW(1, delta, alpha=float(stated) * 0.998, beta=0.1, queries=100).plan(data.facts)
+        OnlinePMW(1, delta, alpha=float(stated) * 0.998, beta=0.1, queries=100).schedule(data.facts)
 
 
 def test_a_table_too_small_for_any_promise_is_told_so():
@@ -470,7 +469,7 @@ def test_more_rows_more_privacy_and_more_certainty_promise_no_less():
 
 def sharp(gap=0.2, promise=None):
     """A plan with next to no noise over 1000 rows."""
-    return Plan(
+    return Schedule(
         50, Watching(10**4, 10**4), LaplaceNoise(10**4), gap * 1000 + 20, gap, 0.01,
         "exact", None, promise,
     )  # fmt: skip
@@ -553,12 +552,12 @@ def test_a_hypothesis_to_start_from_sets_the_potential_of_a_promise():
     facts, weights = table(10**5).facts, np.arange(1.0, 9.0)
     start = DenseHypothesis.from_weights(EIGHT, weights, 0.02)
     given = {"alpha": 0.5, "beta": 0.1, "queries": 100}
-    plan = OnlinePMW(1, start=start, **given).plan(facts)
+    plan = OnlinePMW(1, start=start, **given).schedule(facts)
     assert 2 * plan.gap**2 * (plan.updates + 1) == pytest.approx(start.kl_cap())
     # Where a cell has no probability nothing can be promised, since it can never be learnt.
     never = DenseHypothesis.from_weights(EIGHT, np.eye(8)[0], 0.02)
     with pytest.raises(InvalidArgument, match="nothing can be promised"):
-        OnlinePMW(1, start=never, **given).plan(facts)
+        OnlinePMW(1, start=never, **given).schedule(facts)
 
 
 # The textbook
@@ -567,7 +566,7 @@ def test_a_hypothesis_to_start_from_sets_the_potential_of_a_promise():
 def textbook(rows, delta=0, epsilon=1, alpha=0.1, beta=0.05, queries=500):
     facts = table(rows).facts
     mechanism = OnlinePMW.textbook(epsilon, delta, alpha=alpha, beta=beta, queries=queries)
-    return mechanism.plan(facts)
+    return mechanism.schedule(facts)
 
 
 def printed_alpha(constant, rows, queries=500, beta=0.05):
@@ -702,7 +701,7 @@ def test_the_share_of_the_numbers_follows_epsilon():
 def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
     data = table(rows)
     mechanism = OnlinePMW.textbook(1, delta, alpha=alpha, beta=0.05, queries=500)
-    assert mechanism.plan(data.facts).promise == Promise(3 * alpha, 0.05, 500)
+    assert mechanism.schedule(data.facts).promise == Promise(3 * alpha, 0.05, 500)
     session, broken, tops = session_over(data), 0, 0
     for seed in range(4):
         channel = session.open(mechanism)
@@ -738,7 +737,7 @@ def test_the_textbook_promises_only_what_the_tails_of_all_its_noise_keep(delta, 
     # As many rows as the printed condition asks for.
     rows = math.ceil(factor * logs / (0.5 * 2 * alpha)) + 1
     of = facts(EIGHT, rows=rows)
-    plan = OnlinePMW.textbook("0.5", delta, alpha=alpha, beta=beta, queries=queries).plan(of)
+    plan = OnlinePMW.textbook("0.5", delta, alpha=alpha, beta=beta, queries=queries).schedule(of)
     reach = alpha * rows
     watching = plan.watching
     failures = plan.updates * math.exp(-reach * watching.threshold_epsilon)
@@ -869,9 +868,9 @@ BIT = Domain(Boolean("bit"))
 
 @pytest.mark.parametrize(("questions", "updates"), [((True, False), 2), ((True, False, True), 1)])
 def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, monkeypatch):
-    monkeypatch.setattr(watching, "_FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     data = PrivateData.from_counts([1, 4], BIT)
-    plan = Plan(updates, Watching(2, 2), LaplaceNoise(4), 1.0, 0.1, 0.05, "exact")
+    plan = Schedule(updates, Watching(2, 2), LaplaceNoise(4), 1.0, 0.1, 0.05, "exact")
     queries = [Conjunction({"bit": bit}) for bit in questions]
 
     def asking(*forms):
@@ -1106,9 +1105,9 @@ def test_channels_of_one_session_take_turns():
 class Planned(HypothesisMechanism[LinearForm]):
     """Private multiplicative weights by a given plan, from the uniform distribution."""
 
-    given: Plan
+    given: Schedule
 
-    def quote(self, form, facts, /):
+    def quote(self, form, terms, /):
         raise NotImplementedError
 
     def open(self, kernel, /):
@@ -1124,7 +1123,7 @@ def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta,
     watch, rows = Watching("0.1", 1000), 3000
     data = table(rows, outside_rows=0)
     gap = (0.42 - 1 / 9) * rows
-    plan = Plan(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
+    plan = Schedule(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
     beyond = watch.below(beta, data.facts)
     plan = evolve(plan, threshold=gap - beyond - 2)
     session, runs, off, alone = session_over(data, seed=11), 800, 0, 0
@@ -1141,7 +1140,7 @@ def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta,
 
 def test_what_kind_a_number_is_does_not_change_what_its_kind_may_fail():
     data = table(3000)
-    plan = OnlinePMW(1, updates=4, start="uniform").plan(data.facts)
+    plan = OnlinePMW(1, updates=4, start="uniform").schedule(data.facts)
     number = NoiseAccuracy(DiscreteLaplace(20), 1, 1.0, 0.0)
     below, measured, unchecked = (int(origin) for origin in (1, 0, 2))
 

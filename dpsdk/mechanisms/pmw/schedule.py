@@ -18,7 +18,7 @@ from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
 
-__all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
+__all__ = ["Schedule", "Promise", "Rule", "practical", "promised", "textbook"]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
 """The step of the hypothesis, "exact" along one dimension or that of Dwork and Roth (2014)."""
@@ -43,7 +43,7 @@ class Promise:
 
 
 @frozen
-class Plan:
+class Schedule:
     """All that an online run of private multiplicative weights needs to know beforehand.
 
     `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
@@ -61,8 +61,8 @@ class Plan:
     start: Noise | None = None
     promise: Promise | None = None
 
-    def copied(self) -> Plan:
-        """A plan of the same numbers that shares nothing with this one."""
+    def copied(self) -> Schedule:
+        """A schedule of the same numbers that shares nothing with this one."""
         watching, promise = self.watching, self.promise
         return evolve(
             self,
@@ -83,8 +83,8 @@ def practical(
     threshold: float | None,
     product: bool,
     prepaid: bool,
-) -> Plan:
-    """A plan for so many updates, without a promise of accuracy."""
+) -> Schedule:
+    """A schedule for so many updates, without a promise of accuracy."""
     start: Noise | None = None
     if delta:
         rho = zcdp_start(epsilon, delta)
@@ -115,7 +115,7 @@ def practical(
     else:
         height = threshold * rows
     spread = _deviation(noise) / rows
-    return Plan(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
+    return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
 
 
 def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
@@ -149,8 +149,8 @@ def _number_radius(noise: Noise, beta: float, numbers: int) -> float:
 def promised(
     epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
     potential: float, *, prepaid: bool,
-) -> Plan:  # fmt: skip
-    """The plan of the smallest error that can be promised; refused if that exceeds alpha.
+) -> Schedule:  # fmt: skip
+    """The schedule of the smallest error that can be promised; refused if that exceeds alpha.
 
     A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
@@ -181,8 +181,8 @@ def _rounded_up(number: float) -> float:
 def best_promise(
     epsilon: Fraction, delta: Fraction, beta: float, queries: int, facts: Facts, potential: float,
     *, prepaid: bool,
-) -> Plan | None:  # fmt: skip
-    """The plan with the smallest error that can be promised at all, if that is below 1."""
+) -> Schedule | None:  # fmt: skip
+    """The schedule with the smallest error that can be promised at all, if that is below 1."""
     coarse = [2**power for power in range(31)]
     best = _best(coarse, epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
     if best is None:
@@ -194,14 +194,14 @@ def best_promise(
 def _best(
     numbers: list[int], epsilon: Fraction, delta: Fraction, beta: float, queries: int,
     facts: Facts, potential: float, *, prepaid: bool,
-) -> Plan | None:  # fmt: skip
+) -> Schedule | None:  # fmt: skip
     best, least = None, 1.0
     for updates in numbers:
         for share in (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4)):
-            plan = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
-            if plan is None:
+            schedule = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
+            if schedule is None:
                 continue
-            found = _promise(plan, beta, queries, facts, potential)
+            found = _promise(schedule, beta, queries, facts, potential)
             if found is None or found.promise is None or found.promise.alpha >= least:
                 continue
             best, least = found, found.promise.alpha
@@ -216,7 +216,7 @@ def _attempt(
     facts: Facts,
     *,
     prepaid: bool,
-) -> Plan | None:
+) -> Schedule | None:
     try:
         if delta:
             watching, noise = _round(
@@ -226,25 +226,27 @@ def _attempt(
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
             noise = LaplaceNoise(epsilon * share / updates)
-        plan = Plan(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
-        plan.watching.below(0.5, facts)
+        schedule = Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
+        schedule.watching.below(0.5, facts)
     except InvalidArgument:
         return None
-    return plan
+    return schedule
 
 
-def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: float) -> Plan | None:
+def _promise(
+    schedule: Schedule, beta: float, queries: int, facts: Facts, potential: float
+) -> Schedule | None:
     rows, part = max(facts.rows or 1, 1), beta / 3
-    gap = math.sqrt(potential / (2 * (plan.updates + 1)))
-    runs = 1 if plan.watching.tops else plan.updates
-    below = plan.watching.below(part, facts, runs) / rows
-    above = plan.watching.above(part, facts, queries) / rows
-    radius = _number_radius(plan.noise, part, plan.updates) / rows
+    gap = math.sqrt(potential / (2 * (schedule.updates + 1)))
+    runs = 1 if schedule.watching.tops else schedule.updates
+    below = schedule.watching.below(part, facts, runs) / rows
+    above = schedule.watching.above(part, facts, queries) / rows
+    radius = _number_radius(schedule.noise, part, schedule.updates) / rows
     if radius >= gap:
         return None
     alpha = gap + below + above
     return evolve(
-        plan,
+        schedule,
         threshold=(gap + above) * rows,
         gap=gap,
         radius=radius,
@@ -275,7 +277,7 @@ def textbook(
     queries: int,
     facts: Facts,
     potential: float,
-) -> Plan:
+) -> Schedule:
     """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
     c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
@@ -316,7 +318,7 @@ def textbook(
         if rho > zcdp_start(epsilon, delta):
             expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
-    return Plan(
+    return Schedule(
         updates,
         watching,
         noise,

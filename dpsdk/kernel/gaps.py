@@ -48,7 +48,7 @@ class LatticeGaps(Protocol):
 
     @property
     def source(self) -> object:
-        """What is read: gaps of one class that have the same object here read the same numbers."""
+        """What is read. Gaps of one class that have the same object here read the same numbers."""
         ...
 
     def read(self, histogram: Histogram) -> Ints:

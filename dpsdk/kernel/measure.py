@@ -23,6 +23,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    PureGuarantee,
     zcdp_epsilon,
 )
 from dpsdk.accounting.copies import book_own, client_copy
@@ -57,6 +58,10 @@ _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
 
+_COVER = 8
+"""So wide is the noise of what is paid before its lattice is known. It costs what wider noise does,
+and is still a half of the least variance that is measured with where it can be chosen, or less."""
+
 _WIDE = 64
 """Gaussian noise has at least this variance, in squared steps: 8 steps and more behave as the
 continuous law does, so that every composition prices it alike."""
@@ -83,6 +88,11 @@ class LaplaceNoise:
 
     epsilon: Fraction = field(converter=_epsilon)
 
+    @property
+    def cover(self) -> Guarantee:
+        """What pays, in an allowance, for any batch that is measured with this noise: ε-DP."""
+        return PureGuarantee(self.epsilon)
+
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""
         return math.log2(largest_move) - _log2(self.epsilon)
@@ -101,6 +111,20 @@ class GaussianNoise:
     def __attrs_post_init__(self) -> None:
         if self.claim is not None and not _certified(self.rho, *self.claim):
             raise InvalidArgument("claim", "an (ε, δ) that this rho implies", shown(self.claim))
+
+    @property
+    def cover(self) -> Guarantee:
+        """What pays, in an allowance, for a batch that is measured with this noise.
+
+        It is the noise of one count on the coarsest lattice where its variance is at least 8. For a
+        rho up to 1/16 these are the integers, and no batch has narrower noise: all are covered. For
+        a larger one all are whose noise has a variance of 32 steps or more, as `measure` makes it
+        wherever its lattice has room; not so weights that differ by less than about 2**-30.
+        """
+        bits = 0
+        while 4**bits < _COVER * 2 * self.rho and bits < 2 * finest(math.inf):
+            bits += 1
+        return DiscreteGaussianGuarantee(4**bits / (2 * self.rho), 4**bits, 2**bits, self.claim)
 
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""

@@ -10,12 +10,12 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
-from dpsdk.accounting import Guarantee, PureGuarantee
+from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
-from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, Measure, Terms
+from dpsdk.kernel import Allowance, Kernel, Measure, Terms
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
@@ -215,9 +215,7 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW")
         schedule, facts = self._fitting(terms), terms.facts
-        opening = Cost(_opening(schedule, terms))
         pricing = Measure(form.row(moving_row(form, facts)), schedule.noise).price(terms)
-        rounds = _rounds(schedule, pricing.guarantee)
         origins = np.full(form.rows, int(Origin.BELOW), dtype=np.int64)
         most = min(form.rows, schedule.updates)
         promised = schedule.promise is not None
@@ -226,9 +224,10 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
             schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
         )
         if self.prepaid:
-            opening = Cost((*opening.runs, *rounds))
-            return Quote(opening, opening, accuracy)
-        return Quote(opening, Cost((*opening.runs, *rounds)), accuracy)
+            whole = _whole(schedule, terms, schedule.noise.cover)
+            return Quote(whole, whole, accuracy)
+        opening = Cost(_opening(schedule, terms))
+        return Quote(opening, _whole(schedule, terms, pricing.guarantee), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
         terms, facts = kernel.terms, kernel.facts
@@ -237,19 +236,14 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         hypothesis = self._first(schedule, facts)
         allowance: Allowance | None = None
         if self.prepaid:
-            # It pays for any run of at most this ε, whatever the lattice of its query.
-            pure = (
-                PureGuarantee(schedule.noise.epsilon)
-                if isinstance(schedule.noise, LaplaceNoise)
-                else None
-            )
-            together = Cost((*_opening(schedule, terms), *_rounds(schedule, pure)))
             if schedule.updates > _PREPAID_LIMIT:
                 advice = "leave prepaid out, or ask for fewer updates"
                 raise TooLarge(
                     repr(self), schedule.updates, _PREPAID_LIMIT, "prepaid rounds", advice
                 )
-            allowance = kernel.allowance(together.guarantees)
+            # On which lattices the numbers will be is not known yet.
+            whole = _whole(schedule, terms, schedule.noise.cover)
+            allowance = kernel.allowance(whole.guarantees)
         if hypothesis is None:
             hypothesis = noisy_product(kernel, schedule, allowance)
         raises = self.when_spent == "raise"
@@ -310,11 +304,11 @@ def _opening(schedule: Schedule, terms: Terms) -> tuple[Guarantee, ...]:
     return (Measure(one_way_marginals(terms.facts), schedule.start).price(terms).guarantee,)
 
 
-def _rounds(schedule: Schedule, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
-    """The runs of a whole stream: watches, and a number for each top."""
+def _whole(schedule: Schedule, terms: Terms, number: Guarantee) -> Cost:
+    """The runs of a whole stream: its start, watches, and a number for each top."""
     watches = 1 if schedule.watching.tops is not None else schedule.updates
-    numbers = () if number is None else ((number, schedule.updates),)
-    return ((schedule.watching.guarantee, watches), *numbers)
+    rounds = (schedule.watching.guarantee, watches), (number, schedule.updates)
+    return Cost((*_opening(schedule, terms), *rounds))
 
 
 def _one_ordered(facts: Facts) -> bool:

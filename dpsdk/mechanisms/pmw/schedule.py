@@ -95,7 +95,7 @@ def practical(
         if product:
             start = GaussianNoise(equal_share(rho * _START_SHARE))
             rho -= rho * _START_SHARE
-        watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
+        watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE)
     else:
         if product:
             start = LaplaceNoise(epsilon * _START_SHARE)
@@ -118,13 +118,9 @@ def practical(
     return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
 
 
-def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
+def _round(rho: Fraction, share: Fraction) -> tuple[Watching, Noise]:
     """One round within rho: its watch, and the noise of its number."""
-    watching = split_watch(split_pure(rho * (1 - share)))
-    if prepaid:
-        # An allowance of pure ε covers numbers on any lattice; one of a Gaussian names its lattice.
-        return watching, LaplaceNoise(split_pure(rho * share))
-    return watching, GaussianNoise(equal_share(rho * share))
+    return split_watch(split_pure(rho * (1 - share))), GaussianNoise(equal_share(rho * share))
 
 
 def _of_one(noise: Noise) -> NoiseLaw:
@@ -219,9 +215,7 @@ def _attempt(
 ) -> Schedule | None:
     try:
         if delta:
-            watching, noise = _round(
-                equal_share(zcdp_start(epsilon, delta), updates), share, prepaid=prepaid
-            )
+            watching, noise = _round(equal_share(zcdp_start(epsilon, delta), updates), share)
         else:
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)

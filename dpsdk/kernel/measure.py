@@ -90,7 +90,7 @@ class LaplaceNoise:
 
     @property
     def cover(self) -> Guarantee:
-        """What pays, in an allowance, for any batch that is measured with this noise: ε-DP."""
+        """What pays, in an allowance, for any batch that is measured with this noise."""
         return PureGuarantee(self.epsilon)
 
     def log_scale(self, largest_move: float) -> float:

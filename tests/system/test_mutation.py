@@ -252,9 +252,9 @@ class Asking:
                 self.ask(lambda form=form, noise=noise: self.kernel.measure(form, noise))
 
     def watches(self):
-        for plan in (Watching("0.01", "0.02"), Watching("0.3", "0.4", 3)):
-            watch = self.kernel.watch(plan)
-            self.wreck(plan, watch.parameters)
+        for watching in (Watching("0.01", "0.02"), Watching("0.3", "0.4", 3)):
+            watch = self.kernel.watch(watching)
+            self.wreck(watching, watch.parameters)
             for height in (-(10.0**6), 10.0**6, 3.0, 0.0, 10.0**6):
                 form = held()["boxes"]
                 gap = GapForm.around(form, np.full(3, 0.25))
@@ -520,11 +520,11 @@ def test_nobody_can_make_an_allowance_of_what_was_not_paid(forge):
     odometer = Odometer(Budget(1), default_composition())
     kernel = Kernel(table(), odometer, seeded(1), "x")
     allowance = kernel.allowance([PureGuarantee("0.001")])
-    form, plan = held()["range"], Watching(1000, 1000)
+    form, watching = held()["range"], Watching(1000, 1000)
     attempt(lambda: repr(forge(allowance)))
     for use in (
         lambda: kernel.measure(form, LaplaceNoise(1000), allowance=forge(allowance)),
-        lambda: kernel.watch(plan, allowance=forge(allowance)).open(),
+        lambda: kernel.watch(watching, allowance=forge(allowance)).open(),
         lambda: kernel.measure(form, LaplaceNoise(1000), allowance=allowance),
     ):
         with pytest.raises(DpsdkError):

@@ -184,11 +184,11 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
         try:
-            return self._planned(facts)
+            return self._scheduled(facts)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
-    def _planned(self, facts: Facts) -> Schedule:
+    def _scheduled(self, facts: Facts) -> Schedule:
         if self.updates is not None:
             return practical(
                 self.epsilon,

@@ -69,7 +69,7 @@ class OnlineStrategy:
     ) -> None:
         self._facts = kernel.facts
         self._allowance = allowance
-        self._plan = schedule
+        self._schedule = schedule
         self._hypothesis = hypothesis
         self._watch = kernel.watch(schedule.watching, allowance=allowance)
         self._replay = Replay() if replay and schedule.rule == "exact" else None
@@ -103,9 +103,9 @@ class OnlineStrategy:
             self._answer(part, answers, start, kernel)
             start += part.rows
         accuracy = StreamAccuracy(
-            self._plan.copied(),
+            self._schedule.copied(),
             self._facts,
-            drift_of(self._plan.watching, form, self._facts),
+            drift_of(self._schedule.watching, form, self._facts),
             answers.origins,
             answers.run,
             answers.measured,
@@ -116,8 +116,8 @@ class OnlineStrategy:
 
     def _check(self, form: LinearForm) -> None:
         """Refuse what a promise does not cover: it counts on weights that round by half a step."""
-        watching, facts = self._plan.watching, self._facts
-        if self._plan.promise is not None:
+        watching, facts = self._schedule.watching, self._facts
+        if self._schedule.promise is not None:
             most = watching.rounding(facts)
             if watching.rounding(facts, form) > most * (1 + 1e-9):
                 expected = "products of weights on fewer cells, which a promise can round finely"
@@ -135,13 +135,13 @@ class OnlineStrategy:
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
             answers.run = self._watch.tops + 1
             try:
-                top = self._watch.first_above(gap, self._plan.threshold, place, kernel=kernel)
+                top = self._watch.first_above(gap, self._schedule.threshold, place, kernel=kernel)
                 origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
                     return
                 place = top.place
                 row = form.row(place)
-                number = kernel.measure(row, self._plan.noise, allowance=self._allowance)
+                number = kernel.measure(row, self._schedule.noise, allowance=self._allowance)
             except (BudgetExceeded, UnsupportedGuarantee):
                 if self._raises:
                     raise
@@ -157,16 +157,16 @@ class OnlineStrategy:
 
     def _looks(self) -> bool:
         """Whether another run may be opened: tops are left, and so is something to learn."""
-        done = self._plan.promise is not None and self._meter.exhausted(self._plan.gap)
-        return not (self._spent or done or self._watch.tops >= self._plan.updates)
+        done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
+        return not (self._spent or done or self._watch.tops >= self._schedule.updates)
 
     def _promised(self) -> bool:
         """Whether the promise covers answers that nobody checked."""
-        promise = self._plan.promise
+        promise = self._schedule.promise
         return promise is not None and not self._spent and self._asked <= promise.queries
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
-        schedule, hypothesis = self._plan, self._hypothesis
+        schedule, hypothesis = self._schedule, self._hypothesis
         value = min(max(value, 0.0), 1.0)
         if schedule.rule == "textbook":
             step = textbook_step(schedule.gap)

@@ -343,14 +343,14 @@ def test_it_is_a_value_that_prints_as_it_is_written():
 @pytest.mark.parametrize("tops", [None, 1, 2, 10, 1000])
 def test_the_split_has_the_least_variance_and_wastes_nothing(tops):
     epsilon = Fraction(7, 10)
-    plan = split_watch(epsilon, tops)
+    watching = split_watch(epsilon, tops)
     count = tops or 1
 
     def variance(threshold):
         return 1 / threshold**2 + (2 * count / (float(epsilon) - threshold)) ** 2
 
-    assert plan.threshold_epsilon + count * plan.query_epsilon == epsilon
-    best = float(plan.threshold_epsilon)
+    assert watching.threshold_epsilon + count * watching.query_epsilon == epsilon
+    best = float(watching.threshold_epsilon)
     assert all(variance(best) < variance(best * factor) for factor in (0.97, 1.03))
 
 

@@ -188,8 +188,9 @@ class Kernel(HasAccess):
         Parameters
         ----------
         guarantees
-            What is proven of each run. `PureGuarantee(e)` pays for any run that is at
-            most e-DP, a discrete Gaussian for any of at most its ρ on no coarser a lattice.
+            What is proven of each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
+            a discrete Gaussian for any of at most its ρ on no coarser a lattice; `noise.cover` for
+            what is measured with a noise, before its lattice is known.
 
         Raises
         ------

@@ -116,7 +116,9 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
-        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile.
+        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. The
+        numbers of very few rounds may have Laplace noise then, where a session of just the total
+        would not admit Gaussian ones beside a product start.
     when_spent
         What happens when the session has no budget for another round: answer on from the
         hypothesis, unchecked, or raise.

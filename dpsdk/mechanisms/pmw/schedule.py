@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
+from dpsdk.accounting import Budget, Guarantee, default_composition
+from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
@@ -31,6 +34,10 @@ Rule: TypeAlias = Literal["exact", "textbook"]
 _START_SHARE = Fraction(1, 10)
 _NUMBER_SHARE = Fraction(1, 10)
 _HEIGHT_SHARE = 0.5
+
+_FEW = 32
+"""The default composition charges a run of pure ε more than its ρ, which tells where runs are few:
+a session of just the total might refuse them beside Gaussian ones, and not beside each other."""
 
 
 @frozen
@@ -87,7 +94,7 @@ def practical(
     """A schedule for so many updates, without a promise of accuracy."""
     start: Noise | None = None
     if delta:
-        rho = zcdp_start(epsilon, delta)
+        whole, rho = epsilon, zcdp_start(epsilon, delta)
         if not rho:
             expected = "large enough that some rho implies this guarantee"
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
@@ -95,7 +102,12 @@ def practical(
         if product:
             start = GaussianNoise(equal_share(rho * _START_SHARE))
             rho -= rho * _START_SHARE
-        watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE)
+        each = equal_share(rho, updates)
+        watching, noise = _round(each, _NUMBER_SHARE)
+        if prepaid and start is not None and updates <= _FEW:
+            paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
+            if not _let_through(Budget(whole, delta), paid):
+                noise = LaplaceNoise(split_pure(each * _NUMBER_SHARE))
     else:
         if product:
             start = LaplaceNoise(epsilon * _START_SHARE)
@@ -116,6 +128,12 @@ def practical(
         height = threshold * rows
     spread = _deviation(noise) / rows
     return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
+
+
+def _let_through(budget: Budget, runs: Iterable[Guarantee]) -> bool:
+    """Whether a session of just this budget, by its default composition, admits all of the runs."""
+    composition = default_composition()
+    return fits_all(composition, composition.begin(budget), runs)
 
 
 def _round(rho: Fraction, share: Fraction) -> tuple[Watching, Noise]:

@@ -19,6 +19,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     PureGuarantee,
     ZCDPComposition,
+    pure_epsilon,
 )
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import GapForm, LinearForm
@@ -284,6 +285,38 @@ def test_an_allowance_of_gaussians_serves_every_lattice():
         assert channel.release(query).cost.free
     assert taken[0].left == 0
     assert session.spent.charges == 3
+
+
+def test_what_two_worker_threads_ask_for_is_on_the_receipt_of_their_question():
+    session, watches = opened(100), []
+    gap = GapForm.around(Marginal("sex").lower(DATA.domain), np.zeros(2))
+
+    def answer(form, kernel):
+        def measuring():
+            requests = [Measure(form, LaplaceNoise("0.1")), Measure(form, LaplaceNoise("0.2"))]
+            return kernel.run_all(requests)[0]
+
+        def watching():
+            # It was made for the opening of the channel, and works for this question.
+            return watches[0].first_above(gap, 10.0**6, kernel=kernel)
+
+        both = [in_a_thread(measuring), in_a_thread(watching)]
+        return both[0]
+
+    def opening(kernel):
+        watches.append(kernel.watch(Watching("0.3", "0.4")))
+
+    channel = session.open(Custom(answer, opening))
+    first = channel.release(Marginal("sex"))
+    assert [pure_epsilon(run) for run in first.cost.guarantees] == [
+        Fraction(1, 10),
+        Fraction(2, 10),
+        Fraction(7, 10),
+    ]
+    # The run is still open, so that another question has only its numbers on its receipt.
+    second = channel.release(Marginal("sex"))
+    assert len(second.cost.guarantees) == 2
+    assert [entry.cost for entry in session.history] == [first.cost, second.cost]
 
 
 def test_an_allowance_is_used_once_among_threads():

@@ -37,7 +37,7 @@ from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers
 from dpsdk.kernel.lattice import exact, exact_one, finest, on_lattice
 from dpsdk.kernel.primitive import Request
-from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
 from dpsdk.release import Accuracy, Measurement, NoiseAccuracy
 from dpsdk.typing import Floats, Ints, Real
@@ -221,9 +221,10 @@ class Measure(Request[Measurement]):
             If the form does not fit the domain or is made of foreign classes, if the noise would be
             wider than the lattice can hold, or if the counts could not be summed exactly.
         """
-        own = _prepared(self, terms.facts)
+        facts = facts_of(terms)
+        own = _prepared(self, facts)
         guarantee = client_copy(own.guarantee)
-        return Pricing(own.bits, own.law, guarantee, own.accuracy, self, terms.facts)
+        return Pricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
 
 
 def _prepared(asked: Measure, facts: Facts) -> Prepared:

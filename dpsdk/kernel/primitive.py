@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from inspect import getattr_static
 from typing import Generic, Protocol, TypeVar, cast
 
 from attrs import field, frozen
@@ -135,12 +136,12 @@ def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
 
 
 def _loaded(name: str) -> object:
-    """What a dotted name stands for in the modules that are loaded. Nothing is imported."""
+    """What a dotted name stands for in the modules that are loaded. Nothing is imported or run."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:cut]))
         if found is not None:
             for part in parts[cut:]:
-                found = getattr(found, part, None)
+                found = getattr_static(found, part, None)
             return found
     return None

@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.typing import Real
 
-__all__ = ["Terms", "to_trust"]
+__all__ = ["Terms", "facts_of", "to_trust"]
 
 
 def to_trust(names: Iterable[str]) -> frozenset[str]:
@@ -29,6 +29,18 @@ def to_trust(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidArgument("trust", expected, shown(names))
     return frozenset([to_name("trust", name) for name in names])
+
+
+def _facts(value: Facts) -> Facts:
+    if not isinstance(value, Facts):
+        raise InvalidArgument("facts", "the Facts of a table", shown(value))
+    return value
+
+
+def _composition(value: Composition) -> Composition:
+    if not isinstance(value, Composition):
+        raise InvalidArgument("composition", "a composition", shown(value))
+    return value
 
 
 @frozen
@@ -46,8 +58,8 @@ class Terms:
         this package. Whoever trusts one vouches for its guarantee and for what it tells.
     """
 
-    facts: Facts
-    composition: Composition = field(factory=default_composition)
+    facts: Facts = field(converter=_facts)
+    composition: Composition = field(factory=default_composition, converter=_composition)
     trust: frozenset[str] = field(default=frozenset[str](), converter=to_trust)
 
     def calibrate(
@@ -90,3 +102,16 @@ class Terms:
         if not isinstance(whole, Budget | Fraction):
             raise InvalidArgument("total", "a Budget", shown(total))
         return calibrate_within(self.composition, whole, runs)
+
+
+def facts_of(terms: Terms) -> Facts:
+    """The facts in terms.
+
+    Raises
+    ------
+    InvalidArgument
+        If they are no terms, as facts alone are not.
+    """
+    if not isinstance(terms, Terms):
+        raise InvalidArgument("terms", "Terms, as in Terms(facts)", shown(terms))
+    return terms.facts

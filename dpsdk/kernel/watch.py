@@ -33,7 +33,7 @@ from dpsdk.kernel.admission import admit
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, admit_gaps, in_rows
 from dpsdk.kernel.lattice import allowed_bits, finest, on_very_lattice
-from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import Accuracy
 from dpsdk.typing import Bools, Floats, Ints, Real
@@ -105,9 +105,9 @@ class Watching:
         InvalidArgument
             If its noise would be wider than the lattice of the table can hold.
         """
-        own = _copied(self)
-        _laws(own, Setting.of(terms.facts))
-        return RunPricing(own.guarantee, RunAccuracy(own, terms.facts))
+        own, facts = _copied(self), facts_of(terms)
+        _laws(own, Setting.of(facts))
+        return RunPricing(own.guarantee, RunAccuracy(own, facts))
 
     def below(
         self, beta: float, facts: Facts, runs: int = 1, form: LinearForm | None = None

@@ -28,6 +28,7 @@ from dpsdk.kernel import (
     Watch,
     Watching,
 )
+from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
@@ -170,7 +171,7 @@ class NumericSparse(Mechanism[GapForm]):
 
     def quote(self, form: GapForm, terms: Terms, /) -> Quote:
         check_gap(form, "NumericSparse")
-        schedule, facts = self.schedule, terms.facts
+        schedule, facts = self.schedule, facts_of(terms)
         try:
             run = schedule.watching.price(terms)
         except InvalidArgument as error:

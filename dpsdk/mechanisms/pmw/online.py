@@ -16,6 +16,7 @@ from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT
 from dpsdk.kernel import Allowance, Kernel, Measure, Terms
+from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
@@ -255,10 +256,11 @@ class OnlinePMW(HypothesisMechanism[LinearForm]):
 
     def _fitting(self, terms: Terms) -> Schedule:
         """The schedule, if all of its noise fits the lattices of the kernel."""
-        schedule, domain = self.schedule(terms.facts), terms.facts.domain
+        facts = facts_of(terms)
+        schedule = self.schedule(facts)
         try:
             schedule.watching.price(terms)
-            Measure(LinearForm(domain, (Kronecker((), ()),)), schedule.noise).price(terms)
+            Measure(LinearForm(facts.domain, (Kronecker((), ()),)), schedule.noise).price(terms)
             _opening(schedule, terms)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from fractions import Fraction
 
 import attrs
@@ -27,6 +28,7 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
     Untrusted,
 )
+from dpsdk.forms import GapForm
 from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
@@ -37,7 +39,7 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.observe import Charged
 from dpsdk.queries import Marginal, Threshold
@@ -258,6 +260,36 @@ def test_nothing_is_imported_for_a_name():
     with pytest.raises(Untrusted):
         asked.run(Rows())
     assert "antigravity" not in set(sys.modules) - before
+
+
+def test_a_module_is_not_asked_for_what_it_does_not_hold(monkeypatch):
+    asked = []
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = lambda name: asked.append(name) or Rows
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    with pytest.raises(Untrusted):
+        kernel(trust={"lazy.Rows"})[0].run(Rows())
+    assert asked == []
+
+
+def test_terms_are_made_of_facts_and_a_composition():
+    of = data().facts
+    for wrong in (None, data(), Terms(of)):
+        with pytest.raises(InvalidArgument, match="facts"):
+            Terms(wrong)
+    with pytest.raises(InvalidArgument, match="composition"):
+        Terms(of, "basic")
+    gap = GapForm.around(FORM, np.zeros(FORM.rows))
+    for price in (
+        Measure(FORM, LaplaceNoise(1)).price,
+        Watching(1, 1).price,
+        lambda terms: Laplace(1).quote(FORM, terms),
+        lambda terms: NumericSparse(1, tops=2).quote(gap, terms),
+        lambda terms: OnlinePMW(1, updates=2).quote(FORM, terms),
+    ):
+        with pytest.raises(InvalidArgument, match=r"Terms\(facts\)"):
+            price(of)
+        price(Terms(of))
 
 
 def test_several_runs_of_any_kinds_are_paid_for_at_once_or_not_at_all():

@@ -38,6 +38,22 @@ class Kernel(HasAccess):
 
     The kernel that a session hands out serves one question, or the opening of one channel: what it
     charges is charged for that, from whichever thread, and once that is over it is closed.
+
+    Parameters
+    ----------
+    data
+        The table.
+    odometer
+        What pays.
+    noise
+        Where randomness comes from.
+    mechanism
+        What charges are labelled with; public.
+    observer
+        Called with the events of dpsdk.observe.
+    trust
+        The dotted names of classes of requests that may run though they are not of this package.
+        Whoever names one vouches for its guarantee and for what its runs tell.
     """
 
     __slots__ = ()

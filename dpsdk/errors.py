@@ -13,6 +13,7 @@
     ├── TooLarge (MemoryError)            refused before anything was allocated
     ├── BudgetExceeded                    refused, nothing was charged
     ├── UnsupportedGuarantee              a composition cannot price this guarantee
+    ├── Untrusted                         a run that nobody vouched for
     ├── NoMechanism                       nothing was named to answer the query with
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
@@ -54,6 +55,7 @@ __all__ = [
     "UnknownAttribute",
     "UnknownLabel",
     "UnsupportedGuarantee",
+    "Untrusted",
 ]
 
 
@@ -252,6 +254,19 @@ class UnsupportedGuarantee(DpsdkError):
 
     def __str__(self) -> str:
         return f"{self.composition} cannot price {self.guarantee}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class Untrusted(DpsdkError):
+    """A kernel was asked to run what is not of this package, and was not told to trust it."""
+
+    primitive: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; to vouch for "
+            f"it, name it in trust={{{self.primitive!r}}}"
+        )
 
 
 @define(str=False, eq=False)

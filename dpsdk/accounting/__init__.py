@@ -5,14 +5,14 @@ from __future__ import annotations
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.declared.calibration import calibrate, max_epsilon_for
-from dpsdk.accounting.declared.plan import (
-    Plan,
+from dpsdk.accounting.declared.pld import pld_epsilon
+from dpsdk.accounting.declared.runs import (
+    Declared,
     advanced_epsilon,
+    declare,
     heterogeneous_epsilon,
     optimal_epsilon,
-    plan,
 )
-from dpsdk.accounting.declared.pld import pld_epsilon
 from dpsdk.accounting.filters.additive import (
     AdditiveComposition,
     AdvancedComposition,
@@ -81,8 +81,8 @@ __all__ = [
     # What fits, and what a list declared beforehand costs.
     "calibrate",
     "max_epsilon_for",
-    "Plan",
-    "plan",
+    "Declared",
+    "declare",
     "advanced_epsilon",
     "heterogeneous_epsilon",
     "optimal_epsilon",

@@ -13,10 +13,10 @@ from dpsdk._checks import shown, to_integer, to_probability
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime, own_anytime
-from dpsdk.accounting.declared.plan import plan
+from dpsdk.accounting.declared.runs import declare
 from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.accounting.filters.copies import own_budget, own_composition
+from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.books import (
     SESSION,
@@ -76,7 +76,7 @@ class Odometer:
     @property
     def composition(self) -> Composition:
         """The filter that decides what fits."""
-        return own_composition(self._composition)
+        return client_composition(self._composition)
 
     @property
     def state(self) -> State:
@@ -118,16 +118,16 @@ class Odometer:
         leaks = sum((leak(run) for run in runs), Fraction(0))
         always = self.budget
         summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
-        planned = plan(runs).epsilon(level)
+        known = declare(runs).epsilon(level)
         # What the session keeps in any case bounds what a figure at no smaller δ may say.
         cap = float_up(fraction_up(always.epsilon))
         if level >= always.delta:
-            summed, planned = min(summed, cap), min(planned, cap)
+            summed, known = min(summed, cap), min(known, cap)
         bound, anytime = self._anytime, None
         if bound is not None and not leaks:
             anytime = bound.epsilon(rho)
             anytime = min(anytime, cap) if bound.delta >= always.delta else anytime
-        return Readings(level, always, anytime, summed, planned)
+        return Readings(level, always, anytime, summed, known)
 
     def affords(self, guarantee: Guarantee) -> int | None:
         """How many more such runs fit, one after the other; None where they are free.

@@ -143,7 +143,7 @@ class Readings:
     Parameters
     ----------
     delta
-        The δ of the figures `level` and `planned`.
+        The δ of the figures `level` and `declared`.
     always
         What the session keeps whatever is asked next. Needs no condition.
     anytime
@@ -151,8 +151,8 @@ class Readings:
         was chosen by the answers. None without such a bound, or once a run may have leaked.
     level
         The ε of the sum of ρ: holds if it was settled beforehand to spend no more than that.
-    planned
-        The least ε of a `Plan` of the same runs: holds only if neither the runs nor their
+    declared
+        The least ε of a `Declared` of the same runs: holds only if neither the runs nor their
         parameters were chosen by earlier answers.
     """
 
@@ -160,12 +160,12 @@ class Readings:
     always: Budget
     anytime: float | None
     level: float
-    planned: float
+    declared: float
 
     def __repr__(self) -> str:
         anytime = "none" if self.anytime is None else f"{self.anytime:.5g}"
         return (
             f"Readings(always {self.always}; anytime epsilon {anytime};\n"
             f"    at delta {as_text(self.delta)}: level epsilon {self.level:.5g}, "
-            f"planned epsilon {self.planned:.5g})"
+            f"declared epsilon {self.declared:.5g})"
         )

@@ -4,7 +4,7 @@ from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
 from dpsdk.forms.factors import Factor, Identity, Prefix, Range, Weights
 from dpsdk.forms.facts import Facts, Neighbors
-from dpsdk.forms.gap import GapForm
+from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 
@@ -15,6 +15,7 @@ __all__ = [
     "Facts",
     "Factor",
     "Form",
+    "Gap",
     "GapForm",
     "Identity",
     "Kronecker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from hashlib import sha256
 
 import numpy as np
@@ -13,7 +14,30 @@ from dpsdk.forms.base import Form
 from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Floats
 
-__all__ = ["GapForm"]
+__all__ = ["Gap", "GapForm"]
+
+
+class Gap(Form):
+    """Numbers that `kernel.watch` compares with a threshold, in order, all of one kind.
+
+    A kind is a class. It says how far one record moves a gap, which all noise of a watch is
+    measured by; the kernel knows, for each kind of the package, how its gaps are read on a lattice.
+    """
+
+    __slots__ = ()
+
+    numeric: bool
+    """Whether a gap above its threshold is also asked for its size."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of gaps."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """How far one record moves a gap at the most, in the unit of the gaps."""
 
 
 _GAPS = b"dpsdk gap form 1\0"
@@ -26,7 +50,7 @@ def _to_numbers(values: Floats) -> Floats:
 
 
 @frozen(eq=False)
-class GapForm(Form):
+class GapForm(Gap):
     """Linear functions of the rows minus public answers to them, in counts of rows.
 
     Gap i is the sum of function i over the rows, minus `rates[i]` times the number of rows, minus
@@ -59,7 +83,6 @@ class GapForm(Form):
 
     @property
     def rows(self) -> int:
-        """The number of gaps."""
         return self.form.rows
 
     @property
@@ -70,6 +93,11 @@ class GapForm(Form):
         for numbers in (self.rates, self.offsets):
             digest.update((numbers + 0.0).astype("<f8").tobytes())  # a zero has no sign here
         return digest.digest()
+
+    @property
+    def sensitivity(self) -> float:
+        """One row, by the limits of functions and rates."""
+        return 1.0
 
     @classmethod
     def around(cls, form: LinearForm, rates: Floats) -> GapForm:

@@ -20,7 +20,7 @@ from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import CELL_LIMIT, DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
-from dpsdk.kernel import Allowance, Kernel, Noise, price
+from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.typing import Floats, Real
 
 __all__ = ["Given", "Product", "Start", "StartLike", "Uniform", "kind_for", "to_start"]
@@ -82,9 +82,9 @@ class Start(ABC):
         """
         del facts
 
-    def price(self, noise: Noise, facts: Facts) -> tuple[Guarantee, ...]:
+    def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
         """What `open` pays, where noise of this kind is what the share is worth."""
-        del noise, facts
+        del noise, terms
         return ()
 
     def kl_cap(self, facts: Facts) -> float:
@@ -162,8 +162,8 @@ class Product(Start):
             raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
 
     @override
-    def price(self, noise: Noise, facts: Facts) -> tuple[Guarantee, ...]:
-        return (price(_one_way(facts), noise, facts).guarantee,)
+    def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
+        return (Measure(_one_way(terms.facts), noise).price(terms).guarantee,)
 
     @override
     def kl_cap(self, facts: Facts) -> float:

@@ -2,18 +2,24 @@
 
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.kernel import Kernel
-from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Noise, Pricing, price
-from dpsdk.kernel.watch import Top, Watch, Watching
+from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
+from dpsdk.kernel.primitive import Primitive, Request
+from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 
 __all__ = [
     "Allowance",
     "GaussianNoise",
     "Kernel",
     "LaplaceNoise",
+    "Measure",
     "Noise",
     "Pricing",
+    "Primitive",
+    "Request",
+    "RunPricing",
+    "Terms",
     "Top",
     "Watch",
     "Watching",
-    "price",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from threading import get_ident
 from typing import NoReturn, TypeVar, final
@@ -24,6 +24,7 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, Rele
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
+from dpsdk.kernel.primitive import Due, Vouched
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Refused
 
@@ -113,6 +114,7 @@ class _Shared:
     process: int
     trusted: bool
     """Whether the odometer may be given what the kernel itself works with."""
+    trust: frozenset[str]
 
 
 @final
@@ -131,10 +133,11 @@ class Access:
         noise: NoiseSource,
         mechanism: str,
         observer: Observer | None,
+        trust: frozenset[str] = frozenset(),
     ) -> None:
-        setting, process = setting_of(data), os.getpid()
+        setting, process, known = setting_of(data), os.getpid(), ours(odometer)
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, ours(odometer)
+            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust
         )
         self._question: Question | None = None
 
@@ -199,6 +202,11 @@ class Access:
         """A new generator for what is public, of the session's source."""
         return self._shared.noise.public_generator()
 
+    @property
+    def trust(self) -> frozenset[str]:
+        """The classes of other authors that may run, by name."""
+        return self._shared.trust
+
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.
 
@@ -208,9 +216,9 @@ class Access:
             If the odometer refuses. Nothing has changed.
         """
         runs = tuple(map(book_copy, guarantees))
-        return granted(self._shared.root, tuple(zip(runs, self.charge_all(runs), strict=True)))
+        return granted(self._shared.root, tuple(zip(runs, self._pay(runs), strict=True)))
 
-    def charge(self, guarantee: Guarantee, allowance: Allowance | None = None) -> int:
+    def charge(self, due: Due[object], allowance: Allowance | None = None) -> int:
         """Pay for one run, from an allowance if a run in there covers it; the charge's number.
 
         Raises
@@ -219,25 +227,41 @@ class Access:
             If the odometer refuses. Nothing has changed.
         Closed
             If the question is over, or the channel, scope, part or session closed.
+        InvalidArgument
+            If the allowance is of another channel, or given for a class that is trusted by name.
         """
         if allowance is not None:
             self.check_allowance(allowance)
-        if allowance is not None and not guarantee.free:
-            self._ready()
-            paid = paid_by(allowance, self._shared.root, guarantee)
-            if paid is not None:
-                return paid
-        return self.charge_all((guarantee,))[-1]
+            if type(due) is Vouched:
+                expected = "left out for a run of another author, whose name is on its own charge"
+                raise InvalidArgument("allowance", expected, due.name)
+            if not due.guarantee.free:
+                self._ready()
+                paid = paid_by(allowance, self._shared.root, due.guarantee)
+                if paid is not None:
+                    return paid
+        trusted = (due.name,) if type(due) is Vouched else ()
+        return self._pay((due.guarantee,), trusted)[-1]
 
-    def charge_all(self, guarantees: tuple[Guarantee, ...]) -> tuple[int, ...]:
+    def charge_all(self, dues: Sequence[Due[object]]) -> tuple[int, ...]:
         """Pay for several runs, all of them or none. Raises as `charge` does."""
+        names = {due.name for due in dues if type(due) is Vouched}
+        return self._pay(tuple([due.guarantee for due in dues]), names)
+
+    def _pay(
+        self, guarantees: tuple[Guarantee, ...], trusted: Collection[str] = ()
+    ) -> tuple[int, ...]:
+        """Charge them for the question, with the names of those whose word is taken for them."""
         self._ready()
         if not guarantees:
             return ()
         if not self._shared.trusted:
             guarantees = tuple(map(checked_copy, guarantees))
-        question = self._question
-        asked = Asked("", self._shared.mechanism) if question is None else question.asked
+        question, mechanism = self._question, self._shared.mechanism
+        asked = Asked("", mechanism) if question is None else question.asked
+        if trusted:
+            mechanism = f"{mechanism}, trusting {', '.join(sorted(trusted))}"
+            asked = asked._replace(mechanism=mechanism)
         try:
             if len(guarantees) == 1:
                 numbers: tuple[int, ...] = (self._shared.odometer.charge(guarantees[0], asked),)
@@ -245,15 +269,11 @@ class Access:
                 numbers = self._shared.odometer.charge_all(guarantees, asked)
         except BudgetExceeded:
             if self._observed:
-                self._tell(
-                    Refused(asked.query, self._shared.mechanism, checked_copy(guarantees[0]))
-                )
+                self._tell(Refused(asked.query, mechanism, checked_copy(guarantees[0])))
             raise
         if self._observed:
             for number, guarantee in zip(numbers, guarantees, strict=True):
-                self._tell(
-                    Charged(number, asked.query, self._shared.mechanism, checked_copy(guarantee))
-                )
+                self._tell(Charged(number, asked.query, mechanism, checked_copy(guarantee)))
         return numbers
 
     @property

@@ -1,6 +1,6 @@
 """What the kernel lets in: its own copies, in plain numbers, of all that it is asked for.
 
-Forms, noise and plans are in the hands of who asks, and could be changed at any time: initialised
+Forms, noise and gaps are in the hands of who asks, and could be changed at any time: initialised
 anew, their fields set, their arrays made writeable, their numbers exchanged for others of a class
 that answers as it likes. So what is priced, charged and read is what was copied here, once, and
 nothing of it is handed out. A form that was admitted before is known by its place, not by what it

@@ -22,7 +22,7 @@ class _Paid:
     def __init__(self, root: object, paid: Sequence[tuple[Guarantee, int]]) -> None:
         self.root = root
         self._turns = Turns("an allowance")
-        # Equal guarantees together, since a plan has few kinds of them.
+        # Equal guarantees together, since a list has few kinds of them.
         self._left: dict[Guarantee, list[int]] = {}
         for guarantee, charge in reversed(paid):
             self._left.setdefault(guarantee, []).append(charge)

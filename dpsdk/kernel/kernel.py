@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
-from typing import NoReturn, final
+from typing import NoReturn, TypeVar, cast, final, overload
 
-from dpsdk._checks import shown, to_positive
 from dpsdk.accounting import Budget, Guarantee, Odometer
-from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
-from dpsdk.errors import InvalidArgument, Redacted
+from dpsdk.errors import Redacted
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.measure import Noise, Prepared, measured, prepare
+from dpsdk.kernel.measure import Measure, Noise, prepare
+from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
+from dpsdk.kernel.terms import Terms, to_trust
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Observer
@@ -25,6 +24,10 @@ from dpsdk.release import Measurement
 from dpsdk.typing import Real
 
 __all__ = ["Kernel"]
+
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 @final
@@ -37,6 +40,22 @@ class Kernel(HasAccess):
 
     The kernel that a session hands out serves one question, or the opening of one channel: what it
     charges is charged for that, from whichever thread, and once that is over it is closed.
+
+    Parameters
+    ----------
+    data
+        The table.
+    odometer
+        What pays.
+    noise
+        Where randomness comes from.
+    mechanism
+        What charges are labelled with; public.
+    observer
+        Called with the events of dpsdk.observe.
+    trust
+        The dotted names of classes of requests that may run though they are not of this package.
+        Whoever names one vouches for its guarantee and for what its runs tell.
     """
 
     __slots__ = ("_randomness",)
@@ -50,8 +69,10 @@ class Kernel(HasAccess):
         noise: NoiseSource,
         mechanism: str,
         observer: Observer | None = None,
+        *,
+        trust: Iterable[str] = (),
     ) -> None:
-        self._access = Access(data, odometer, noise, mechanism, observer)
+        self._access = Access(data, odometer, noise, mechanism, observer, to_trust(trust))
 
     @classmethod
     def over(cls, access: Access) -> Kernel:
@@ -106,10 +127,82 @@ class Kernel(HasAccess):
         """
         report(self._access, done, total, unit)
 
+    @property
+    def terms(self) -> Terms:
+        """The facts, how costs add up, and who is trusted; a copy."""
+        access = self._access
+        return Terms(access.facts, access.composition, access.trust)
+
+    def run(self, request: Request[R], /, *, allowance: Allowance | None = None) -> R:
+        """Price a request, pay for it, and only then do what it asks for.
+
+        Parameters
+        ----------
+        request
+            What to run, such as `Measure(form, noise)`; or one of a class of another author, if the
+            kernel trusts it. The name of that class is then on the charge.
+        allowance
+            What was paid before, to be used up first. Not for other authors' classes, whose names
+            belong on charges of their own.
+
+        Raises
+        ------
+        InvalidArgument
+            If the request does not fit the table. Nothing was charged.
+        Untrusted
+            If it is of a class of another author that nobody named. Nothing was charged.
+        BudgetExceeded
+            If the odometer refuses. Nothing has changed.
+        ReleaseFailed
+            If something fails after the charge. Why is not told, since that may depend on data.
+        """
+        due = self._due(request)
+        return self._access.read(self._access.charge(due, allowance), due.run)
+
+    @overload
+    def run_all(self, requests: tuple[Request[R], Request[S]], /) -> tuple[R, S]: ...
+    @overload
+    def run_all(self, requests: tuple[Request[R], Request[S], Request[T]], /) -> tuple[R, S, T]: ...
+    @overload
+    def run_all(self, requests: Iterable[Request[R]], /) -> tuple[R, ...]: ...
+    def run_all(self, requests: Iterable[Request[object]], /) -> tuple[object, ...]:
+        """Run several requests of any kinds, paid for all at once or not at all.
+
+        Parameters
+        ----------
+        requests
+            As for `run`. If there are trusted classes of other authors among them, their names are
+            on all charges.
+
+        Raises
+        ------
+        InvalidArgument, Untrusted
+            As `run` does, for any of them. Nothing was charged.
+        BudgetExceeded
+            If they do not fit together. Nothing has changed.
+        ReleaseFailed
+            If one fails after the charge. All of them stay charged.
+        """
+        dues = [self._due(request) for request in requests]
+        charges = self._access.charge_all(dues)
+        return tuple(
+            [self._access.read(charge, due.run) for due, charge in zip(dues, charges, strict=True)]
+        )
+
+    def _due(self, request: Request[R]) -> Due[R]:
+        """The one gate: own requests, by their very class, and those that somebody vouched for."""
+        access = self._access
+        if type(request) is Measure:
+            due = prepare(request.form, request.noise, access.setting, access.facts.domain)
+            return cast("Due[R]", due)
+        return vouched(request, self.terms)
+
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None
     ) -> Measurement[NoiseAccuracy]:
         """Noisy answers to a batch of linear queries, in counts of rows.
+
+        The same as `run(Measure(form, noise))`, and raises as that does.
 
         Parameters
         ----------
@@ -120,100 +213,33 @@ class Kernel(HasAccess):
             dpsdk.kernel.measure for the theorem.
         allowance
             What was paid before, to be used up first.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the odometer refuses. Nothing has changed.
-        ReleaseFailed
-            If something fails after the charge. Why is not told, since that may depend on data.
         """
-        prepared = self._prepared(form, noise)
-        charge = self._access.charge(prepared.guarantee, allowance)
-        return self._measured(prepared, charge)
+        return self.run(Measure(form, noise), allowance=allowance)
 
-    def measure_all(
-        self, requests: Iterable[tuple[LinearForm, Noise]], /
-    ) -> tuple[Measurement[NoiseAccuracy], ...]:
-        """Several measurements, paid for all at once or not at all.
-
-        Parameters
-        ----------
-        requests
-            A form and its noise for each, as for `measure`.
-
-        Raises
-        ------
-        BudgetExceeded
-            If they do not fit together. Nothing has changed.
-        ReleaseFailed
-            If one fails after the charge. All of them stay charged.
-        """
-        all_prepared = [self._prepared(form, noise) for form, noise in requests]
-        charges = self._access.charge_all(tuple(one.guarantee for one in all_prepared))
-        return tuple(map(self._measured, all_prepared, charges))
-
-    def _prepared(self, form: LinearForm, noise: Noise) -> Prepared:
-        return prepare(form, noise, self._access.setting, self._access.facts.domain)
-
-    def _measured(self, prepared: Prepared, charge: int) -> Measurement[NoiseAccuracy]:
-        values = self._access.read(charge, partial(measured, prepared))
-        return Measurement(values, prepared.accuracy)
-
-    def watch(self, plan: Watching, /, *, allowance: Allowance | None = None) -> Watch:
+    def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.
 
         See dpsdk.kernel.watch for the theorem.
 
         Parameters
         ----------
-        plan
-            The parameters of its runs.
+        parameters
+            Of its runs.
         allowance
             What was paid before, to be used up first.
         """
-        return Watch(self._access, plan, allowance)
+        return Watch(self._access, parameters, allowance)
 
     def calibrate(
         self,
-        plan: Callable[[Fraction], Iterable[Guarantee]],
+        runs: Callable[[Fraction], Iterable[Guarantee]],
         total: Budget | None = None,
         /,
         *,
         rho: Real | None = None,
     ) -> Fraction:
-        """The largest scale at which planned runs together cost no more than a total.
-
-        Charges nothing: take an `allowance` of the plan at this scale to be sure of all of it.
-
-        Parameters
-        ----------
-        plan
-            The guarantees of the runs at a positive scale, in their order; each must cost more at a
-            larger scale, as with ``lambda x: [PureGuarantee(x / 10)] * 10``.
-        total
-            What they may cost by the composition of the session, taken by themselves.
-        rho
-            Instead: what the sum of their ρ of zCDP may be, where none of them leaks.
-
-        Returns
-        -------
-        Fraction
-            A scale at which the plan was seen to fit, to nine digits; 0 where none was found.
-
-        Raises
-        ------
-        InvalidArgument
-            If not one of `total` and `rho` is given, or it is out of range.
-        UnsupportedGuarantee
-            If no theorem prices one of the runs.
-        """
-        if (total is None) == (rho is None):
-            raise InvalidArgument("total", "given as a budget, or as rho", "both or neither")
-        whole = to_positive("rho", 0 if rho is None else rho) if total is None else total
-        if not isinstance(whole, Budget | Fraction):
-            raise InvalidArgument("total", "a Budget", shown(total))
-        return calibrate_within(self._access.composition, whole, plan)
+        """The largest scale at which runs together cost no more than a total; see `Terms`."""
+        return self.terms.calibrate(runs, total, rho=rho)
 
     def allowance(self, guarantees: Iterable[Guarantee], /) -> Allowance:
         """Charge runs now, all or none, for primitives that are given the allowance to use up.
@@ -223,8 +249,9 @@ class Kernel(HasAccess):
         Parameters
         ----------
         guarantees
-            The plan: what is proven of each run. `PureGuarantee(e)` pays for any run that is at
-            most e-DP, a discrete Gaussian for any of at most its ρ on no coarser a lattice.
+            What is proven of each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
+            a discrete Gaussian for any of at most its ρ on no coarser a lattice; `noise.cover` for
+            what is measured with a noise, before its lattice is known.
 
         Raises
         ------

@@ -23,6 +23,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     Guarantee,
+    PureGuarantee,
     zcdp_epsilon,
 )
 from dpsdk.accounting.copies import book_own, client_copy
@@ -33,30 +34,33 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.facts import Setting
-from dpsdk.forms.linear import EXACT
 from dpsdk.forms.sensitivity import of_one_function
 from dpsdk.kernel.admission import Admitted, admit, numbers
+from dpsdk.kernel.lattice import exact, exact_one, finest, on_lattice
+from dpsdk.kernel.primitive import Request
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoiseSource
+from dpsdk.release import Measurement
 from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
     "GaussianNoise",
     "LaplaceNoise",
+    "Measure",
     "Noise",
     "Prepared",
     "Pricing",
     "copied",
-    "measured",
     "prepare",
-    "price",
 ]
 
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
 
-_FINEST = 40
-"""The finest lattice has steps of 2**-40."""
+_COVER = 8
+"""So wide is the noise of what is paid before its lattice is known. It costs what wider noise does,
+and is still a half of the least variance that is measured with where it can be chosen, or less."""
 
 _WIDE = 64
 """Gaussian noise has at least this variance, in squared steps: 8 steps and more behave as the
@@ -84,6 +88,11 @@ class LaplaceNoise:
 
     epsilon: Fraction = field(converter=_epsilon)
 
+    @property
+    def cover(self) -> Guarantee:
+        """What pays, in an allowance, for any batch that is measured with this noise."""
+        return PureGuarantee(self.epsilon)
+
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""
         return math.log2(largest_move) - _log2(self.epsilon)
@@ -102,6 +111,20 @@ class GaussianNoise:
     def __attrs_post_init__(self) -> None:
         if self.claim is not None and not _certified(self.rho, *self.claim):
             raise InvalidArgument("claim", "an (ε, δ) that this rho implies", shown(self.claim))
+
+    @property
+    def cover(self) -> Guarantee:
+        """What pays, in an allowance, for a batch that is measured with this noise.
+
+        It is the noise of one count on the coarsest lattice where its variance is at least 8. For a
+        rho up to 1/16 these are the integers, and no batch has narrower noise: all are covered. For
+        a larger one all are whose noise has a variance of 32 steps or more, as `measure` makes it
+        wherever its lattice has room; not so weights that differ by less than about 2**-30.
+        """
+        bits = 0
+        while 4**bits < _COVER * 2 * self.rho and bits < 2 * finest(math.inf):
+            bits += 1
+        return DiscreteGaussianGuarantee(4**bits / (2 * self.rho), 4**bits, 2**bits, self.claim)
 
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""
@@ -134,6 +157,51 @@ class Pricing:
     law: NoiseLaw
     guarantee: Guarantee
     accuracy: NoiseAccuracy
+    _asked: Measure = field(repr=False)
+    _facts: Facts = field(repr=False)
+
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[NoiseAccuracy]:
+        """Measure, as the kernel would if it were asked for the same now."""
+        return _prepared(self._asked, self._facts).run(noise, opened)
+
+
+@frozen
+class Measure(Request[Measurement[NoiseAccuracy]]):
+    """Noisy answers to a batch of linear queries, in counts of rows.
+
+    `LaplaceNoise(epsilon)` makes the batch ε-DP, `GaussianNoise(rho)` ρ-zCDP.
+
+    >>> from dpsdk import Domain, Integer, PrivateData
+    >>> from dpsdk.kernel import LaplaceNoise, Measure, Terms
+    >>> from dpsdk.queries import Threshold
+    >>> data = PrivateData.from_columns({"age": [39, 50]}, Domain(Integer("age", 17, 90)))
+    >>> request = Measure(Threshold("age", 40).lower(data.domain), LaplaceNoise("0.1"))
+    >>> print(request.price(Terms(data.facts)).guarantee)
+    0.1-DP, discrete Laplace
+    """
+
+    form: LinearForm
+    noise: Noise
+
+    def price(self, terms: Terms, /) -> Pricing:
+        """What measuring would do and cost. Public, spends nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If the form does not fit the domain or is made of foreign classes, if the noise would be
+            wider than the lattice can hold, or if the counts could not be summed exactly.
+        """
+        facts = facts_of(terms)
+        own = _prepared(self, facts)
+        guarantee = client_copy(own.guarantee)
+        return Pricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
+
+
+def _prepared(asked: Measure, facts: Facts) -> Prepared:
+    return prepare(asked.form, asked.noise, Setting.of(facts), facts.domain)
 
 
 @frozen(eq=False)
@@ -160,55 +228,29 @@ class Prepared:
         """The law of the noise; a copy."""
         return self.accuracy.law
 
-    def draw(self, source: NoiseSource) -> Ints:
-        """The noise of one release."""
-        return source.draw(self._law, self.form.rows)
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[NoiseAccuracy]:
+        """Draw, read and add; in that order, so that no draw's time depends on what is read.
+
+        What no row changes is not read, nor is there noise on it.
+        """
+        form, answers = self.form, self.constant
+        if answers is not None:
+            drawn = np.zeros(form.rows, dtype=np.int64)
+        else:
+            drawn = noise.draw(self._law, form.rows)
+            answers = form.evaluate(opened())
+        return Measurement(self.settle(answers, drawn), self.accuracy)
 
     def settle(self, answers: Floats, noise: Ints) -> Floats:
         """Add noise to exact lattice answers and give the sum its unit back."""
         if len(answers) == 1:  # one number is sooner added without an array
-            one = int(_within(float(answers[0]))) + int(noise[0])
+            one = exact_one(float(answers[0])) + int(noise[0])
             return np.array([min(max(one, -_SATURATION), _SATURATION) * 2.0**-self.bits])
-        if not (np.abs(answers) < EXACT).all():
-            raise _inexact()
-        noisy = np.clip(answers.astype(np.int64) + noise, -_SATURATION, _SATURATION)
+        noisy = np.clip(exact(answers) + noise, -_SATURATION, _SATURATION)
         values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
         return values
-
-
-def _within(answer: float) -> float:
-    if not abs(answer) < EXACT:
-        raise _inexact()
-    return answer
-
-
-def _inexact() -> ArithmeticError:
-    # No data leads here: that sums stay within 2**53 was proven before the charge.
-    return ArithmeticError("a sum left the integers that floats hold")
-
-
-def measured(prepared: Prepared, source: NoiseSource, opened: Callable[[], Histogram]) -> Floats:
-    """Draw, read and add; in that order, so that no draw's time depends on what is read.
-
-    What no row changes is not read, nor is there noise on it.
-    """
-    if prepared.constant is not None:
-        return prepared.settle(prepared.constant, np.zeros(prepared.form.rows, dtype=np.int64))
-    noise = prepared.draw(source)
-    return prepared.settle(prepared.form.evaluate(opened()), noise)
-
-
-def price(form: LinearForm, noise: Noise, facts: Facts) -> Pricing:
-    """What measuring a form would do and cost. Public, spends nothing.
-
-    Raises
-    ------
-    InvalidArgument
-        If the form does not fit the domain or is made of foreign classes, if the noise would be
-        wider than the lattice can hold, or if the counts could not be summed exactly.
-    """
-    prepared = prepare(form, noise, Setting.of(facts), facts.domain)
-    return Pricing(prepared.bits, prepared.law, client_copy(prepared.guarantee), prepared.accuracy)
 
 
 _Key: TypeAlias = tuple[str, int, int, tuple[int, int, int, int] | None]
@@ -268,7 +310,7 @@ def _prepare(admitted: Admitted, key: _Key) -> Prepared:
 
 def _prepare_with(admitted: Admitted, noise: Noise, bits: int) -> Prepared:
     form, setting = admitted.form, admitted.setting
-    bits, lattice, change = _on_lattice(admitted, bits)
+    bits, lattice, change = on_lattice(admitted, bits)
     whole = form.integral
     move = admitted.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
     law, guarantee = _calibrated(noise, move)
@@ -318,28 +360,6 @@ def copied(noise: Noise) -> Noise:
     raise InvalidArgument("noise", "a LaplaceNoise or GaussianNoise", shown(noise))
 
 
-def _on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
-    """The form in integer units of 2**-bits, and the largest change of a weight.
-
-    With so many bits, or as many as exact sums allow. How fine the lattice is follows from the
-    form, the noise and public facts only. Rounding moves a weight by half a step at the most, so
-    all rows together move an answer by half a step each; that is to stay below a thousandth of the
-    noise's scale. What remains is part of the error bound. Integer weights stay on the integers,
-    unless Gaussian noise would be narrow there.
-    """
-    form = admitted.form
-    while True:
-        lattice, change = admitted.lattice(bits) if bits or not form.integral else (form, 0.0)
-        excess = admitted.reaches(lattice)
-        if excess < 1.0:
-            return bits, lattice, change
-        if not bits:
-            expected = "small enough that rows times weight stay within 2**53"
-            raise InvalidArgument("weights", expected, f"up to {lattice.reach:.3g} a row")
-        step = math.ceil(math.log2(excess)) if excess < math.inf else bits
-        bits = max(0, bits - max(1, step))
-
-
 @lru_cache(4096)
 def _for_one(
     key: _Key, setting: Setting, low: float, high: float
@@ -361,7 +381,7 @@ def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
         return 0
     variance = move.l2_squared / (2 * noise.rho)
     bits = 0
-    while 0 < variance * 4**bits < _WIDE and bits < _FINEST:
+    while 0 < variance * 4**bits < _WIDE and finest(bits + 1) > bits:
         bits += 1
     return bits
 
@@ -373,7 +393,7 @@ def _wanted_bits(admitted: Admitted, noise: Noise) -> int:
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     move = float((high - low).max())
     if move == 0.0:
-        return _FINEST
+        return finest(math.inf)
+    # All rows together are to move an answer by less than a thousandth of the noise's scale.
     scale = noise.log_scale(move * setting.unit_rows)
-    wanted = math.ceil(math.log2(max(setting.row_limit, 1) * 512) - scale)
-    return min(max(wanted, 1), _FINEST)
+    return finest(math.log2(max(setting.row_limit, 1) * 512) - scale, 1)

@@ -27,27 +27,25 @@ from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, Gap, LinearForm
 from dpsdk.forms.facts import Setting
-from dpsdk.forms.gap import GapForm
-from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.access import Access, HasAccess, access_of
-from dpsdk.kernel.admission import Admitted, admit
+from dpsdk.kernel.admission import admit
 from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, admit_gaps, in_rows
+from dpsdk.kernel.lattice import allowed_bits, finest, on_very_lattice
+from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
-from dpsdk.typing import Bools, Ints, Real
+from dpsdk.release import HalfWidths, Standing
+from dpsdk.typing import Bools, Floats, Ints, Real
 
-__all__ = ["Top", "Watch", "Watching", "run_share"]
+__all__ = ["RunPricing", "Top", "Watch", "Watching", "run_share"]
 
 R = TypeVar("R")
 
-_FINEST = 40
 _FIRST_CHUNK = 256
 _SATURATED = 2**62 - 1
 """Where a source's draws end."""
-
-_FARTHEST = 2.0**59
-"""No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
 
 
 def _threshold(value: Real) -> Fraction:
@@ -94,12 +92,21 @@ class Watching:
 
     def lattice_bits(self, facts: Facts | Setting) -> int:
         """How many lattice points a row is cut into, as a power of two."""
-        rows = max(facts.row_limit, 1)
         # So fine that half a step a row stays below a thousandth of the scale of a gap's noise.
-        parts = 512 * rows * float(self.query_epsilon) / facts.unit_rows
-        wanted = math.ceil(math.log2(max(parts, 1.0)))
-        allowed = math.floor(math.log2(EXACT / rows)) - 1
-        return min(max(wanted, 0), allowed, _FINEST)
+        parts = 512 * max(facts.row_limit, 1) * float(self.query_epsilon) / facts.unit_rows
+        return min(finest(math.log2(max(parts, 1.0))), allowed_bits(facts.row_limit))
+
+    def price(self, terms: Terms, /) -> RunPricing:
+        """What one run costs, and how far off it may be. Public, spends nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If its noise would be wider than the lattice of the table can hold.
+        """
+        own, facts = _copied(self), facts_of(terms)
+        _laws(own, Setting.of(facts))
+        return RunPricing(own.guarantee, RunAccuracy(own, facts))
 
     def below(
         self, beta: float, facts: Facts, runs: int = 1, form: LinearForm | None = None
@@ -107,7 +114,8 @@ class Watching:
         """How much larger than its threshold a gap called "below" may be, in rows.
 
         With probability 1 - beta no such gap of so many runs, all of them together, is larger.
-        `form` is what the gaps are of, which may round to the lattice by more than the rest.
+        `form` is what the gaps are of, which may round to the lattice by more than the rest. For
+        gaps of another sensitivity than a row, all figures are in multiples of that.
         """
         return self._threshold_radius(beta, facts, runs) + self.rounding(facts, form)
 
@@ -151,11 +159,8 @@ class Watching:
         if form is None:
             return usual
         admitted = admit(form, Setting.of(facts), facts.domain)
-        return max(usual, usual + facts.row_limit * (self._change(admitted) - step / 2))
-
-    def _change(self, admitted: Admitted) -> float:
-        """The largest change of a weight, in rows."""
-        return _lattice(admitted, self.lattice_bits(admitted.setting))[1]
+        change = on_very_lattice(admitted, self.lattice_bits(admitted.setting), "gap")[1]
+        return max(usual, usual + facts.row_limit * (change - step / 2))
 
 
 def run_share(run: int, runs: int) -> float:
@@ -167,6 +172,32 @@ def run_share(run: int, runs: int) -> float:
     summed = sum(1 / number**2 for number in range(1, min(runs, 1000) + 1))
     squares = summed if runs <= 1000 else summed + 1 / 1000
     return (1 / runs + 1 / (run**2 * squares)) / 2
+
+
+@frozen
+class RunAccuracy(HalfWidths):
+    """How much larger than its threshold a gap called "below" in one run may be, in rows.
+
+    One bound for all of the run's gaps.
+    """
+
+    parameters: Watching
+    facts: Facts
+    kind: str = field(init=False, default="exact tail of the threshold's noise")
+    standing: Standing = field(init=False, default="proven")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """One half-width, in rows."""
+        del joint  # the same for each gap and for all at once
+        return np.array([self.parameters.below(beta, self.facts)])
+
+
+@frozen(eq=False)
+class RunPricing:
+    """What one run of a watch costs and how far off it may be, all public. It is a copy."""
+
+    guarantee: Guarantee
+    accuracy: RunAccuracy
 
 
 @frozen
@@ -185,32 +216,31 @@ class Top:
 class _Asked:
     """One question to a watch, in lattice steps; all public."""
 
-    lattice: LinearForm
-    rates: Ints
-    offsets: Ints
-    absolute: bool
-    numeric: bool
+    gaps: LatticeGaps
     threshold: int
     start: int
 
-    @property
-    def rows(self) -> int:
-        """The number of gaps."""
-        return len(self.rates)
+
+@frozen(eq=False)
+class _Run:
+    """A run that is about to be opened."""
+
+    guarantee: Guarantee
+    run: Callable[[NoiseSource, Callable[[], Histogram]], None]
 
 
 @define(eq=False, repr=False)
 class _Secret:
-    """What a watch must not show: the noise of its threshold, and the true answers last read.
+    """What a watch must not show: the noise of its threshold, and the true numbers last read.
 
     Only functions behind the wall of `Access.read` hold it under a name, since frames of errors
     show their names.
     """
 
     level: int | None = None
-    form: LinearForm | None = None
-    answers: Ints | None = None
-    rows: int = 0
+    kind: object = None
+    source: object = None
+    numbers: Ints | None = None
 
 
 _secrets: Beside[_Secret] = Beside()
@@ -228,25 +258,28 @@ class Watch:
         "_charge",
         "_laws",
         "_opened",
-        "_plan",
+        "_parameters",
         "_tops",
         "_turns",
     )
 
-    def __init__(self, access: Access, plan: Watching, allowance: Allowance | None = None) -> None:
-        if type(plan) is not Watching:
-            raise InvalidArgument("plan", "a Watching, of that very class", type(plan).__name__)
+    def __init__(
+        self, access: Access, parameters: Watching, allowance: Allowance | None = None
+    ) -> None:
+        if type(parameters) is not Watching:
+            expected, got = "a Watching, of that very class", type(parameters).__name__
+            raise InvalidArgument("parameters", expected, got)
         if self in _secrets:
             raise InvalidArgument("watch", "made once, by kernel.watch", "one that was made before")
         if allowance is not None:
             access.check_allowance(allowance)
         self._access = access
         self._allowance = allowance
-        # A copy, whose numbers are plain whatever those of the plan were.
-        plan = self._plan = _copied(plan)
+        # A copy, whose numbers are plain whatever those that were given.
+        own = self._parameters = _copied(parameters)
         # Laws whose noise would not fit the lattice are refused here, before anything is paid.
-        self._laws = _laws(plan, access.setting)
-        self._bits = plan.lattice_bits(access.setting)
+        self._laws = _laws(own, access.setting)
+        self._bits = own.lattice_bits(access.setting)
         self._turns = Turns("a watch")
         self._charge = 0
         self._opened = False
@@ -259,9 +292,9 @@ class Watch:
         return self._tops
 
     @property
-    def plan(self) -> Watching:
-        """The parameters; a copy."""
-        return _copied(self._plan)
+    def parameters(self) -> Watching:
+        """What it was made with; a copy."""
+        return _copied(self._parameters)
 
     def open(self) -> None:
         """Pay for a run, unless one is open.
@@ -278,23 +311,24 @@ class Watch:
     def _open(self, access: Access) -> None:
         if _secrets[self].level is not None:
             return
-        if self._plan.tops is not None and self._opened:
+        if self._parameters.tops is not None and self._opened:
             raise Closed("the watch")
-        self._charge = access.charge(self._plan.guarantee, self._allowance)
+        run = _Run(self._parameters.guarantee, self._redraw)
+        self._charge = access.charge(run, self._allowance)
         self._opened = True
-        self._read(self._redraw)
+        self._read(run.run)
 
     def _redraw(self, noise: NoiseSource, _: Callable[[], Histogram]) -> None:
         _secrets[self].level = _unbounded(noise, self._laws[0])
 
     def first_above(
-        self, gap: GapForm, threshold: float, start: int = 0, *, kernel: HasAccess | None = None
+        self, gap: Gap, threshold: float, start: int = 0, *, kernel: HasAccess | None = None
     ) -> Top | None:
         """The first gap, from number `start` on, that is above a threshold in rows; or None.
 
         Opens a run, and pays for it, if none is open. Gaps after the first one above are not
         compared: ask again, with new public answers. The same linear form asked again is not read
-        again.
+        again. All noise is measured by the sensitivity that the kind of the gaps has.
 
         Parameters
         ----------
@@ -339,36 +373,18 @@ class Watch:
             self._tops += 1
             raise
 
-    def _asked(self, gap: GapForm, threshold: float, start: int) -> _Asked:
-        """What is asked, in lattice steps. Its numbers are copied first, and checked then."""
-        if type(gap) is not GapForm:
-            raise InvalidArgument("gap", "a GapForm, of that very class", type(gap).__name__)
+    def _asked(self, gap: Gap, threshold: float, start: int) -> _Asked:
+        """What is asked, in lattice steps."""
         access = self._access
-        admitted = admit(gap.form, access.setting, access.facts.domain)
-        # The copy checks rates and offsets, which might have changed since the gap did.
-        copy = GapForm(admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
-        lattice = _lattice(admitted, self._bits)[0]
-        low, high = lattice.limits
-        if not (low >= 0 and high <= 2.0**self._bits):
-            raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
+        gaps = admit_gaps(gap, access.setting, access.facts.domain, self._bits)
         first = to_integer("start", start)
-        if not 0 <= first < copy.rows:
-            raise InvalidArgument("start", f"from 0 to {copy.rows - 1}", shown(start))
-        unit = 2.0**self._bits
+        if not 0 <= first < gaps.rows:
+            raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
+        unit = gaps.steps
         height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
-        if not abs(height) * unit <= _FARTHEST:
-            raise InvalidArgument("threshold", _in_rows(unit), shown(threshold))
-        if float(np.abs(copy.offsets).max()) * unit > _FARTHEST:
-            raise InvalidArgument("offsets", _in_rows(unit), "some beyond that")
-        return _Asked(
-            lattice,
-            np.floor(copy.rates * unit + 0.5).astype(np.int64),
-            np.floor(copy.offsets * unit + 0.5).astype(np.int64),
-            copy.absolute,
-            copy.numeric,
-            round(height * unit),
-            first,
-        )
+        if not abs(height) * unit <= FARTHEST:
+            raise InvalidArgument("threshold", in_rows(unit), shown(threshold))
+        return _Asked(gaps, round(height * unit), first)
 
     def _look(
         self,
@@ -386,7 +402,9 @@ class Watch:
         top = self._compare(noise, opened, asked, level)
         if top is not None:
             self._tops += 1
-        if top is None or (self._plan.tops is not None and self._tops < self._plan.tops):
+        if top is None or (
+            self._parameters.tops is not None and self._tops < self._parameters.tops
+        ):
             secret.level = level
         return top
 
@@ -397,74 +415,48 @@ class Watch:
         asked: _Asked,
         level: int,
     ) -> Top | None:
-        law = self._laws[1]
-        answers, rows = self._answers(asked.lattice, opened)
-        scores = answers - asked.rates * rows - asked.offsets
-        needed = asked.threshold - (np.abs(scores) if asked.absolute else scores)
+        law, gaps = self._laws[1], asked.gaps
+        needed = asked.threshold - gaps.scores(self._numbers(gaps, opened))
         stop, chunk = asked.start, _FIRST_CHUNK
-        while stop < asked.rows:
-            place, stop = stop, min(stop + chunk, asked.rows)
+        while stop < gaps.rows:
+            place, stop = stop, min(stop + chunk, gaps.rows)
             reached = _reach(noise, law, needed[place:stop], level)
             if reached.any():
                 first = place + int(reached.argmax())
-                if not asked.numeric:
+                if not gaps.numeric:
                     return Top(first, None)
                 # Geometric noise forgets: given that it reached its level, what it has beyond
                 # is fresh noise, on top of whatever the gap was above before any noise.
                 beyond = int(noise.draw(law, 1)[0]) + max(0, -(int(needed[first]) + level))
-                return Top(first, beyond * 2.0**-self._bits)
+                return Top(first, beyond / gaps.steps)
             chunk *= 4
         return None
 
-    def _answers(self, lattice: LinearForm, opened: Callable[[], Histogram]) -> tuple[Ints, int]:
-        """The true answers in lattice steps, and the number of rows."""
+    def _numbers(self, gaps: LatticeGaps, opened: Callable[[], Histogram]) -> Ints:
+        """What is read for these gaps; once, as long as the same is asked."""
         secret = _secrets[self]
-        if secret.form is not lattice or secret.answers is None:
-            histogram = opened()
-            answers = lattice.evaluate(histogram)
-            if not (np.abs(answers) < EXACT).all():
-                # No data leads here: that sums stay within 2**53 was proven before the charge.
-                message = "a sum left the integers that floats hold"
-                raise ArithmeticError(message)
-            secret.answers = answers.astype(np.int64)
-            secret.rows = histogram.rows
-            secret.form = lattice
-        return secret.answers, secret.rows
+        kind, source, numbers = type(gaps), gaps.source, secret.numbers
+        if numbers is None or secret.source is not source or secret.kind is not kind:
+            secret.kind = secret.source = None  # until it is read
+            numbers = secret.numbers = gaps.read(opened())
+            secret.kind, secret.source = kind, source
+        return numbers
 
     def __repr__(self) -> str:
-        return f"Watch({self._plan})"
+        return f"Watch({self._parameters})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a watch")
 
 
-def _in_rows(unit: float) -> str:
-    return f"finite, at most {_FARTHEST / unit:g} rows"
+def _copied(parameters: Watching) -> Watching:
+    return Watching(parameters.threshold_epsilon, parameters.query_epsilon, parameters.tops)
 
 
-def _copied(plan: Watching) -> Watching:
-    return Watching(plan.threshold_epsilon, plan.query_epsilon, plan.tops)
-
-
-def _laws(plan: Watching, setting: Setting) -> tuple[Geometric, Geometric]:
+def _laws(parameters: Watching, setting: Setting) -> tuple[Geometric, Geometric]:
     """The noise of the threshold and that of a gap, in lattice steps."""
-    steps = 1 << plan.lattice_bits(setting)
-    return plan.threshold_noise(setting, steps), plan.query_noise(setting, steps)
-
-
-def _lattice(admitted: Admitted, bits: int) -> tuple[LinearForm, float]:
-    """A form in lattice steps, and the largest change of a weight, in rows.
-
-    Raises
-    ------
-    InvalidArgument
-        If the counts could not be summed exactly.
-    """
-    lattice, change = admitted.lattice(bits)
-    if not admitted.reaches(lattice) < 1.0:
-        expected = "small enough that rows times weight stay within 2**53"
-        raise InvalidArgument("gap", expected, f"up to {lattice.reach:.3g} a row")
-    return lattice, change
+    steps = 1 << parameters.lattice_bits(setting)
+    return parameters.threshold_noise(setting, steps), parameters.query_noise(setting, steps)
 
 
 def _unbounded(noise: NoiseSource, law: Geometric) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.forms import Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis
-from dpsdk.kernel import Kernel
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.release import Measurement, Quote
 
 __all__ = [
@@ -55,8 +55,17 @@ class Mechanism(ABC, Generic[F_contra]):
         return str(self)
 
     @abstractmethod
-    def quote(self, form: F_contra, facts: Facts, /) -> Quote:
-        """What answering a form would cost, and how far off the raw numbers would be."""
+    def quote(self, form: F_contra, terms: Terms, /) -> Quote:
+        """What answering a form would cost, and how far off the raw numbers would be.
+
+        Parameters
+        ----------
+        form
+            What would be asked.
+        terms
+            Those of the kernel that would be asked. What a request is priced at against them,
+            `request.price(terms)`, is what that kernel charges for it.
+        """
 
     @abstractmethod
     def open(self, kernel: Kernel, /) -> Strategy[F_contra]:

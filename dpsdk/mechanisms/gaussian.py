@@ -9,10 +9,10 @@ from attrs import field, frozen
 from dpsdk._checks import to_amount, to_delta
 from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import GaussianNoise, Kernel
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.mechanisms.measuring import Measuring, quoted
+from dpsdk.mechanisms.measuring import Measuring
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -69,11 +69,14 @@ class Gaussian(OneShot[LinearForm]):
             raise InvalidArgument("Gaussian", expected, ", ".join(names) or "nothing")
         object.__setattr__(self, "noise", noise)
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        return quoted(form, self.noise, facts, "Gaussian", **self._given)
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        return self._measuring().quote(form, terms)
 
     def open(self, kernel: Kernel, /) -> Measuring:
         del kernel  # nothing is paid to open
+        return self._measuring()
+
+    def _measuring(self) -> Measuring:
         # A copy, since the channel may serve others who asked for an equal mechanism.
         noise = GaussianNoise(self.noise.rho, self.noise.claim)
         return Measuring(noise, "Gaussian", self._given)

@@ -7,10 +7,10 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import to_amount
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import Kernel, LaplaceNoise
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import Kernel, LaplaceNoise, Terms
 from dpsdk.mechanisms.base import OneShot
-from dpsdk.mechanisms.measuring import Measuring, quoted
+from dpsdk.mechanisms.measuring import Measuring
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
@@ -35,11 +35,14 @@ class Laplace(OneShot[LinearForm]):
 
     epsilon: Fraction = field(converter=_epsilon)
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        return quoted(form, LaplaceNoise(self.epsilon), facts, "Laplace", epsilon=self.epsilon)
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        return self._measuring().quote(form, terms)
 
     def open(self, kernel: Kernel, /) -> Measuring:
         del kernel  # nothing is paid to open
+        return self._measuring()
+
+    def _measuring(self) -> Measuring:
         return Measuring(LaplaceNoise(self.epsilon), "Laplace", {"epsilon": self.epsilon})
 
     def __repr__(self) -> str:

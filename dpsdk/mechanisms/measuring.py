@@ -8,12 +8,12 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import Kernel, Noise, price
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Measurement, Quote
 
-__all__ = ["Measuring", "quoted"]
+__all__ = ["Measuring"]
 
 
 @frozen
@@ -26,20 +26,21 @@ class Measuring:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Noisy answers to the form, in counts of rows."""
-        check_linear(form, self.mechanism)
+        request = self._request(form)
         try:
-            return kernel.measure(form, self.noise)
+            return kernel.run(request)
         except InvalidArgument as error:
             raise in_words(error, **self.given) from None
 
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        """What that would be charged for, and how far off it would be."""
+        request = self._request(form)
+        try:
+            pricing = request.price(terms)
+        except InvalidArgument as error:
+            raise in_words(error, **self.given) from None
+        return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
-def quoted(
-    form: LinearForm, noise: Noise, facts: Facts, mechanism: str, **given: Fraction | None
-) -> Quote:
-    """What such a strategy would charge for a form, and how far off it would be."""
-    check_linear(form, mechanism)
-    try:
-        pricing = price(form, noise, facts)
-    except InvalidArgument as error:
-        raise in_words(error, **given) from None
-    return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
+    def _request(self, form: LinearForm) -> Measure:
+        check_linear(form, self.mechanism)
+        return Measure(form, self.noise)

@@ -17,7 +17,18 @@ from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Facts, GapForm, LinearForm
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Top, Watch, Watching, price
+from dpsdk.kernel import (
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Measure,
+    Noise,
+    Terms,
+    Top,
+    Watch,
+    Watching,
+)
+from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
@@ -25,7 +36,7 @@ from dpsdk.typing import Floats, Real
 
 __all__ = [
     "NumericSparse",
-    "SparsePlan",
+    "SparseSchedule",
     "moving_row",
     "equal_share",
     "split_pure",
@@ -96,15 +107,15 @@ def _split_pure(numerator: int, denominator: int) -> int:
 
 
 @frozen
-class SparsePlan:
+class SparseSchedule:
     """How a sparse vector spends: its watch, and the noise of numbers, if any are measured."""
 
     watching: Watching
     noise: Noise | None
 
 
-def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction) -> SparsePlan:
-    """A plan for so many tops within (ε, δ); `share` of it goes to measured numbers.
+def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction) -> SparseSchedule:
+    """A schedule for so many tops within (ε, δ); `share` of it goes to measured numbers.
 
     With δ = 0, one threshold for all tops, and numbers with Laplace noise. With δ > 0, a run and a
     Gaussian number a top, which together cost no more ρ than (ε, δ) certifies.
@@ -112,7 +123,7 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
     if not delta:
         numbers = epsilon * share
         noise = LaplaceNoise(numbers / tops) if share else None
-        return SparsePlan(split_watch(epsilon - numbers, tops), noise)
+        return SparseSchedule(split_watch(epsilon - numbers, tops), noise)
     rho = equal_share(zcdp_start(epsilon, delta), tops)
     if not rho:
         expected = "large enough that some rho implies this guarantee"
@@ -120,7 +131,7 @@ def watch_within(epsilon: Fraction, delta: Fraction, tops: int, share: Fraction)
         raise InvalidArgument("epsilon and delta", expected, got)
     run = split_pure(rho * (1 - share))
     noise_each = GaussianNoise(equal_share(rho * share)) if share else None
-    return SparsePlan(split_watch(run), noise_each)
+    return SparseSchedule(split_watch(run), noise_each)
 
 
 @frozen(repr=False, cache_hash=True)
@@ -151,7 +162,7 @@ class NumericSparse(Mechanism[GapForm]):
             raise InvalidArgument("numbers", '"measured" or "gap"', shown(self.numbers))
 
     @property
-    def plan(self) -> SparsePlan:
+    def schedule(self) -> SparseSchedule:
         """How the budget is split. Two ninths go to measured numbers, as Dwork and Roth have it."""
         share = Fraction(2, 9) if self.numbers == "measured" else Fraction(0)
         try:
@@ -159,27 +170,28 @@ class NumericSparse(Mechanism[GapForm]):
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
-    def quote(self, form: GapForm, facts: Facts, /) -> Quote:
+    def quote(self, form: GapForm, terms: Terms, /) -> Quote:
         check_gap(form, "NumericSparse")
-        plan = self.plan
+        schedule, facts = self.schedule, facts_of(terms)
         try:
-            plan.watching.below(0.5, facts)
+            run = schedule.watching.price(terms)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
         # One answer may use up to so many runs, and measure as many numbers.
         most = min(form.rows, self.tops)
-        costs = [plan.watching.guarantee] * (1 if plan.watching.tops else most)
+        costs = [run.guarantee] * (1 if schedule.watching.tops else most)
         number: HalfWidths | None = None
-        measures = form.numeric and plan.noise is not None
-        if form.numeric and plan.noise is not None:
-            pricing = price(form.form.row(moving_row(form.form, facts)), plan.noise, facts)
+        measures = form.numeric and schedule.noise is not None
+        if form.numeric and schedule.noise is not None:
+            row = form.form.row(moving_row(form.form, facts))
+            pricing = Measure(row, schedule.noise).price(terms)
             costs += [pricing.guarantee] * most
             number = pricing.accuracy
         accuracy = SparseAccuracy(
-            plan.watching,
+            schedule.watching,
             facts,
             form.rows,
-            drift_of(plan.watching, form.form, facts),
+            drift_of(schedule.watching, form.form, facts),
             most,
             self.tops,
             measures=measures,
@@ -188,12 +200,12 @@ class NumericSparse(Mechanism[GapForm]):
         return Quote(Cost(), Cost(tuple(costs)), accuracy)
 
     def open(self, kernel: Kernel, /) -> _Sparse:
-        plan = self.plan
+        schedule = self.schedule
         try:
-            watch = kernel.watch(plan.watching)
+            watch = kernel.watch(schedule.watching)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
-        return _Sparse(plan, watch, self.tops, self)
+        return _Sparse(schedule, watch, self.tops, self)
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers == "measured" else ', numbers="gap"'
@@ -265,7 +277,7 @@ class SparseAccuracy(HalfWidths):
 
 @frozen
 class _Sparse:
-    plan: SparsePlan
+    schedule: SparseSchedule
     watch: Watch
     tops: int
     mechanism: NumericSparse
@@ -291,27 +303,27 @@ class _Sparse:
             place = top.place + 1
             # The threshold was raised by the mean of the noise, so the excess is about the gap.
             values[top.place] = 0.0 if top.excess is None else top.excess
-            if form.numeric and self.plan.noise is not None:
-                number = kernel.measure(form.form.row(top.place), self.plan.noise)
+            if form.numeric and self.schedule.noise is not None:
+                number = kernel.measure(form.form.row(top.place), self.schedule.noise)
                 rows = kernel.facts.rows or 0
                 known = form.rates[top.place] * rows + form.offsets[top.place]
                 values[top.place] = number.values[0] - known
                 measured[top.place] = number.accuracy
         accuracy = SparseAccuracy(
-            self.watch.plan,
+            self.watch.parameters,
             kernel.facts,
             form.rows,
-            drift_of(self.watch.plan, form.form, kernel.facts),
+            drift_of(self.watch.parameters, form.form, kernel.facts),
             max(run, 1),
             self.tops,
-            measures=form.numeric and self.plan.noise is not None,
+            measures=form.numeric and self.schedule.noise is not None,
             measured=measured,
         )
         return Measurement(values, accuracy)
 
     def _first_above(self, form: GapForm, place: int, kernel: Kernel) -> Top | None:
         try:
-            mean = self.plan.watching.mean_noise(kernel.facts)
+            mean = self.schedule.watching.mean_noise(kernel.facts)
             return self.watch.first_above(form, mean, place, kernel=kernel)
         except InvalidArgument as error:
             if error.parameter == "offsets":

@@ -63,8 +63,7 @@ def test_no_neighbours_exceed_the_claim(case, parameter, relation, monkeypatch):
     if not runs_every_relation(case, relation):
         return
     if case.lattice is not None:
-        monkeypatch.setattr("dpsdk.kernel.measure._FINEST", case.lattice)
-        monkeypatch.setattr("dpsdk.kernel.watch._FINEST", case.lattice)
+        monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
     pairs = neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows)
     report = audit(case.build(parameter), pairs, case.claim(parameter))
     assert report.passed, report

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 from canaries import TWINS
 from registry import CASES
 
-import dpsdk.kernel.measure as lattice
-import dpsdk.kernel.watch as watching
+import dpsdk.kernel.lattice as lattice
 from dpsdk import Neighbors
 from dpsdk.testing.audit import audit, neighbours, replay
 
@@ -33,7 +32,7 @@ def mechanisms() -> None:
                 continue
             for parameter in case.parameters:
                 bits = finest if case.lattice is None else case.lattice
-                lattice._FINEST = watching._FINEST = bits
+                lattice._FINEST = bits
                 pairs = neighbours(case.domain, case.rows, relation)
                 report = audit(case.build(parameter), pairs, case.claim(parameter))
                 claimed = f"{report.quantity} {report.allowed:g}"
@@ -42,7 +41,7 @@ def mechanisms() -> None:
                     f"{report.figure / report.allowed:7.4f} {report.pairs:6} {report.paths:8} "
                     f"{report.seconds:6.2f}{'' if report.passed else '  EXCEEDED'}"
                 )
-    lattice._FINEST = watching._FINEST = finest
+    lattice._FINEST = finest
 
 
 def canaries() -> None:

@@ -40,7 +40,7 @@ from dpsdk.forms import Facts, Kronecker, LinearForm, Range, Weights, sensitivit
 from dpsdk.hypothesis import DenseHypothesis, Product
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
-from dpsdk.mechanisms.pmw import plan
+from dpsdk.mechanisms.pmw import schedule
 from dpsdk.queries import Query
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints
@@ -211,7 +211,7 @@ def pmw(stream: Stream, asked: OnlinePMW, epsilon: str, seed: int = 7) -> Outcom
         values = np.concatenate([channel.answer(part) for part in stream.parts])
     seconds = time.perf_counter() - start
     # A round is a run of the watch and a number; the marginals to start from are one charge more.
-    opening = asked.plan(session.facts).start is not None
+    opening = asked.schedule(session.facts).start is not None
     updates = (session.spent.charges - opening) // 2
     share = session.spent.rho / float(zcdp_start(Fraction(epsilon), Fraction(DELTA)))
     note = f"{updates} updates, {share:.0%} of the budget, {seconds:.1f} s"
@@ -332,9 +332,9 @@ def textbook(table: Table, queries: int) -> None:
         facts = scaled.data().facts
         # The least alpha whose promise is kept; 0.99 if there is none.
         alphas = [1.05**-power for power in range(1, 120)]
-        kept = [a for a in alphas if _textbook(a, queries).plan(facts).promise is not None]
+        kept = [a for a in alphas if _textbook(a, queries).schedule(facts).promise is not None]
         alpha = min(kept, default=0.99)
-        made = _textbook(alpha, queries).plan(facts)
+        made = _textbook(alpha, queries).schedule(facts)
         found = pmw(stream, _textbook(alpha, queries), "1")
         promise = f"promises {3 * alpha:.3f}" if kept else "promises nothing"
         print(f"  n = {rows:,}: alpha = {alpha:.4f}, {promise}; threshold", end=" ")
@@ -344,7 +344,7 @@ def textbook(table: Table, queries: int) -> None:
         if sharp is None:
             print("  sharpened: no promise below 1")
             continue
-        made = sharp.plan(facts)
+        made = sharp.schedule(facts)
         print(
             f"  sharpened: promises {sharp.alpha:.4f}; threshold {made.threshold / rows:.4f},",
             end=" ",
@@ -358,7 +358,7 @@ def _textbook(alpha: float, queries: int) -> OnlinePMW:
 
 
 def _sharp(facts: Facts, queries: int) -> OnlinePMW | None:
-    best = plan.best_promise(
+    best = schedule.best_promise(
         Fraction(1), Fraction(DELTA), 0.05, queries, facts,
         math.log(facts.domain.size + facts.outside), prepaid=False,
     )  # fmt: skip
@@ -377,10 +377,10 @@ def _scaled(table: Table, rows: int) -> Table:
 
 
 def tune(table: Table, queries: int, seeds: Sequence[int]) -> None:
-    """The public constants of the practical plan, one at a time, as means over seeds."""
+    """The public constants of the practical schedule, one at a time, as means over seeds."""
     stream = Stream.drawn("rectangles", table, rectangles, queries, seed=4)
     for epsilon in ("0.1", "1"):
-        title(f"Constants of the plan: {queries:,} rectangles, epsilon = {epsilon}")
+        title(f"Constants of the schedule: {queries:,} rectangles, epsilon = {epsilon}")
         middle = updates_for(table.rows, epsilon)
         for updates in (middle // 4, middle // 2, middle, 2 * middle):
             for share in (0.25, 0.35, 0.5, 0.7, 1.0, 1.4):
@@ -414,14 +414,14 @@ def _tuned(
 
 @contextmanager
 def _constants(**values: float | Fraction) -> Iterator[None]:
-    kept = {name: getattr(plan, name) for name in values}
+    kept = {name: getattr(schedule, name) for name in values}
     for name, value in values.items():
-        setattr(plan, name, value)
+        setattr(schedule, name, value)
     try:
         yield
     finally:
         for name, value in kept.items():
-            setattr(plan, name, value)
+            setattr(schedule, name, value)
 
 
 def histograms(directory: Path) -> Iterator[Table]:
@@ -470,7 +470,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short streams only")
     parser.add_argument("--plot", type=Path, help="draw the error against k to this file")
     parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
-    parser.add_argument("--tune", action="store_true", help="only try constants of the plan")
+    parser.add_argument("--tune", action="store_true", help="only try constants of the schedule")
     arguments = parser.parse_args()
     table = adult()
     start = time.perf_counter()

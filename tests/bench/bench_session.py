@@ -33,7 +33,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Conjunction, Count, Marginal, Query, Workload
 
@@ -223,9 +223,9 @@ def coverage(releases: int) -> None:
     for label, query, truth in truths:
         form = query.lower(DOMAIN)
         for text in EPSILONS:
-            laplace = price(form, LaplaceNoise(text), DATA.facts).law
+            laplace = Measure(form, LaplaceNoise(text)).price(Terms(DATA.facts)).law
             rho = float(text) ** 2 / 2
-            gaussian = price(form, GaussianNoise(rho), DATA.facts).law
+            gaussian = Measure(form, GaussianNoise(rho)).price(Terms(DATA.facts)).law
             for mechanism, law in ((Laplace(text), laplace), (Gaussian(rho=rho), gaussian)):
                 hits = _hits(query, form, truth, mechanism, releases)
                 bound = law.radius(BETA, form.rows)

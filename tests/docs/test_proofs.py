@@ -27,7 +27,7 @@ from dpsdk.forms import (
     sensitivity,
 )
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.measure import prepare
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Mean, Query, Sum, Threshold, Workload
@@ -232,7 +232,7 @@ def test_a_form_whose_parts_can_be_exchanged_later_is_refused():
         Dense(("a",), [5], np.ones((1, 5))),
     ):
         with pytest.raises(InvalidArgument, match="plain"):
-            price(LinearForm(DOMAIN, [block]), LaplaceNoise(1), facts)
+            Measure(LinearForm(DOMAIN, [block]), LaplaceNoise(1)).price(Terms(facts))
 
 
 def test_weights_stay_what_they_were_when_they_were_priced():
@@ -255,7 +255,9 @@ def test_a_price_for_other_facts_is_not_taken_for_these():
     form = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Range(5, 0, 2)})])
     facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=False, rows=9)
     flattering = Flattering(DOMAIN, Neighbors.REPLACE_ONE, 9, False, 10**9)
-    assert price(form, LaplaceNoise(1), flattering) is not price(form, LaplaceNoise(1), facts)
+    assert Measure(form, LaplaceNoise(1)).price(Terms(flattering)) is not Measure(
+        form, LaplaceNoise(1)
+    ).price(Terms(facts))
 
 
 class Twin(LinearForm):
@@ -292,7 +294,7 @@ class Underclaimed:
 def test_noise_of_a_foreign_class_is_refused():
     facts = facts_of(DOMAIN, Neighbors.REPLACE_ONE, outside=False, rows=9)
     with pytest.raises(InvalidArgument, match="noise"):
-        price(TWIN, Underclaimed(), facts)
+        Measure(TWIN, Underclaimed()).price(Terms(facts))
 
 
 @pytest.mark.parametrize("claim", [("1e-9", 0), ("0.1", "1e-6"), ("-1", "1e-6"), (1, 1)])
@@ -306,5 +308,9 @@ def test_sums_that_would_reach_two_to_the_53_are_refused():
     form = LinearForm(domain, [Kronecker.of(domain, {"a": Weights([[3.0, 0.0]])})])
     rows = (2**53 + 1) // 3
     with pytest.raises(InvalidArgument, match="within"):
-        price(form, LaplaceNoise(1), facts_of(domain, Neighbors.REPLACE_ONE, True, rows))
-    price(form, LaplaceNoise(1), facts_of(domain, Neighbors.REPLACE_ONE, True, rows - 1))
+        Measure(form, LaplaceNoise(1)).price(
+            Terms(facts_of(domain, Neighbors.REPLACE_ONE, True, rows))
+        )
+    Measure(form, LaplaceNoise(1)).price(
+        Terms(facts_of(domain, Neighbors.REPLACE_ONE, True, rows - 1))
+    )

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from dpsdk import SyntheticData
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
-from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import DistributionMechanism, DistributionStrategy, Fitted
 from dpsdk.release import Cost, NoAccuracy, Quote
 
@@ -20,8 +20,9 @@ class NoisyRecords(DistributionMechanism):
 
     epsilon: Fraction
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        cost = Cost((price(_cells(facts), LaplaceNoise(self.epsilon), facts).guarantee,))
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        asked = Measure(_cells(terms.facts), LaplaceNoise(self.epsilon))
+        cost = Cost((asked.price(terms).guarantee,))
         return Quote(cost, cost, NoAccuracy("read off noisy records"))
 
     def open(self, kernel: Kernel, /) -> DistributionStrategy:

@@ -1,4 +1,4 @@
-"""A stranger's mechanism on the kernel's `measure`: nothing of dpsdk was changed for it."""
+"""A stranger's mechanism on the kernel's primitives: nothing of dpsdk was changed for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import Kernel, LaplaceNoise, price
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import OneShot
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
@@ -36,8 +36,8 @@ class Repeated(OneShot[LinearForm]):
     epsilon: Fraction
     times: int = 3
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
-        pricing = price(form, self._noise, facts)
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        pricing = Measure(form, self._noise).price(terms)
         cost = Cost((pricing.guarantee,) * self.times)
         return Quote(Cost(), cost, MedianAccuracy(pricing.accuracy, self.times))
 
@@ -57,6 +57,6 @@ class _Repeating:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         # Paid for all at once, so that a refusal finds nothing half done.
-        draws = kernel.measure_all([(form, self.noise)] * self.times)
+        draws = kernel.run_all([Measure(form, self.noise)] * self.times)
         values: Floats = np.median([draw.values for draw in draws], axis=0)
         return Measurement(values, MedianAccuracy(draws[0].accuracy, self.times))

@@ -53,7 +53,7 @@ def test_a_watching_of_another_class_is_refused():
     class Cheap(Watching):
         guarantee = property(lambda self: PureGuarantee(0))
 
-    with pytest.raises(InvalidArgument, match="plan"):
+    with pytest.raises(InvalidArgument, match="parameters"):
         kernel_over(DATA)[0].watch(Cheap("50", "50", tops=10**6))
 
 

@@ -11,7 +11,7 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
@@ -80,15 +80,17 @@ def held(session, events):
         form = query.lower(session.domain)
         noise = LaplaceNoise("0.01") if isinstance(mechanism, Laplace) else GaussianNoise("0.0001")
         things += [query, mechanism, form, noise, session.quote(query, using=mechanism)]
-        things += [price(form, noise, session.facts), session.release(query, using=mechanism)]
+        request, terms = Measure(form, noise), Terms(session.facts)
+        things += [request, terms, request.price(terms), session.release(query, using=mechanism)]
     for mechanism, queries in channels():
         things += [mechanism, *queries, session.quote(queries[0], using=mechanism)]
         with session.open(mechanism) as channel:
             things += [channel.release(query) for query in queries]
             things.append(getattr(channel, "hypothesis", None))
-    plan = Watching("0.1", "0.1")
+    watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
-    things += [plan, kernel.watch(plan).plan, kernel.facts]
+    things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]
+    things.append(watching.price(kernel.terms))
     things += [*session.history, *events, session.readings("1e-6")]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),

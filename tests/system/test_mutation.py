@@ -35,7 +35,7 @@ from dpsdk.forms import (
     Weights,
     sensitivity,
 )
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
@@ -242,9 +242,10 @@ class Asking:
     def measures(self):
         for form in self.forms.values():
             for noise in self.noises():
-                pricing = price(form, noise, self.data.facts) if not self.vandal else None
-                self.ask(lambda form=form, noise=noise: self.kernel.measure(form, noise))
-                self.wreck(noise, form, pricing)
+                asked, terms = Measure(form, noise), Terms(self.data.facts)
+                pricing = asked.price(terms) if not self.vandal else None
+                self.ask(lambda asked=asked: self.kernel.run(asked))
+                self.wreck(noise, form, pricing, asked, self.kernel.terms.composition)
             for noise in self.noises():
                 self.ask(lambda form=form, noise=noise: self.kernel.measure(form, noise))
         fresh = held()
@@ -253,14 +254,14 @@ class Asking:
                 self.ask(lambda form=form, noise=noise: self.kernel.measure(form, noise))
 
     def watches(self):
-        for plan in (Watching("0.01", "0.02"), Watching("0.3", "0.4", 3)):
-            watch = self.kernel.watch(plan)
-            self.wreck(plan, watch.plan)
+        for watching in (Watching("0.01", "0.02"), Watching("0.3", "0.4", 3)):
+            watch = self.kernel.watch(watching)
+            self.wreck(watching, watch.parameters)
             for height in (-(10.0**6), 10.0**6, 3.0, 0.0, 10.0**6):
                 form = held()["boxes"]
                 gap = GapForm.around(form, np.full(3, 0.25))
                 self.ask(lambda w=watch, g=gap, h=height: w.first_above(g, h))
-                self.wreck(gap, form, watch.plan)
+                self.wreck(gap, form, watch.parameters)
                 if self.vandal:
                     attempt(watch.__init__, self.kernel._access, Watching(1, 1, 10**6))
             self.told.append(watch.tops)
@@ -360,7 +361,9 @@ def released_law(session, query):
 
 
 def price_of_the_public(session, query):
-    pricing = price(query.lower(session.domain), LaplaceNoise("0.001"), session.facts)
+    pricing = Measure(query.lower(session.domain), LaplaceNoise("0.001")).price(
+        Terms(session.facts)
+    )
     pricing.law.__init__(0)
     pricing.guarantee.__init__(1, 0)
 
@@ -388,7 +391,7 @@ def noise_of_another_class(session, query):
             return hash(LaplaceNoise("0.001"))
 
     with pytest.raises(DpsdkError):
-        price(query.lower(session.domain), Loud(10**6), session.facts)
+        Measure(query.lower(session.domain), Loud(10**6)).price(Terms(session.facts))
 
 
 ATTACKS = [
@@ -486,7 +489,7 @@ def test_a_watch_is_made_once():
     kernel = Kernel(data, odometer, seeded(1), "x")
     watch = kernel.watch(Watching("0.4", "0.4"))
     watch.open()
-    watch.plan.__init__("0.4", "0.4", 10**6)
+    watch.parameters.__init__("0.4", "0.4", 10**6)
     with pytest.raises(DpsdkError):
         watch.__init__(kernel._access, Watching("0.4", "0.4", 10**6))
     form = LinearForm(data.domain, [Kronecker(("b",), (Identity(3),))])
@@ -521,11 +524,11 @@ def test_nobody_can_make_an_allowance_of_what_was_not_paid(forge):
     odometer = Odometer(Budget(1), default_composition())
     kernel = Kernel(table(), odometer, seeded(1), "x")
     allowance = kernel.allowance([PureGuarantee("0.001")])
-    form, plan = held()["range"], Watching(1000, 1000)
+    form, watching = held()["range"], Watching(1000, 1000)
     attempt(lambda: repr(forge(allowance)))
     for use in (
         lambda: kernel.measure(form, LaplaceNoise(1000), allowance=forge(allowance)),
-        lambda: kernel.watch(plan, allowance=forge(allowance)).open(),
+        lambda: kernel.watch(watching, allowance=forge(allowance)).open(),
         lambda: kernel.measure(form, LaplaceNoise(1000), allowance=allowance),
     ):
         with pytest.raises(DpsdkError):
@@ -613,9 +616,11 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     """A class added later must be tried here too, or be shown to hold nothing."""
     asking = Asking(Neighbors.REPLACE_ONE, vandal=False)
     form, of = asking.forms["range"], asking.data.facts
+    asked = [Measure(form, noise) for noise in asking.noises()]
     things = [
-        *[price(form, noise, of) for noise in asking.noises()],
-        *[mechanism.quote(form, of) for mechanism in (Laplace(1), Gaussian(rho=1))],
+        *(asked, Terms(of), Watching(1, 1).price(Terms(of))),
+        *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
+        *[mechanism.quote(form, Terms(of)) for mechanism in (Laplace(1), Gaussian(rho=1))],
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1)),

@@ -10,8 +10,17 @@ import pytest
 from dpsdk import Binned, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.forms import (
+    Dense,
+    Facts,
+    GapForm,
+    Kronecker,
+    LinearForm,
+    Range,
+    Weights,
+    sensitivity,
+)
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.queries import Not, Query, Sum, Threshold, Workload
 from dpsdk.testing import seeded
@@ -123,7 +132,7 @@ def test_their_price_is_a_refusal_and_no_other_error(case, noise, neighbors):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(InvalidArgument):
-            price(LinearForm(DOMAIN, mixed(1, 40)[case]), noise, facts)
+            Measure(LinearForm(DOMAIN, mixed(1, 40)[case]), noise).price(Terms(facts))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -22,11 +22,11 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import Readings, Remaining, Spent
+from dpsdk.accounting import Guarantee, Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
 from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
-from dpsdk.kernel import Kernel, LaplaceNoise
+from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Pricing, Primitive, Request, Terms
 from dpsdk.mechanisms import (
     DistributionMechanism,
     Gaussian,
@@ -217,6 +217,20 @@ def the_sparse_vector_answers_yes_or_no_or_a_number(session: Session) -> None:
         assert_type(channel.release(above), Release[bool])
         assert_type(channel.answer(NumericAbove(Count({"sex": "Male"}), 0.5)), float | None)
         assert_type(session.answer(above, using=channel), bool)
+
+
+def requests_have_the_type_of_their_result(
+    kernel: Kernel, measure: Measure, rows: Request[int], text: Request[str]
+) -> None:
+    assert_type(kernel.run(measure), Measurement[NoiseAccuracy])
+    assert_type(kernel.run(rows), int)
+    assert_type(kernel.run_all([measure, measure]), tuple[Measurement[NoiseAccuracy], ...])
+    assert_type(kernel.run_all((measure, rows)), tuple[Measurement[NoiseAccuracy], int])
+    assert_type(kernel.run_all((rows, text, measure)), tuple[int, str, Measurement[NoiseAccuracy]])
+    assert_type(measure.price(kernel.terms), Pricing)
+    assert_type(rows.price(Terms(kernel.facts)), Primitive[int])
+    priced: Primitive[Measurement] = measure.price(kernel.terms)
+    assert_type(priced.guarantee, Guarantee)
 
 
 def channels_that_learn_show_their_hypothesis(session: Session) -> None:

@@ -93,9 +93,10 @@ def test_no_threshold_is_told_to_what_says_that_it_is_a_watch():
 
     seen = []
     thief = like("Thief", watch)
-    for name in ("_plan", "_laws", "_bits", "_turns", "_charge", "_opened", "_allowance", "_tops"):
+    held = set(Watch.__slots__) - {"__weakref__", "_access"}
+    for name in held:
         setattr(thief, name, getattr(watch, name))
-    for name in ("_asked", "_open", "_read", "_look", "_compare", "_redraw", "_answers"):
+    for name in ("_asked", "_open", "_read", "_look", "_compare", "_redraw", "_numbers"):
         setattr(thief, name, getattr(Watch, name).__get__(thief))
     thief._access = Noiseless()
     with pytest.raises(KeyError):

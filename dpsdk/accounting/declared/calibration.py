@@ -1,4 +1,4 @@
-"""Finding the largest parameters with which planned runs fit."""
+"""Finding the largest parameters with which given runs fit."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def fits_all(composition: Composition, state: State, runs: Iterable[Guarantee]) 
 
 
 def calibrate(
-    composition: Composition, state: State, plan: Callable[[Fraction], Iterable[Guarantee]]
+    composition: Composition, state: State, runs: Callable[[Fraction], Iterable[Guarantee]]
 ) -> Fraction:
-    """The largest scale at which a whole plan fits, to nine digits and rounded down.
+    """The largest scale at which a whole list of runs fits, to nine digits and rounded down.
 
     Parameters
     ----------
@@ -47,29 +47,29 @@ def calibrate(
         The filter in force.
     state
         What is already spent.
-    plan
+    runs
         The runs at a positive scale, in their order; each must cost more at a larger scale, as with
         ``lambda x: [PureGuarantee(0.9 * x), PureGuarantee(0.1 * x)]`` in Fractions.
 
     Returns
     -------
     Fraction
-        A scale at which the plan was seen to fit, or 0 where none was found.
+        A scale at which they were seen to fit, or 0 where none was found.
 
     Raises
     ------
     UnsupportedGuarantee
         If no theorem prices one of the runs.
     """
-    return largest(lambda scale: fits_all(composition, state, plan(scale)), Fraction(1))
+    return largest(lambda scale: fits_all(composition, state, runs(scale)), Fraction(1))
 
 
 def calibrate_within(
     composition: Composition,
     total: Budget | Fraction,
-    plan: Callable[[Fraction], Iterable[Guarantee]],
+    runs: Callable[[Fraction], Iterable[Guarantee]],
 ) -> Fraction:
-    """The largest scale at which a whole plan costs no more than a total of its own.
+    """The largest scale at which a whole list of runs costs no more than a total of its own.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def calibrate_within(
         The filter by which a total (ε, δ) is measured.
     total
         A `Budget`; or a ρ of zCDP, which the sum of the runs' ρ must not exceed.
-    plan
+    runs
         As for `calibrate`.
 
     Returns
     -------
     Fraction
-        A scale at which the plan was seen to fit, or 0 where none was found.
+        A scale at which they were seen to fit, or 0 where none was found.
 
     Raises
     ------
@@ -92,13 +92,13 @@ def calibrate_within(
     """
     if isinstance(total, Budget):
         start = composition.begin(total)
-        return largest(lambda scale: fits_all(composition, start, plan(scale)), total.epsilon)
+        return largest(lambda scale: fits_all(composition, start, runs(scale)), total.epsilon)
 
     allowed = to_fraction("total", total)
 
     def fits(scale: Fraction) -> bool:
-        runs = list(plan(scale))
-        return not any(map(leak, runs)) and sum(map(zcdp_rho, runs), Fraction(0)) <= allowed
+        made = list(runs(scale))
+        return not any(map(leak, made)) and sum(map(zcdp_rho, made), Fraction(0)) <= allowed
 
     return largest(fits, allowed)
 

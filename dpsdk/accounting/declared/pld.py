@@ -1,7 +1,7 @@
-"""A plan by privacy-loss distributions: nearly exact, for runs that are fixed beforehand.
+"""Declared runs by privacy-loss distributions: nearly exact, for runs that are fixed beforehand.
 
-Needs the extra `pld`. As with every `Plan`, what is said here holds only if no run was chosen by
-earlier answers; docs/explanation/proofs/composition-plan.md says why.
+Needs the extra `pld`. As with every `Declared`, what is said here holds only if no run was chosen
+by earlier answers; docs/explanation/proofs/composition-declared.md says why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Protocol, cast
 
 from dpsdk._checks import to_positive, to_probability
-from dpsdk.accounting.declared.plan import Plan
+from dpsdk.accounting.declared.runs import Declared
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee
 from dpsdk.accounting.numbers.rounding import DOWN, float_up, fraction_up, sqrt_up
 from dpsdk.accounting.prices.envelope import gaussian_envelope
@@ -53,8 +53,8 @@ def _library() -> tuple[_Distributions, _Common]:
     return cast("_Distributions", privacy_loss_distribution), cast("_Common", common)
 
 
-def pld_epsilon(plan: Plan, delta: Real, *, step: Real = "0.0001") -> float:
-    """The ε of a plan by composing privacy-loss distributions, rounded pessimistically.
+def pld_epsilon(declared: Declared, delta: Real, *, step: Real = "0.0001") -> float:
+    """The ε of declared runs by composing privacy-loss distributions, rounded pessimistically.
 
     Runs of pure ε, of bounded range and of (ε, δ) enter as randomised response at their ε, with
     their leak. All discrete Gaussians together enter as one Gaussian that is proven to bound them.
@@ -62,7 +62,7 @@ def pld_epsilon(plan: Plan, delta: Real, *, step: Real = "0.0001") -> float:
 
     Parameters
     ----------
-    plan
+    declared
         The runs, all fixed beforehand.
     delta
         Strictly between 0 and 1, leaks included.
@@ -92,7 +92,7 @@ def pld_epsilon(plan: Plan, delta: Real, *, step: Real = "0.0001") -> float:
     library, common = _library()
     losses: list[_Losses] = []
     gaussians: list[tuple[DiscreteGaussianGuarantee, int]] = []
-    for run, count in plan.runs:
+    for run, count in declared.runs:
         if run.free or not count:
             continue
         if isinstance(run, DiscreteGaussianGuarantee):
@@ -100,7 +100,9 @@ def pld_epsilon(plan: Plan, delta: Real, *, step: Real = "0.0001") -> float:
             continue
         epsilon = pure_epsilon(run)
         if epsilon is None:
-            raise UnsupportedGuarantee(str(run), "a plan", "no theorem gives its distribution")
+            raise UnsupportedGuarantee(
+                str(run), "a declared list", "no theorem gives its distribution"
+            )
         size, leaks = float_up(fraction_up(epsilon)), float_up(fraction_up(leak(run)))
         single = library.from_privacy_parameters(
             common.DifferentialPrivacyParameters(size, leaks), grid

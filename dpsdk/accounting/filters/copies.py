@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from fractions import Fraction
+from typing import Protocol, TypeVar, cast
+
+from attrs import fields
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import AdvancedComposition, BasicComposition, ZCDPComposition
@@ -12,7 +15,7 @@ from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.filters.renyi import RenyiComposition
 
-__all__ = ["own_budget", "own_composition"]
+__all__ = ["client_composition", "own_budget", "own_composition"]
 
 C = TypeVar("C", bound=Composition)
 
@@ -62,3 +65,33 @@ def own_composition(composition: C) -> C:
         case _:
             raise TypeError(type(composition).__name__)
     return cast("C", copied)
+
+
+class _Restored(Protocol):
+    def __setstate__(self, state: dict[str, object]) -> None: ...
+
+
+def client_composition(composition: C) -> C:
+    """A copy, to hand out, of one that was in no other hands since it was made.
+
+    It was checked then, so that the copy is sooner made than by its constructor. One of another
+    author is handed out as it is.
+    """
+    kind = type(composition)
+    if kind not in _SHIPPED:
+        return composition
+    copy = object.__new__(kind)
+    state = {name: _fresh(getattr(composition, name)) for name in _NAMES[kind]}
+    cast("_Restored", copy).__setstate__(state)
+    return copy
+
+
+_NAMES = {kind: tuple(one.name for one in fields(kind)) for kind in _SHIPPED}
+
+
+def _fresh(value: object) -> object:
+    if type(value) is Fraction:
+        return +value
+    if type(value) is tuple:
+        return tuple(map(_fresh, cast("tuple[object, ...]", value)))
+    return client_composition(value) if isinstance(value, Composition) else value

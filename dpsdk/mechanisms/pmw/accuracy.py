@@ -9,7 +9,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.forms import Facts
-from dpsdk.mechanisms.pmw.plan import Plan
+from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats, Ints
 
@@ -33,7 +33,7 @@ class Origin(IntEnum):
 class StreamAccuracy(HalfWidths):
     """Measured numbers by their noise, those called below by the threshold and its noise.
 
-    Numbers that nobody checked have the error that the plan promised, where it did and for a
+    Numbers that nobody checked have the error that the schedule promised, where it did and for a
     confidence no higher than its own; else no bound at all, beside others that keep theirs. `drift`
     is by how much more than usual rounding may move gaps of the form, in rows; `run` is the number
     of the last run that was open; `measured` has the accuracy of the numbers measured, by place;
@@ -47,7 +47,7 @@ class StreamAccuracy(HalfWidths):
     (docs/explanation/proofs/watch.md).
     """
 
-    plan: Plan
+    schedule: Schedule
     facts: Facts
     drift: float
     origins: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
@@ -71,7 +71,7 @@ class StreamAccuracy(HalfWidths):
 
     def missing(self, beta: float, /) -> tuple[str, str]:
         """Why there is no bound at this beta, and what may be done about it."""
-        promise = self.plan.promise
+        promise = self.schedule.promise
         if self.promised and promise is not None:
             why = f"the promise about answers that nobody checked says nothing at beta={beta:g}"
             return why, f"ask at a beta of at least {promise.beta:g}"
@@ -91,22 +91,22 @@ class StreamAccuracy(HalfWidths):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        plan, rows = self.plan, self.facts.rows or 1
+        schedule, rows = self.schedule, self.facts.rows or 1
         part, below, number, unchecked = beta / 2, math.inf, math.inf, math.inf
-        promise = plan.promise
+        promise = schedule.promise
         if promise is not None and beta >= promise.beta:
             # One event bounds thresholds and numbers of the whole stream, promised on or not.
             part = (beta - promise.beta) / 2
-            below, number = promise.alpha * rows, plan.radius * rows
+            below, number = promise.alpha * rows, schedule.radius * rows
             unchecked = below if self.promised else math.inf
         radii = np.full(len(self.origins), unchecked)
         if part > 0:
             # Any run of the stream may be the one that was open: the noise decides that, too.
-            runs = 1 if plan.watching.tops is not None else plan.updates
-            own = plan.watching.below_in(self.run, part, self.facts, runs) + self.drift
-            below = min(below, plan.threshold + own)
+            runs = 1 if schedule.watching.tops is not None else schedule.updates
+            own = schedule.watching.below_in(self.run, part, self.facts, runs) + self.drift
+            below = min(below, schedule.threshold + own)
         # No answer has more numbers measured, however many it turned out to have.
-        each = part / (min(len(self.origins), plan.updates) if joint else 1)
+        each = part / (min(len(self.origins), schedule.updates) if joint else 1)
         if self.number is not None:
             below = max(below, self._number(self.number, each, number))
             radii = np.maximum(radii, below)

@@ -9,16 +9,22 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
-from dpsdk.accounting import Guarantee, PureGuarantee
+from dpsdk.accounting import Guarantee
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
-from dpsdk.hypothesis import DenseHypothesis, Product, Start, Uniform
+from dpsdk.hypothesis import (
+    DenseHypothesis,
+    Product,
+    Start,
+    Uniform,
+)
 from dpsdk.hypothesis.start import kind_for, to_start
-from dpsdk.kernel import Allowance, Kernel, LaplaceNoise, price
+from dpsdk.kernel import Allowance, Kernel, Measure, Terms
+from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan, practical, promised, textbook
+from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
@@ -110,7 +116,9 @@ class OnlinePMW(HypothesisMechanism):
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
-        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile.
+        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. The
+        numbers of very few rounds may have Laplace noise then, where a session of just the total
+        would not admit Gaussian ones beside a product start.
     when_spent
         What happens when the session has no budget for another round: answer on from the
         hypothesis, unchecked, or raise.
@@ -162,7 +170,7 @@ class OnlinePMW(HypothesisMechanism):
         """
         return cls(epsilon, delta, alpha=alpha, beta=beta, queries=queries, _textbook=True)
 
-    def plan(self, facts: Facts) -> Plan:
+    def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.
 
         Raises
@@ -175,11 +183,11 @@ class OnlinePMW(HypothesisMechanism):
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
         try:
-            return self._planned(facts)
+            return self._scheduled(facts)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
 
-    def _planned(self, facts: Facts) -> Plan:
+    def _scheduled(self, facts: Facts) -> Schedule:
         if self.updates is not None:
             return practical(
                 self.epsilon,
@@ -203,63 +211,64 @@ class OnlinePMW(HypothesisMechanism):
             prepaid=self.prepaid,
         )  # fmt: skip
 
-    def quote(self, form: LinearForm, facts: Facts, /) -> Quote:
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW")
-        plan = self._fitting(facts)
-        opening = Cost(self._opening(plan, facts))
-        pricing = price(form.row(moving_row(form, facts)), plan.noise, facts)
-        rounds = _rounds(plan, pricing.guarantee)
-        promise, most = plan.promise, min(form.rows, plan.updates)
+        schedule, facts = self._fitting(terms), terms.facts
+        pricing = Measure(form.row(moving_row(form, facts)), schedule.noise).price(terms)
+        promise, most = schedule.promise, min(form.rows, schedule.updates)
         promised = promise is not None and form.rows <= promise.queries
         # Numbers are compared while there are updates, and, where a promise is made, while there is
         # something to learn, which nobody knows after the first.
-        compared = plan.updates
+        compared = schedule.updates
         if promise is not None:
-            compared = int(self._begins(facts).kl_cap(facts) >= 2 * plan.gap**2)
+            compared = int(self._begins(facts).kl_cap(facts) >= 2 * schedule.gap**2)
         origin = Origin.BELOW if form.rows <= compared else Origin.UNCHECKED
         origins = np.full(form.rows, int(origin), dtype=np.int64)
-        drift = drift_of(plan.watching, form, facts)
-        accuracy = StreamAccuracy(plan, facts, drift, origins, most, {}, promised, pricing.accuracy)
+        drift = drift_of(schedule.watching, form, facts)
+        accuracy = StreamAccuracy(
+            schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
+        )
         if self.prepaid:
-            opening = Cost((*opening.runs, *rounds))
-            return Quote(opening, opening, accuracy)
-        return Quote(opening, Cost((*opening.runs, *rounds)), accuracy)
+            whole = _whole(self._opening(schedule, terms), schedule, schedule.noise.cover)
+            return Quote(whole, whole, accuracy)
+        opening = self._opening(schedule, terms)
+        return Quote(Cost(opening), _whole(opening, schedule, pricing.guarantee), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
-        facts = kernel.facts
-        plan = self._fitting(facts)
+        terms, facts = kernel.terms, kernel.facts
+        schedule = self._fitting(terms)
         # All that can be refused comes first, so that a refusal costs nothing.
         start = self._begins(facts)
         start.check(facts)
         hypothesis = None if start.share else start.open(kernel)
         allowance: Allowance | None = None
         if self.prepaid:
-            # It pays for any run of at most this ε, whatever the lattice of its query.
-            pure = (
-                PureGuarantee(plan.noise.epsilon) if isinstance(plan.noise, LaplaceNoise) else None
-            )
-            together = Cost((*self._opening(plan, facts), *_rounds(plan, pure)))
-            if plan.updates > _PREPAID_LIMIT:
+            if schedule.updates > _PREPAID_LIMIT:
                 advice = "leave prepaid out, or ask for fewer updates"
-                raise TooLarge(repr(self), plan.updates, _PREPAID_LIMIT, "prepaid rounds", advice)
-            allowance = kernel.allowance(together.guarantees)
+                raise TooLarge(
+                    repr(self), schedule.updates, _PREPAID_LIMIT, "prepaid rounds", advice
+                )
+            # On which lattices the numbers will be is not known yet.
+            whole = _whole(self._opening(schedule, terms), schedule, schedule.noise.cover)
+            allowance = kernel.allowance(whole.guarantees)
         if hypothesis is None:
-            hypothesis = start.open(kernel, plan.start, allowance)
+            hypothesis = start.open(kernel, schedule.start, allowance)
         raises = self.when_spent == "raise"
         return OnlineStrategy(
-            kernel, plan, hypothesis, replay=self.replay, raises=raises, allowance=allowance
+            kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance
         )
 
-    def _fitting(self, facts: Facts) -> Plan:
-        """The plan, if all of its noise fits the lattices of the kernel."""
-        plan, everybody = self.plan(facts), LinearForm(facts.domain, (Kronecker((), ()),))
+    def _fitting(self, terms: Terms) -> Schedule:
+        """The schedule, if all of its noise fits the lattices of the kernel."""
+        facts = facts_of(terms)
+        schedule = self.schedule(facts)
         try:
-            plan.watching.below(0.5, facts)
-            price(everybody, plan.noise, facts)
-            self._opening(plan, facts)
+            schedule.watching.price(terms)
+            Measure(LinearForm(facts.domain, (Kronecker((), ()),)), schedule.noise).price(terms)
+            self._opening(schedule, terms)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
-        return plan
+        return schedule
 
     def _begins(self, facts: Facts) -> Start:
         """The start, which is chosen by public facts where none was given."""
@@ -268,9 +277,11 @@ class OnlinePMW(HypothesisMechanism):
         measured = self.updates is not None and kind_for(facts.domain) is DenseHypothesis
         return Product() if measured else Uniform()
 
-    def _opening(self, plan: Plan, facts: Facts) -> tuple[Guarantee, ...]:
+    def _opening(self, schedule: Schedule, terms: Terms) -> tuple[Guarantee, ...]:
         """What finding the first hypothesis costs."""
-        return () if plan.start is None else self._begins(facts).price(plan.start, facts)
+        if schedule.start is None:
+            return ()
+        return self._begins(terms.facts).price(schedule.start, terms)
 
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
@@ -281,8 +292,8 @@ class OnlinePMW(HypothesisMechanism):
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
 
 
-def _rounds(plan: Plan, number: Guarantee | None) -> tuple[tuple[Guarantee, int], ...]:
-    """The runs of a whole stream: watches, and a number for each top."""
-    watches = 1 if plan.watching.tops is not None else plan.updates
-    numbers = () if number is None else ((number, plan.updates),)
-    return ((plan.watching.guarantee, watches), *numbers)
+def _whole(opening: tuple[Guarantee, ...], schedule: Schedule, number: Guarantee) -> Cost:
+    """The runs of a whole stream: its start, watches, and a number for each top."""
+    watches = 1 if schedule.watching.tops is not None else schedule.updates
+    rounds = (schedule.watching.guarantee, watches), (number, schedule.updates)
+    return Cost((*opening, *rounds))

@@ -24,7 +24,7 @@ from dpsdk.learning import (
 )
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan
+from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import HalfWidths, Measurement
 from dpsdk.typing import Floats, Ints
@@ -56,7 +56,7 @@ class OnlineStrategy:
     def __init__(
         self,
         kernel: Kernel,
-        plan: Plan,
+        schedule: Schedule,
         hypothesis: Hypothesis,
         *,
         replay: bool,
@@ -65,10 +65,10 @@ class OnlineStrategy:
     ) -> None:
         self._facts = kernel.facts
         self._allowance = allowance
-        self._plan = plan
+        self._schedule = schedule
         self._hypothesis = hypothesis
-        self._watch = kernel.watch(plan.watching, allowance=allowance)
-        self._replay = Replay() if replay and plan.rule == "exact" else None
+        self._watch = kernel.watch(schedule.watching, allowance=allowance)
+        self._replay = Replay() if replay and schedule.rule == "exact" else None
         self._meter = PotentialMeter(hypothesis.kl_cap())
         self._raises = raises
         self._spent = False
@@ -104,9 +104,9 @@ class OnlineStrategy:
             self._answer(part, answers, start, kernel)
             start += part.rows
         accuracy = StreamAccuracy(
-            self._plan.copied(),
+            self._schedule.copied(),
             self._facts,
-            drift_of(self._plan.watching, form, self._facts),
+            drift_of(self._schedule.watching, form, self._facts),
             answers.origins,
             answers.run,
             answers.measured,
@@ -117,8 +117,8 @@ class OnlineStrategy:
 
     def _check(self, form: LinearForm) -> None:
         """Refuse what a promise does not cover: it counts on weights that round by half a step."""
-        watching, facts = self._plan.watching, self._facts
-        if self._plan.promise is not None:
+        watching, facts = self._schedule.watching, self._facts
+        if self._schedule.promise is not None:
             most = watching.rounding(facts)
             if watching.rounding(facts, form) > most * (1 + 1e-9):
                 expected = "products of weights on fewer cells, which a promise can round finely"
@@ -136,13 +136,13 @@ class OnlineStrategy:
             gap = GapForm.around(form, np.clip(rates, 0.0, 1.0))
             answers.run = self._watch.tops + 1
             try:
-                top = self._watch.first_above(gap, self._plan.threshold, place, kernel=kernel)
+                top = self._watch.first_above(gap, self._schedule.threshold, place, kernel=kernel)
                 origins[place : form.rows if top is None else top.place] = Origin.BELOW
                 if top is None:
                     return
                 place = top.place
                 row = form.row(place)
-                number = kernel.measure(row, self._plan.noise, allowance=self._allowance)
+                number = kernel.measure(row, self._schedule.noise, allowance=self._allowance)
             except (BudgetExceeded, UnsupportedGuarantee):
                 if self._raises:
                     raise
@@ -158,29 +158,35 @@ class OnlineStrategy:
 
     def _looks(self) -> bool:
         """Whether another run may be opened: tops are left, and so is something to learn."""
-        done = self._plan.promise is not None and self._meter.exhausted(self._plan.gap)
-        return not (self._spent or done or self._watch.tops >= self._plan.updates)
+        done = self._schedule.promise is not None and self._meter.exhausted(self._schedule.gap)
+        return not (self._spent or done or self._watch.tops >= self._schedule.updates)
 
     def _promised(self) -> bool:
         """Whether the promise covers answers that nobody checked."""
-        promise = self._plan.promise
+        promise = self._schedule.promise
         return promise is not None and not self._spent and self._asked <= promise.queries
 
     def _learn(self, row: LinearForm, answer: float, value: float) -> None:
-        plan, hypothesis = self._plan, self._hypothesis
+        schedule, hypothesis = self._schedule, self._hypothesis
         value = min(max(value, 0.0), 1.0)
-        if plan.rule == "textbook":
-            step = textbook_step(plan.gap)
+        if schedule.rule == "textbook":
+            step = textbook_step(schedule.gap)
             hypothesis.shift(row, step if value >= answer else -step, answer)
             return
-        if plan.promise is not None:
+        if schedule.promise is not None:
             step_towards(
-                hypothesis, row, value, plan.radius, plan.gap, answer=answer, meter=self._meter
+                hypothesis,
+                row,
+                value,
+                schedule.radius,
+                schedule.gap,
+                answer=answer,
+                meter=self._meter,
             )
         else:
-            hypothesis.move_to(row, near_side_target(answer, value, plan.radius), answer)
+            hypothesis.move_to(row, near_side_target(answer, value, schedule.radius), answer)
         if self._replay is not None:
             # A copy, since whoever asked holds the parts of this one.
             own = LinearForm(row.domain, deepcopy(row.blocks))
-            self._replay.remember(own, value, plan.radius)
+            self._replay.remember(own, value, schedule.radius)
             self._replay.run(hypothesis, self._meter)

@@ -17,13 +17,13 @@ from dpsdk.accounting import (
     BoundedRangeGuarantee,
     Budget,
     Composition,
+    Declared,
     DiscreteGaussianGuarantee,
     DiscreteLaplaceGuarantee,
     EnvelopeComposition,
     Guarantee,
     MixedComposition,
     Odometer,
-    Plan,
     PureGuarantee,
     RenyiComposition,
     State,
@@ -170,7 +170,7 @@ def test_every_conversion_answers(epsilon: str):
             heterogeneous_epsilon([rho, rho], delta),
             optimal_epsilon(rho, 3, delta),
             Anytime(delta, rho).epsilon(1),
-            Plan({PureGuarantee(rho): 10**9}).epsilon(delta),
+            Declared({PureGuarantee(rho): 10**9}).epsilon(delta),
         ]
         assert all(figure >= 0 for figure in figures)
         assert claim_rho(rho, Fraction(delta)) >= starts[0]

@@ -387,7 +387,7 @@ def test_no_reading_is_above_what_the_session_keeps_in_any_case():
     readings = odometer.readings(1e-6)
     assert bound.epsilon(odometer.spent.rho) > 1
     assert readings.level <= 1
-    assert readings.planned <= 1
+    assert readings.declared <= 1
     assert readings.anytime == 1
     # At a smaller delta than the budget's, its epsilon says nothing.
     assert odometer.readings(1e-9).level > 1
@@ -403,8 +403,8 @@ def test_a_part_and_a_scope_read_books_that_are_charged():
     scope.charge(TENTH, "scope")
     assert parts[0].state != parts[1].state != odometer.composition.begin(odometer.budget)
     assert parts[0].readings(1e-6).level > parts[1].readings(1e-6).level > 0
-    assert parts[0].readings(1e-6).planned >= 0.3
-    assert scope.readings(1e-6).planned == pytest.approx(0.1, rel=1e-4)
+    assert parts[0].readings(1e-6).declared >= 0.3
+    assert scope.readings(1e-6).declared == pytest.approx(0.1, rel=1e-4)
     assert scope.state != odometer.state
     assert [entry.guarantee for entry in scope.entries] == [TENTH]
     assert len(odometer.entries) == len(parts[0].entries) == 2

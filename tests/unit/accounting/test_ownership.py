@@ -37,11 +37,11 @@ from dpsdk.accounting import (
     State,
     ZCDPComposition,
     bun_steinke_start,
+    declare,
     default_composition,
     gaussian_claim,
     gdp_start,
     leak,
-    plan,
     pure_epsilon,
     renyi_divergence,
     renyi_start,
@@ -298,7 +298,7 @@ def test_a_class_below_a_known_one_has_no_price(make: Callable[[], Guarantee]):
             return hash(make())
 
     liar = Free(*attrs.astuple(make(), recurse=False))
-    for figure in (checked_copy, pure_epsilon, leak, zcdp_rho, lambda g: plan([g])):
+    for figure in (checked_copy, pure_epsilon, leak, zcdp_rho, lambda g: declare([g])):
         with pytest.raises(UnsupportedGuarantee):
             figure(liar)
     for compose in COMPOSITIONS:

@@ -9,7 +9,7 @@ from dpsdk.data.vault import setting_of
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting, replaces
-from dpsdk.kernel import LaplaceNoise, price
+from dpsdk.kernel import LaplaceNoise, Measure, Terms
 
 DOMAIN = Domain(Integer("a", 0, 2))
 FORM = LinearForm(DOMAIN, [Kronecker.of(DOMAIN, {"a": Identity(3)})])
@@ -53,7 +53,7 @@ def test_an_unknown_relation_is_refused_and_not_taken_for_the_cheaper(relation):
     for refused in (
         lambda: replaces(relation),
         lambda: sensitivity(FORM, of(relation)),
-        lambda: price(FORM, LaplaceNoise(1), of(relation)),
+        lambda: Measure(FORM, LaplaceNoise(1)).price(Terms(of(relation))),
         lambda: Setting.of(of(relation)),
     ):
         with pytest.raises(InvalidArgument) as caught:

@@ -11,7 +11,7 @@ from dpsdk.accounting import Odometer, default_composition
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, GapForm, Kronecker, LinearForm, Range, Weights, sensitivity
 from dpsdk.forms.boxes import Boxes
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching, price
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import NumericSparse, OnlinePMW
 from dpsdk.testing import seeded
 from worlds import facts, moves, weights
@@ -32,7 +32,7 @@ def fractional(rng, factors):
 @pytest.mark.parametrize("noise", [LaplaceNoise("0.33"), GaussianNoise("0.05")], ids=str)
 def test_rounding_costs_next_to_nothing_beside_the_noise(factors, noise):
     form = fractional(np.random.default_rng(factors), factors)
-    pricing = price(form, noise, facts(CUBE, rows=ROWS))
+    pricing = Measure(form, noise).price(Terms(facts(CUBE, rows=ROWS)))
     scale = pricing.law.standard_deviation() * 2.0**-pricing.bits
     assert pricing.accuracy.bias <= scale / 100
 
@@ -55,7 +55,7 @@ def test_what_does_not_fit_a_joint_lattice_gets_all_bits_that_fit(monkeypatch):
     monkeypatch.setattr(LIMIT, 0)
     form = fractional(np.random.default_rng(1), 2)
     of = facts(CUBE, rows=1000)
-    pricing = price(form, LaplaceNoise("0.33"), of)
+    pricing = Measure(form, LaplaceNoise("0.33")).price(Terms(of))
     scale = pricing.law.standard_deviation() * 2.0**-pricing.bits
     assert pricing.bits > 20
     assert pricing.accuracy.bias <= scale / 100
@@ -103,8 +103,8 @@ def test_accuracies_of_sparse_vectors_carry_what_rounding_leaves(monkeypatch):
     for name, form in (("product", product), ("plain", plain)):
         gap = GapForm(form, np.zeros(1), np.zeros(1), absolute=False)
         errors[name] = [
-            NumericSparse(10, tops=2).quote(gap, of).error(0.01),
-            OnlinePMW(10, updates=2).quote(form, of).error(0.01),
+            NumericSparse(10, tops=2).quote(gap, Terms(of)).error(0.01),
+            OnlinePMW(10, updates=2).quote(form, Terms(of)).error(0.01),
         ]
     drift = Watching(1, 1).rounding(of, product) - Watching(1, 1).rounding(of)
     assert drift > 10

@@ -7,6 +7,7 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
+from dpsdk.mechanisms.pmw.plan import best_promise
 from random_forms import random_form
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
@@ -16,7 +17,6 @@ from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, W
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
-from dpsdk.mechanisms.pmw.plan import best_promise
 from dpsdk.queries import Above, Count, Marginal, Sum
 from dpsdk.testing import seeded
 from worlds import facts, weights

@@ -12,7 +12,7 @@ from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Kronecker, LinearForm, Weights, sensitivity
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.measure import prepare
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
@@ -88,14 +88,14 @@ def test_sums_stay_within_what_floats_hold_exactly(bits_rows):
 def test_counts_that_could_not_be_summed_exactly_are_refused():
     domain = Domain(Integer("a", 0, 1))
     form = LinearForm(domain, [Dense(("a",), (2,), np.array([[2.0**40, 1.0]]))])
-    assert price(form, LaplaceNoise(1), facts(domain, rows=2**12)).bits == 0
+    assert Measure(form, LaplaceNoise(1)).price(Terms(facts(domain, rows=2**12))).bits == 0
     with pytest.raises(InvalidArgument, match="weights"):
-        price(form, LaplaceNoise(1), facts(domain, rows=2**14))
+        Measure(form, LaplaceNoise(1)).price(Terms(facts(domain, rows=2**14)))
 
 
 def test_noise_wider_than_its_sampler_is_refused():
     with pytest.raises(InvalidArgument):
-        price(Count().lower(PEOPLE), LaplaceNoise("1e-30"), facts(PEOPLE))
+        Measure(Count().lower(PEOPLE), LaplaceNoise("1e-30")).price(Terms(facts(PEOPLE)))
 
 
 @pytest.mark.parametrize("name", [name for name in FORMS if name != "fractional mean"])

@@ -158,8 +158,8 @@ def test_a_watch_paid_at_once_goes_on_under_one_threshold_and_then_is_closed(wor
 
 @pytest.mark.parametrize("tops", [None, 1, 4])
 def test_a_run_claims_one_share_for_its_threshold_and_one_for_each_top(tops):
-    plan = Watching("0.3", "0.2", tops)
-    assert plan.guarantee == PureGuarantee(Fraction(3 + 2 * (tops or 1), 10))
+    watching = Watching("0.3", "0.2", tops)
+    assert watching.guarantee == PureGuarantee(Fraction(3 + 2 * (tops or 1), 10))
 
 
 def test_a_refusal_changes_nothing(monkeypatch):
@@ -462,7 +462,7 @@ BIT = Domain(Boolean("bit"))
 CELLS = LinearForm(
     BIT, [Kronecker.of(BIT, {"bit": Identity(2)}), Kronecker.of(BIT, {"bit": Range(2, 0, 1)})]
 )
-PLANS = [
+SETTINGS = [
     Watching(2, 1),
     Watching(Fraction(3, 2), 4),
     Watching(1, 2, tops=1),
@@ -473,18 +473,18 @@ TAIL = 1e-8
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr(module, "_FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
 
 
 def kernel_over(data, noise):
     return Kernel(data, Odometer(Budget(10**9), BasicComposition()), noise, "test")
 
 
-def watched(plan, gap, threshold, *, runs=2, batch=True):
+def watched(watching, gap, threshold, *, runs=2, batch=True):
     """The places above, in order; gaps are asked together, or one by one."""
 
     def run(data, noise):
-        watch = kernel_over(data, noise).watch(plan)
+        watch = kernel_over(data, noise).watch(watching)
         tops, place = [], 0
         while place < gap.rows and watch.tops < runs:
             if batch:
@@ -511,9 +511,9 @@ def survive(level, scale):
     return math.exp(-max(level, 0) / float(scale))
 
 
-def law_by_hand(plan, scores, threshold, runs):
+def law_by_hand(watching, scores, threshold, runs):
     """The law of `watched`, by summing over the noise of each threshold."""
-    first, second = float(1 / plan.threshold_epsilon), float(2 / plan.query_epsilon)
+    first, second = float(1 / watching.threshold_epsilon), float(2 / watching.query_epsilon)
     levels = range(int(first * 24) + 1)
     weights = [(1 - math.exp(-1 / first)) * math.exp(-z / first) for z in levels]
 
@@ -523,7 +523,7 @@ def law_by_hand(plan, scores, threshold, runs):
             return
         chance = survive(threshold + level - scores[place], second)
         path(place + 1, tops, level, mass * (1 - chance), law)
-        if plan.tops is None:
+        if watching.tops is None:
             for z, weight in zip(levels, weights, strict=True):
                 if len(tops) + 1 == runs or place + 1 == len(scores):
                     path(place + 1, (*tops, place), z, mass * chance, law)
@@ -547,16 +547,16 @@ def same_law(found, wanted):
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("absolute", [True, False])
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("watching", SETTINGS, ids=str)
 @pytest.mark.parametrize("batch", [True, False], ids=["together", "one by one"])
-def test_the_law_of_a_watch_is_the_one_that_its_theorem_speaks_of(plan, batch, absolute):
+def test_the_law_of_a_watch_is_the_one_that_its_theorem_speaks_of(watching, batch, absolute):
     data = PrivateData.from_counts([2, 5], BIT)
     offsets = np.array([3.0, 3.0, 1.0])
     gap = GapForm(CELLS, np.zeros(3), offsets, absolute)
     scores = np.array([2, 5, 2]) - offsets
-    runs = plan.tops or 2
-    found = enumerate_law(watched(plan, gap, 1.0, runs=runs, batch=batch), data, tail=TAIL)
-    same_law(found, law_by_hand(plan, np.abs(scores) if absolute else scores, 1, runs))
+    runs = watching.tops or 2
+    found = enumerate_law(watched(watching, gap, 1.0, runs=runs, batch=batch), data, tail=TAIL)
+    same_law(found, law_by_hand(watching, np.abs(scores) if absolute else scores, 1, runs))
 
 
 class Clipped(NoiseSource):
@@ -589,26 +589,26 @@ class Clipped(NoiseSource):
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("bound", [3, 4, 7])
-@pytest.mark.parametrize("plan", [PLANS[0], PLANS[3]], ids=str)
-def test_levels_further_than_a_source_can_draw_have_the_same_law(plan, bound, monkeypatch):
+@pytest.mark.parametrize("watching", [SETTINGS[0], SETTINGS[3]], ids=str)
+def test_levels_further_than_a_source_can_draw_have_the_same_law(watching, bound, monkeypatch):
     monkeypatch.setattr(module, "_SATURATED", bound)
     # As with the bound of real sources, what is needed above the level stays far below it.
     data, gap = PrivateData.from_counts([1, 1], BIT), gaps(CELLS.row(0))
-    runs = plan.tops or 1
-    run = watched(plan, gap, 1.0, runs=runs)
+    runs = watching.tops or 1
+    run = watched(watching, gap, 1.0, runs=runs)
     found = enumerate_law(lambda data, noise: run(data, Clipped(noise, bound)), data)
     assert sum(isinstance(outcome[0], str) for outcome in found.masses if outcome) == 1
-    same_law(found, law_by_hand(plan, [1], 1, runs))
+    same_law(found, law_by_hand(watching, [1], 1, runs))
 
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("score", [-2, 0, 3])
 def test_the_excess_is_what_the_noisy_gap_was_above_the_noisy_threshold(score):
-    plan, threshold = Watching(1, 2), 1
+    watching, threshold = Watching(1, 2), 1
     gap = GapForm(CELLS.row(1), [0.0], [5.0 - score], absolute=False, numeric=True)
 
     def run(data, noise):
-        top = kernel_over(data, noise).watch(plan).first_above(gap, threshold)
+        top = kernel_over(data, noise).watch(watching).first_above(gap, threshold)
         return None if top is None else top.excess
 
     found = enumerate_law(run, PrivateData.from_counts([2, 5], BIT), tail=TAIL)
@@ -628,10 +628,10 @@ def test_a_gap_that_is_not_numeric_tells_no_excess(world):
 
 def test_the_excess_is_in_rows_on_any_lattice(monkeypatch):
     world = World(monkeypatch, epsilon=10**4)
-    plan = Watching(1000, 1000)
+    watching = Watching(1000, 1000)
     gap = GapForm(PREFIXES.row(1), [0.0], [12.5], absolute=False, numeric=True)
-    assert plan.lattice_bits(world.kernel.facts) > 8
-    top = world.kernel.watch(plan).first_above(gap, 3.25)
+    assert watching.lattice_bits(world.kernel.facts) > 8
+    top = world.kernel.watch(watching).first_above(gap, 3.25)
     assert top.excess == pytest.approx(70 - 12.5 - 3.25, abs=0.05)
 
 
@@ -646,7 +646,7 @@ def test_rates_are_of_the_rows_of_the_table_outside_ones_included(neighbors, mon
 
 @pytest.mark.parametrize(("rate", "rounded"), [(0.74, 0.5), (0.75, 1.0), (0.8, 1.0), (0.26, 0.5)])
 def test_rates_are_rounded_half_up_to_the_lattice(rate, rounded, monkeypatch):
-    monkeypatch.setattr(module, "_FINEST", 1)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 1)
     kernel = kernel_over(PrivateData.from_counts(COUNTS, LINE), seeded(1))
     gap = GapForm(PREFIXES.row(3), [rate], [0.0], absolute=False, numeric=True)
     top = kernel.watch(Watching(10**4, 10**4)).first_above(gap, 0.0)
@@ -659,14 +659,14 @@ def test_every_gap_of_a_long_batch_is_compared_and_the_first_above_is_found():
     domain = Domain(Integer("x", 0, 2999))
     counts = np.zeros(3000, dtype=int)
     form = LinearForm(domain, [Kronecker.of(domain, {"x": Identity(3000)})])
-    plan = Watching(5, 5)
+    watching = Watching(5, 5)
     for place in (0, 255, 256, 1279, 1280, 2999):
         counts[:] = 0
         counts[place] = counts[2999] = 1000
         kernel = kernel_over(PrivateData.from_counts(counts, domain), seeded(place))
-        assert kernel.watch(plan).first_above(gaps(form), 500.0) == Top(place, None)
-        assert kernel.watch(plan).first_above(gaps(form), 500.0, place) == Top(place, None)
-        later = kernel.watch(plan).first_above(gaps(form), 500.0, min(place + 1, 2999))
+        assert kernel.watch(watching).first_above(gaps(form), 500.0) == Top(place, None)
+        assert kernel.watch(watching).first_above(gaps(form), 500.0, place) == Top(place, None)
+        later = kernel.watch(watching).first_above(gaps(form), 500.0, min(place + 1, 2999))
         assert later == Top(2999, None)
 
 
@@ -676,26 +676,26 @@ def test_every_gap_of_a_long_batch_is_compared_and_the_first_above_is_found():
 @pytest.mark.parametrize("rows", [20, 1000, 10**7])
 @pytest.mark.parametrize("beta", [0.3, 0.01, 1e-6])
 def test_radii_are_the_exact_tails_of_the_geometric_laws(rows, beta):
-    plan, of = Watching("0.7", "0.4"), facts(LINE, rows=rows)
-    step = 2.0 ** -plan.lattice_bits(of)
+    watching, of = Watching("0.7", "0.4"), facts(LINE, rows=rows)
+    step = 2.0 ** -watching.lattice_bits(of)
     for count in (1, 50):
         each = -math.expm1(math.log1p(-beta) / count)
         for scale, radius in (
-            (1 / 0.7, plan.below(beta, of, count)),
-            (2 / 0.4, plan.above(beta, of, count)),
+            (1 / 0.7, watching.below(beta, of, count)),
+            (2 / 0.4, watching.above(beta, of, count)),
         ):
-            steps = round((radius - plan.rounding(of)) / step)
+            steps = round((radius - watching.rounding(of)) / step)
             law = Geometric(Fraction(scale).limit_denominator(1000) / Fraction(step))
             assert law.tail(steps) <= each < law.tail(steps - 1)
-            ideal = -scale * math.log(each) + plan.rounding(of)
+            ideal = -scale * math.log(each) + watching.rounding(of)
             assert radius == pytest.approx(ideal, abs=2 * step)
 
 
-def rate_of(plan, threshold, outcome, runs=1500):
+def rate_of(watching, threshold, outcome, runs=1500):
     """How often one gap of 40 rows is called so, of so many runs."""
     kernel, gap = kernel_over(PrivateData.from_counts(COUNTS, LINE), seeded(11)), gaps(FIRST)
     return sum(
-        (kernel.watch(plan).first_above(gap, threshold) is None) == outcome for _ in range(runs)
+        (kernel.watch(watching).first_above(gap, threshold) is None) == outcome for _ in range(runs)
     )
 
 
@@ -703,9 +703,9 @@ def rate_of(plan, threshold, outcome, runs=1500):
 def test_gaps_called_below_exceed_their_radius_as_rarely_as_they_may(beta):
     of = facts(LINE, rows=100)
     for query in (Fraction(1, 2), Fraction(200)):
-        plan = Watching(Fraction(1, 4), query)
-        threshold = 40 - plan.below(beta, of) - 1e-9
-        failures = rate_of(plan, threshold, True)
+        watching = Watching(Fraction(1, 4), query)
+        threshold = 40 - watching.below(beta, of) - 1e-9
+        failures = rate_of(watching, threshold, True)
         assert binom.sf(failures - 1, 1500, beta) > 1e-6
     # Where the gaps have next to no noise of their own the radius is not a step too wide.
     assert binom.cdf(failures, 1500, 0.9 * beta) > 1e-6
@@ -715,9 +715,9 @@ def test_gaps_called_below_exceed_their_radius_as_rarely_as_they_may(beta):
 def test_gaps_called_above_fall_short_by_their_radius_as_rarely_as_they_may(beta):
     of = facts(LINE, rows=100)
     for threshold_epsilon in (Fraction(1, 2), Fraction(200)):
-        plan = Watching(threshold_epsilon, Fraction(1, 4))
-        threshold = 40 + plan.above(beta, of, 1) + 1e-9
-        failures = rate_of(plan, threshold, False)
+        watching = Watching(threshold_epsilon, Fraction(1, 4))
+        threshold = 40 + watching.above(beta, of, 1) + 1e-9
+        failures = rate_of(watching, threshold, False)
         assert binom.sf(failures - 1, 1500, beta) > 1e-6
     assert binom.cdf(failures, 1500, 0.9 * beta) > 1e-6
 
@@ -787,7 +787,7 @@ def test_nothing_that_a_strategy_can_reach_holds_true_answers_or_a_threshold(mec
         channel.answer(query)
     watches = [watch for watch in module._secrets if watch._access.data is data]
     hidden = [module._secrets[watch] for watch in watches]
-    assert any(SECRET * 2 ** watches[0]._bits in secret.answers for secret in hidden)
+    assert any(SECRET * 2 ** watches[0]._bits in secret.numbers for secret in hidden)
     levels = {secret.level for secret in hidden if secret.level is not None}
     bits = {watch._bits for watch in watches}
     exact = {SECRET, *levels, *(SECRET << b for b in bits)}
@@ -807,7 +807,7 @@ def test_a_watch_shows_its_parameters_and_nothing_else(world):
     watch = world.kernel.watch(ONE)
     watch.first_above(gaps(), FAR)
     assert repr(watch) == f"Watch({ONE})"
-    assert watch.plan == ONE
+    assert watch.parameters == ONE
     secret = module._secrets[watch]
     assert str(secret.level) not in repr(secret)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -7,6 +7,7 @@ import pytest
 from dpsdk import Budget, Neighbors, Session
 from dpsdk.accounting import BasicComposition, gdp_start, pure_epsilon, zcdp_rho, zcdp_start
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, OneShot
 from dpsdk.queries import Count, Marginal, Threshold, Workload
 from dpsdk.testing.noise import seeded
@@ -75,7 +76,9 @@ def test_a_quote_costs_what_was_asked_whatever_the_batch(neighbors):
     for query in (Count(), Marginal("age", "sex"), Workload(Threshold("age", t) for t in (18, 20))):
         form = query.lower(PEOPLE)
         of = facts(PEOPLE, neighbors)
-        laplace, gaussian = Laplace("0.3").quote(form, of), Gaussian(rho="0.02").quote(form, of)
+        laplace, gaussian = (
+            m.quote(form, Terms(of)) for m in (Laplace("0.3"), Gaussian(rho="0.02"))
+        )
         assert [pure_epsilon(g) for g in laplace.at_most.guarantees] == [Fraction(3, 10)]
         assert [zcdp_rho(g) for g in gaussian.at_most.guarantees] == [Fraction(1, 50)]
         assert laplace.at_open.free

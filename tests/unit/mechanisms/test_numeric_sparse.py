@@ -15,7 +15,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, ReleaseFailed
 from dpsdk.forms import GapForm, Kronecker, LinearForm, Prefix
-from dpsdk.kernel import Kernel
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Laplace, NumericSparse
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 from dpsdk.noise import NoiseSource
@@ -238,11 +238,11 @@ def test_several_gaps_of_one_form_are_answered_in_order_until_the_tops_are_used_
 
 def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
     mechanism = NumericSparse(60, DELTA, tops=50)
-    one = mechanism.quote(YES.lower(LINE), facts(LINE, rows=1000)).accuracy
-    four = mechanism.quote(Steps([0] * 4).lower(LINE), facts(LINE, rows=1000)).accuracy
+    one = mechanism.quote(YES.lower(LINE), Terms(facts(LINE, rows=1000))).accuracy
+    four = mechanism.quote(Steps([0] * 4).lower(LINE), Terms(facts(LINE, rows=1000))).accuracy
     joint = four.radii(0.2, joint=True)
     assert joint.shape == (4,)
-    watching, of = mechanism.plan.watching, facts(LINE, rows=1000)
+    watching, of = mechanism.schedule.watching, facts(LINE, rows=1000)
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     for beta in (0.9, 0.2, 0.001):
         for accuracy, gaps in ((one, 1), (four, 4)):
@@ -250,8 +250,8 @@ def test_the_error_of_several_gaps_allows_for_all_their_thresholds_and_gaps():
             above = watching.above(beta / 2, of, gaps) - mean
             assert accuracy.radii(beta, joint=True)[0] == pytest.approx(max(below, above))
     single = NumericSparse(60, tops=50)
-    shared = single.quote(Steps([0] * 4).lower(LINE), of).accuracy.radii(0.9, joint=True)
-    watching = single.plan.watching
+    shared = single.quote(Steps([0] * 4).lower(LINE), Terms(of)).accuracy.radii(0.9, joint=True)
+    watching = single.schedule.watching
     mean = 2 / watching.query_epsilon - 1 / watching.threshold_epsilon
     below = watching.below(0.45, of) + mean
     assert shared[0] == pytest.approx(max(below, watching.above(0.45, of, 4) - mean))
@@ -274,7 +274,7 @@ def test_a_quote_of_several_numbers_covers_all_their_runs(delta, tops):
     odometer = Odometer(Budget(10**9, "0.1"), default_composition())
     told = []
     kernel = Kernel(data, odometer, seeded(1), "quoted", lambda e: told.append(e.guarantee))
-    quote = mechanism.quote(numeric(levels), data.facts)
+    quote = mechanism.quote(numeric(levels), Terms(data.facts))
     try:
         mechanism.open(kernel).answer(numeric(levels), kernel)
     except Closed:
@@ -343,14 +343,14 @@ def test_it_is_a_value_that_prints_as_it_is_written():
 @pytest.mark.parametrize("tops", [None, 1, 2, 10, 1000])
 def test_the_split_has_the_least_variance_and_wastes_nothing(tops):
     epsilon = Fraction(7, 10)
-    plan = split_watch(epsilon, tops)
+    watching = split_watch(epsilon, tops)
     count = tops or 1
 
     def variance(threshold):
         return 1 / threshold**2 + (2 * count / (float(epsilon) - threshold)) ** 2
 
-    assert plan.threshold_epsilon + count * plan.query_epsilon == epsilon
-    best = float(plan.threshold_epsilon)
+    assert watching.threshold_epsilon + count * watching.query_epsilon == epsilon
+    best = float(watching.threshold_epsilon)
     assert all(variance(best) < variance(best * factor) for factor in (0.97, 1.03))
 
 

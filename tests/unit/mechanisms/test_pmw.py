@@ -12,7 +12,6 @@ import pytest
 from attrs import evolve, frozen
 from scipy.stats import binom
 
-import dpsdk.kernel.watch as watching
 from dpsdk import (
     Boolean,
     Budget,
@@ -39,7 +38,7 @@ from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.plan import Plan, Promise, best_promise
+from dpsdk.mechanisms.pmw.schedule import Promise, Schedule, best_promise
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Threshold, Workload
@@ -148,11 +147,11 @@ def test_no_stream_costs_more_than_its_total(setting, delta, epsilon):
     session = session_over(table(10**5), composition=None)
     channel = session.open(mechanism)
     adversary = Adversary(channel, 3)
-    plan = mechanism.plan(session.facts)
+    schedule = mechanism.schedule(session.facts)
     opening = session.spent
     for _ in range(1000):
         adversary.ask()
-        if channel._strategy.updates == plan.updates:
+        if channel._strategy.updates == schedule.updates:
             break
     costs = charged(session)
     if delta:
@@ -163,12 +162,12 @@ def test_no_stream_costs_more_than_its_total(setting, delta, epsilon):
     if mechanism.prepaid:
         assert session.spent == opening
     if "updates" in SETTINGS[setting]:
-        assert channel._strategy.updates == plan.updates
+        assert channel._strategy.updates == schedule.updates
     if "updates" in SETTINGS[setting] or mechanism.prepaid:
         # Nor is a noteworthy part of it never used.
         assert total > Fraction(99, 100) * limit
     spent = session.spent
-    for _ in range(20 if channel._strategy.updates == plan.updates else 0):
+    for _ in range(20 if channel._strategy.updates == schedule.updates else 0):
         adversary.ask()
     assert session.spent == spent
 
@@ -180,11 +179,11 @@ def test_a_textbook_stream_costs_no_more_than_its_total(delta):
     channel = session.open(mechanism)
     # Every answer is made wrong again, so that the tops are used up.
     strategy = channel._strategy
-    strategy._plan = evolve(strategy._plan, threshold=0.0)
-    for _ in range(10 * strategy._plan.updates):
+    strategy._schedule = evolve(strategy._schedule, threshold=0.0)
+    for _ in range(10 * strategy._schedule.updates):
         channel.answer(hardest(channel))
         strategy._hypothesis = DenseHypothesis.uniform(EIGHT, outside=True)
-    assert strategy.updates == strategy._plan.updates == math.floor(4 * math.log(9) / 0.45**2)
+    assert strategy.updates == strategy._schedule.updates == math.floor(4 * math.log(9) / 0.45**2)
     costs = charged(session)
     assert len(costs) == 2 * strategy.updates
     if delta:
@@ -280,8 +279,8 @@ def test_a_promise_ends_with_the_budget_of_the_session_and_does_not_come_back():
         channel = session.open(OnlinePMW(1, alpha=0.6, beta=0.2, queries=100))
         assert channel.release(part([3])).error(0.2) <= 0.6
         adversary = Adversary(channel, 1)
-        plan = channel._strategy._plan
-        channel._strategy._plan = evolve(plan, threshold=0.0)
+        schedule = channel._strategy._schedule
+        channel._strategy._schedule = evolve(schedule, threshold=0.0)
         while channel._strategy._promised():
             release, _ = adversary.ask()
         assert release.bound(0.2).error == math.inf
@@ -290,7 +289,7 @@ def test_a_promise_ends_with_the_budget_of_the_session_and_does_not_come_back():
             release.error(0.2)
         spent = session.spent.charges
     # Now there would be room again.
-    assert session.affords(part([0]), using=Laplace(plan.watching.guarantee.epsilon)) > 0
+    assert session.affords(part([0]), using=Laplace(schedule.watching.guarantee.epsilon)) > 0
     release, _ = adversary.ask()
     assert release.bound(0.2).error == math.inf
     assert session.spent.charges == spent
@@ -384,7 +383,7 @@ def test_gaps_called_below_are_within_the_bound_as_often_as_it_says():
     beta, runs, rows = 0.1, 1500, 3000
     data = table(rows)
     uniform = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
-    radius = uniform.plan(data.facts).watching.below(beta / 2, data.facts)
+    radius = uniform.schedule(data.facts).watching.below(beta / 2, data.facts)
     gap = (
         0.42 - session_over(data).open(uniform).hypothesis.answers(part([0]).lower(data.domain))[0]
     )
@@ -407,10 +406,10 @@ FEW = {"beta": 0.2, "queries": 60}
 
 
 def least(epsilon, delta, facts, beta=0.2, queries=60, prepaid=False):
-    plan = best_promise(
+    schedule = best_promise(
         Fraction(epsilon), Fraction(delta), beta, queries, facts, math.log(9), prepaid=prepaid
     )
-    return plan.promise.alpha
+    return schedule.promise.alpha
 
 
 @pytest.mark.parametrize(
@@ -438,16 +437,16 @@ def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
 
 def test_a_promise_is_of_the_plan_that_its_constants_say():
     facts = table(10**5).facts
-    plan = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).plan(facts)
+    schedule = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).schedule(facts)
     rows, potential = 10**5, math.log(9)
-    assert plan.gap == pytest.approx(math.sqrt(potential / (2 * (plan.updates + 1))))
-    below = plan.watching.below(0.1 / 3, facts, plan.updates)
-    above = plan.watching.above(0.1 / 3, facts, 100)
-    assert plan.threshold == pytest.approx(plan.gap * rows + above)
-    assert plan.promise.alpha == pytest.approx(plan.gap + (below + above) / rows)
-    assert plan.radius <= plan.gap
+    assert schedule.gap == pytest.approx(math.sqrt(potential / (2 * (schedule.updates + 1))))
+    below = schedule.watching.below(0.1 / 3, facts, schedule.updates)
+    above = schedule.watching.above(0.1 / 3, facts, 100)
+    assert schedule.threshold == pytest.approx(schedule.gap * rows + above)
+    assert schedule.promise.alpha == pytest.approx(schedule.gap + (below + above) / rows)
+    assert schedule.radius <= schedule.gap
     # Every top lowers the potential by 2 gap², so that one more than there are cannot come.
-    assert 2 * plan.gap**2 * (plan.updates + 1) == pytest.approx(potential)
+    assert 2 * schedule.gap**2 * (schedule.updates + 1) == pytest.approx(potential)
 
 
 @pytest.mark.parametrize("delta", [0, DELTA], ids=str)
@@ -461,9 +460,9 @@ def test_a_refused_promise_states_the_least_that_is_then_accepted(rows, delta):
     (stated,) = re.findall(r"at least ([\d.e-]+),", caught.value.expected)
     assert session.spent.charges == 0
     mechanism = OnlinePMW(1, delta, alpha=float(stated), beta=0.1, queries=100)
-    assert mechanism.plan(data.facts).promise.alpha <= float(stated)
+    assert mechanism.schedule(data.facts).promise.alpha <= float(stated)
     with pytest.raises(InvalidArgument, match="alpha"):
-        OnlinePMW(1, delta, alpha=float(stated) * 0.998, beta=0.1, queries=100).plan(data.facts)
+        OnlinePMW(1, delta, alpha=float(stated) * 0.998, beta=0.1, queries=100).schedule(data.facts)
 
 
 def test_a_table_too_small_for_any_promise_is_told_so():
@@ -479,18 +478,18 @@ def test_more_rows_more_privacy_and_more_certainty_promise_no_less():
 
 
 def sharp(gap=0.2, promise=None):
-    """A plan with next to no noise over 1000 rows."""
-    return Plan(
+    """A schedule with next to no noise over 1000 rows."""
+    return Schedule(
         50, Watching(10**4, 10**4), LaplaceNoise(10**4), gap * 1000 + 20, gap, 0.01,
         "exact", None, promise,
     )  # fmt: skip
 
 
-def strategy_over(shares, plan):
+def strategy_over(shares, schedule):
     data, odometer = table(1000, shares), Odometer(Budget(10**9), BasicComposition())
     kernel = Kernel(data, odometer, seeded(1), "test")
     hypothesis = DenseHypothesis.uniform(EIGHT, outside=True)
-    strategy = OnlineStrategy(kernel, plan, hypothesis, replay=True, raises=False)
+    strategy = OnlineStrategy(kernel, schedule, hypothesis, replay=True, raises=False)
     return Asking(strategy, kernel), odometer
 
 
@@ -511,8 +510,8 @@ class Asking:
 def test_the_potential_meter_stops_as_soon_as_nothing_is_left_to_learn():
     alpha = 0.55
     everything = np.eye(8)[3]
-    plan = sharp(0.5, Promise(alpha, 0.1, 10**6))
-    strategy, odometer = strategy_over(everything, plan)
+    schedule = sharp(0.5, Promise(alpha, 0.1, 10**6))
+    strategy, odometer = strategy_over(everything, schedule)
     form = part([3]).lower(EIGHT)
     strategy.answer(form)
     assert strategy.updates == 1
@@ -565,12 +564,12 @@ def test_a_hypothesis_to_start_from_sets_the_potential_of_a_promise():
     facts, weights = table(10**5).facts, np.arange(1.0, 9.0)
     start = DenseHypothesis.from_weights(EIGHT, weights, 0.02)
     given = {"alpha": 0.5, "beta": 0.1, "queries": 100}
-    plan = OnlinePMW(1, start=start, **given).plan(facts)
-    assert 2 * plan.gap**2 * (plan.updates + 1) == pytest.approx(start.kl_cap())
+    schedule = OnlinePMW(1, start=start, **given).schedule(facts)
+    assert 2 * schedule.gap**2 * (schedule.updates + 1) == pytest.approx(start.kl_cap())
     # Where a cell has no probability nothing can be promised, since it can never be learnt.
     never = DenseHypothesis.from_weights(EIGHT, np.eye(8)[0], 0.02)
     with pytest.raises(InvalidArgument, match="nothing can be promised"):
-        OnlinePMW(1, start=never, **given).plan(facts)
+        OnlinePMW(1, start=never, **given).schedule(facts)
 
 
 # The textbook
@@ -579,7 +578,7 @@ def test_a_hypothesis_to_start_from_sets_the_potential_of_a_promise():
 def textbook(rows, delta=0, epsilon=1, alpha=0.1, beta=0.05, queries=500):
     facts = table(rows).facts
     mechanism = OnlinePMW.textbook(epsilon, delta, alpha=alpha, beta=beta, queries=queries)
-    return mechanism.plan(facts)
+    return mechanism.schedule(facts)
 
 
 def printed_alpha(constant, rows, queries=500, beta=0.05):
@@ -593,9 +592,9 @@ def printed_alpha(constant, rows, queries=500, beta=0.05):
 
 
 def test_c_is_four_times_the_potential_over_alpha_squared_and_the_step_half_of_alpha():
-    plan = textbook(10**7, alpha=0.1)
-    assert plan.updates == math.floor(4 * math.log(9) / 0.01) == 878
-    assert (plan.rule, plan.gap) == ("textbook", 0.1)
+    schedule = textbook(10**7, alpha=0.1)
+    assert schedule.updates == math.floor(4 * math.log(9) / 0.01) == 878
+    assert (schedule.rule, schedule.gap) == ("textbook", 0.1)
     session = session_over(table(10**7))
     channel = session.open(OnlinePMW.textbook(1, alpha=0.1, beta=0.05, queries=500))
     before = channel.hypothesis.table(("x",))
@@ -636,26 +635,26 @@ def test_noise_is_for_a_sensitivity_of_one_row_not_of_all(delta):
 def test_the_threshold_is_twice_alpha_only_with_36(rows):
     # At the alpha of the printed 32 the sparse vector is not accurate to alpha.
     right, wrong = printed_alpha(36, rows), printed_alpha(32, rows)
-    plan = textbook(rows, alpha=right * 1.0001)
-    assert plan.threshold / rows == pytest.approx(2 * right, rel=1e-3)
-    assert 2 * plan.radius == pytest.approx(2 * right, rel=5e-3)
-    assert plan.promise.alpha == pytest.approx(3 * right, rel=1e-3)
-    plan = textbook(rows, alpha=wrong * 1.0001)
-    assert plan.promise is None
-    assert plan.radius > wrong * 1.05
+    schedule = textbook(rows, alpha=right * 1.0001)
+    assert schedule.threshold / rows == pytest.approx(2 * right, rel=1e-3)
+    assert 2 * schedule.radius == pytest.approx(2 * right, rel=5e-3)
+    assert schedule.promise.alpha == pytest.approx(3 * right, rel=1e-3)
+    schedule = textbook(rows, alpha=wrong * 1.0001)
+    assert schedule.promise is None
+    assert schedule.radius > wrong * 1.05
 
 
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_the_threshold_counts_two_signed_questions_for_each(delta):
     # K is 2 |Q| in both modes.
-    plan = textbook(10**4, delta, alpha=0.1, queries=500)
-    assert plan.promise is None
-    c = plan.updates
+    schedule = textbook(10**4, delta, alpha=0.1, queries=500)
+    assert schedule.promise is None
+    c = schedule.updates
     logs = math.log(2 * 500) + math.log(4 * c / 0.05)
     factor = 18 * c
     if delta:
         factor = (2 + 32 * math.sqrt(2)) * math.sqrt(c * math.log(2 / float(delta)))
-    assert plan.threshold == pytest.approx(factor * logs)
+    assert schedule.threshold == pytest.approx(factor * logs)
 
 
 @pytest.mark.parametrize("delta", [0, DELTA])
@@ -678,20 +677,24 @@ def test_a_question_has_one_number_at_the_most_and_may_have_none(delta):
 def test_with_a_delta_the_stream_is_not_pure():
     # E18: (ε, 0)-DP only for δ = 0.
     for delta in (Fraction(0), DELTA):
-        plan = textbook(10**7, delta)
-        rounds = plan.watching.guarantee.epsilon + plan.noise.epsilon
-        total = plan.updates * rounds
+        schedule = textbook(10**7, delta)
+        rounds = schedule.watching.guarantee.epsilon + schedule.noise.epsilon
+        total = schedule.updates * rounds
         assert total == 1 if not delta else total > 1
         if delta:
-            rho = plan.updates * (zcdp_rho(plan.watching.guarantee) + plan.noise.epsilon**2 / 2)
+            rho = schedule.updates * (
+                zcdp_rho(schedule.watching.guarantee) + schedule.noise.epsilon**2 / 2
+            )
             assert rho <= zcdp_start(Fraction(1), delta)
 
 
 def test_an_epsilon_too_large_for_the_composition_of_the_seed_is_refused():
     for epsilon in (1, 30, 100):
-        plan = textbook(10**7, DELTA, epsilon=epsilon)
-        rho = zcdp_rho(plan.watching.guarantee) + zcdp_rho(PureGuarantee(plan.noise.epsilon))
-        assert plan.updates * rho <= zcdp_start(Fraction(epsilon), DELTA)
+        schedule = textbook(10**7, DELTA, epsilon=epsilon)
+        rho = zcdp_rho(schedule.watching.guarantee) + zcdp_rho(
+            PureGuarantee(schedule.noise.epsilon)
+        )
+        assert schedule.updates * rho <= zcdp_start(Fraction(epsilon), DELTA)
     with pytest.raises(InvalidArgument, match="epsilon"):
         textbook(10**7, DELTA, epsilon=200)
     assert textbook(10**7, 0, epsilon=200).updates > 0
@@ -700,10 +703,10 @@ def test_an_epsilon_too_large_for_the_composition_of_the_seed_is_refused():
 def test_the_share_of_the_numbers_follows_epsilon():
     # As printed ε₂ does not, and spends 0.138 where 0.1 was asked for.
     epsilon = 0.1
-    plan = textbook(10**7, DELTA, epsilon=epsilon)
-    spread = math.sqrt(32 * plan.updates * math.log(2 / float(DELTA)))
-    first = float(plan.watching.guarantee.epsilon) * spread / 2
-    second = float(plan.noise.epsilon) * spread
+    schedule = textbook(10**7, DELTA, epsilon=epsilon)
+    spread = math.sqrt(32 * schedule.updates * math.log(2 / float(DELTA)))
+    first = float(schedule.watching.guarantee.epsilon) * spread / 2
+    second = float(schedule.noise.epsilon) * spread
     assert first + second / 2 == pytest.approx(epsilon)
     assert first + 2 / (math.sqrt(512) + 1) / 2 == pytest.approx(0.138, abs=1e-3)
 
@@ -714,7 +717,7 @@ def test_the_share_of_the_numbers_follows_epsilon():
 def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
     data = table(rows)
     mechanism = OnlinePMW.textbook(1, delta, alpha=alpha, beta=0.05, queries=500)
-    assert mechanism.plan(data.facts).promise == Promise(3 * alpha, 0.05, 500)
+    assert mechanism.schedule(data.facts).promise == Promise(3 * alpha, 0.05, 500)
     session, broken, tops = session_over(data), 0, 0
     for seed in range(4):
         channel = session.open(mechanism)
@@ -750,15 +753,17 @@ def test_the_textbook_promises_only_what_the_tails_of_all_its_noise_keep(delta, 
     # As many rows as the printed condition asks for.
     rows = math.ceil(factor * logs / (0.5 * 2 * alpha)) + 1
     of = facts(EIGHT, rows=rows)
-    plan = OnlinePMW.textbook("0.5", delta, alpha=alpha, beta=beta, queries=queries).plan(of)
+    schedule = OnlinePMW.textbook("0.5", delta, alpha=alpha, beta=beta, queries=queries).schedule(
+        of
+    )
     reach = alpha * rows
-    watching = plan.watching
-    failures = plan.updates * math.exp(-reach * watching.threshold_epsilon)
+    watching = schedule.watching
+    failures = schedule.updates * math.exp(-reach * watching.threshold_epsilon)
     failures += queries * math.exp(-reach * watching.query_epsilon / 2)
-    failures += plan.updates * math.exp(-reach * plan.noise.epsilon)
-    assert plan.updates == updates
-    assert (plan.promise is not None) == (failures <= beta)
-    assert plan.promise is not None or delta
+    failures += schedule.updates * math.exp(-reach * schedule.noise.epsilon)
+    assert schedule.updates == updates
+    assert (schedule.promise is not None) == (failures <= beta)
+    assert schedule.promise is not None or delta
 
 
 # The hypothesis
@@ -811,7 +816,7 @@ def test_a_saved_hypothesis_starts_another_channel(learnt, tmp_path):
     later = session.open(OnlinePMW(2, updates=30, start=start))
     assert session.spent.charges == charges
     assert np.array_equal(later.hypothesis.table(("x",)), before)
-    later._strategy._plan = evolve(later._strategy._plan, threshold=-(10.0**6))
+    later._strategy._schedule = evolve(later._strategy._schedule, threshold=-(10.0**6))
     later.answer(part([0, 7]))
     assert later._strategy.updates == 1
     assert np.array_equal(start.table(("x",)), before)
@@ -881,16 +886,16 @@ BIT = Domain(Boolean("bit"))
 
 @pytest.mark.parametrize(("questions", "updates"), [((True, False), 2), ((True, False, True), 1)])
 def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, monkeypatch):
-    monkeypatch.setattr(watching, "_FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     data = PrivateData.from_counts([1, 4], BIT)
-    plan = Plan(updates, Watching(2, 2), LaplaceNoise(4), 1.0, 0.1, 0.05, "exact")
+    schedule = Schedule(updates, Watching(2, 2), LaplaceNoise(4), 1.0, 0.1, 0.05, "exact")
     queries = [Conjunction({"bit": bit}) for bit in questions]
 
     def asking(*forms):
         def run(data, noise):
             kernel = Kernel(data, Odometer(Budget(10**9), BasicComposition()), noise, "test")
             hypothesis = DenseHypothesis.uniform(BIT, outside=True)
-            strategy = OnlineStrategy(kernel, plan, hypothesis, replay=True, raises=True)
+            strategy = OnlineStrategy(kernel, schedule, hypothesis, replay=True, raises=True)
             found = [strategy.answer(form.lower(BIT), kernel) for form in forms]
             values = np.concatenate([measurement.values for measurement in found])
             return tuple(np.round(values, 9).tolist()), strategy.updates
@@ -1116,11 +1121,11 @@ def test_channels_of_one_session_take_turns():
 
 @frozen
 class Planned(HypothesisMechanism):
-    """Private multiplicative weights by a given plan, from the uniform distribution."""
+    """Private multiplicative weights by a given schedule, from the uniform distribution."""
 
-    given: Plan
+    given: Schedule
 
-    def quote(self, form, facts, /):
+    def quote(self, form, terms, /):
         raise NotImplementedError
 
     def open(self, kernel, /):
@@ -1136,14 +1141,14 @@ def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta,
     watch, rows = Watching("0.1", 1000), 3000
     data = table(rows, outside_rows=0)
     gap = (0.42 - 1 / 9) * rows
-    plan = Plan(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
+    schedule = Schedule(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
     beyond = watch.below(beta, data.facts)
-    plan = evolve(plan, threshold=gap - beyond - 2)
+    schedule = evolve(schedule, threshold=gap - beyond - 2)
     session, runs, off, alone = session_over(data, seed=11), 800, 0, 0
     # Numbers closer than the threshold come first: they are called below.
     query = Workload([*[part([3])] * others, part([0])])
     for _ in range(runs):
-        release = session.open(Planned(plan)).release(query)
+        release = session.open(Planned(schedule)).release(query)
         low, high = release.interval(beta)
         off += not low[-1] <= 0.42 <= high[-1]
         alone += abs(release.value[-1] - 0.42) > release.errors(beta)[-1]
@@ -1153,11 +1158,11 @@ def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta,
 
 def test_what_kind_a_number_is_does_not_change_what_its_kind_may_fail():
     data = table(3000)
-    plan = OnlinePMW(1, updates=4, start="uniform").plan(data.facts)
+    schedule = OnlinePMW(1, updates=4, start="uniform").schedule(data.facts)
     number = NoiseAccuracy(DiscreteLaplace(20), 1, 1.0, 0.0)
     below, measured, unchecked = (int(origin) for origin in (1, 0, 2))
 
-    def radii(origins, *, joint=True, beta=0.1, of=plan, promised=False):
+    def radii(origins, *, joint=True, beta=0.1, of=schedule, promised=False):
         places = {place: number for place, kind in enumerate(origins) if kind == measured}
         accuracy = StreamAccuracy(of, data.facts, 0.0, np.array(origins), 4, places, promised)
         return accuracy.radii(beta, joint=joint)
@@ -1166,21 +1171,23 @@ def test_what_kind_a_number_is_does_not_change_what_its_kind_may_fail():
         alone = radii([below, below], joint=joint), radii([measured, measured], joint=joint)
         mixed = radii([below, measured], joint=joint)
         assert mixed.tolist() == [alone[0][0], alone[1][1]]
-    half = plan.watching.below_in(4, 0.05, data.facts, 4) + plan.threshold
+    half = schedule.watching.below_in(4, 0.05, data.facts, 4) + schedule.threshold
     assert radii([below])[0] == half
     assert radii([measured] * 9)[0] == DiscreteLaplace(20).radius(0.05 / 4, 1)
     assert radii([unchecked])[0] == math.inf
 
     promise = Promise(0.2, 0.05, 100)
-    kept = evolve(plan, promise=promise, radius=0.01)
+    kept = evolve(schedule, promise=promise, radius=0.01)
     for promised in (True, False):
         at = radii([below, measured, unchecked], beta=0.05, of=kept, promised=promised)
         assert at.tolist() == [600, 30, 600 if promised else math.inf]
         under = radii([below, measured, unchecked], beta=0.049, of=kept, promised=promised)
         assert under[2] == math.inf
-        assert under[0] == plan.threshold + plan.watching.below_in(4, 0.0245, data.facts, 4)
+        assert under[0] == schedule.threshold + schedule.watching.below_in(4, 0.0245, data.facts, 4)
         over = radii([below, measured], beta=0.25, of=kept, promised=promised)
-        assert over[0] == min(600, plan.threshold + plan.watching.below_in(4, 0.1, data.facts, 4))
+        assert over[0] == min(
+            600, schedule.threshold + schedule.watching.below_in(4, 0.1, data.facts, 4)
+        )
         assert over[1] == min(30, DiscreteLaplace(20).radius(0.05, 1))
 
 

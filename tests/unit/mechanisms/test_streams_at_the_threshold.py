@@ -46,7 +46,7 @@ DATA = PrivateData.from_counts([ROWS // 2, ROWS // 2], HALF)
 def stream(tops):
     """A sparse vector, and the bound that would hold if the threshold in force were a fresh one."""
     mechanism = NumericSparse(1, DELTA, tops=tops, numbers="gap")
-    watching = mechanism.plan.watching
+    watching = mechanism.schedule.watching
     of = facts(HALF, rows=ROWS)
     mean = watching.mean_noise(of)
     fresh = max(watching.below(BETA / 2, of) + mean, watching.above(BETA / 2, of, 1) - mean)
@@ -120,7 +120,7 @@ def test_a_fixed_answer_of_multiplicative_weights_keeps_its_bound(updates, trial
     cells = updates + 2
     domain = Domain(Integer("x", 0, cells - 1))
     given = {"updates": updates, "start": "uniform", "replay": False}
-    watching = OnlinePMW(1, DELTA, **given).plan(facts(domain, rows=ROWS)).watching
+    watching = OnlinePMW(1, DELTA, **given).schedule(facts(domain, rows=ROWS)).watching
     scale, mean = float(1 / watching.threshold_epsilon), watching.mean_noise(facts(domain))
     height = 2 * scale
     fresh = watching.below(BETA, facts(domain, rows=ROWS))

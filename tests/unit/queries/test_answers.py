@@ -14,6 +14,7 @@ from dpsdk.errors import (
     UnknownAttribute,
     UnknownLabel,
 )
+from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import (
     Conjunction,
@@ -467,7 +468,7 @@ def test_a_set_that_changes_later_does_not_change_the_query():
 def test_sums_move_by_the_declared_bounds_not_by_the_rows():
     one = Laplace(epsilon=1)
     of = facts(PEOPLE, rows=10)
-    quote = one.quote(Sum("age", normalized=False).lower(PEOPLE), of)
+    quote = one.quote(Sum("age", normalized=False).lower(PEOPLE), Terms(of))
     (guarantee,) = quote.at_most.guarantees
     assert guarantee.shift == 24  # from outside, where the sum is zero, to the largest age
 

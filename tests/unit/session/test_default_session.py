@@ -13,7 +13,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.numbers.steps import STEPS, from_steps
 from dpsdk.errors import BudgetExceeded, UnsupportedGuarantee
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Mean, Threshold, Workload
 from dpsdk.testing.noise import seeded
@@ -46,7 +46,7 @@ def test_a_gaussian_and_two_laplace_answers_fit_one_session():
 @pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_every_gaussian_costs_two_rho_of_the_squared_shift(query, rho):
-    guarantee = price(query.lower(PEOPLE), GaussianNoise(rho), DATA.facts).guarantee
+    guarantee = Measure(query.lower(PEOPLE), GaussianNoise(rho)).price(Terms(DATA.facts)).guarantee
     assert isinstance(guarantee, DiscreteGaussianGuarantee)
     assert guarantee.variance >= 64
     assert guarantee.rho == Fraction(rho)
@@ -60,11 +60,11 @@ def test_every_gaussian_costs_two_rho_of_the_squared_shift(query, rho):
 def test_wide_gaussians_and_laplace_noise_stay_on_the_integers(query):
     form = query.lower(PEOPLE)
     assert form.integral
-    assert price(form, GaussianNoise("0.0001"), DATA.facts).bits == 0
-    assert price(form, LaplaceNoise(100), DATA.facts).bits == 0
-    narrow = price(form, GaussianNoise(2), DATA.facts)
+    assert Measure(form, GaussianNoise("0.0001")).price(Terms(DATA.facts)).bits == 0
+    assert Measure(form, LaplaceNoise(100)).price(Terms(DATA.facts)).bits == 0
+    narrow = Measure(form, GaussianNoise(2)).price(Terms(DATA.facts))
     assert narrow.bits > 0
-    assert price(form, GaussianNoise(2), DATA.facts).accuracy.bias == 0
+    assert Measure(form, GaussianNoise(2)).price(Terms(DATA.facts)).accuracy.bias == 0
 
 
 @pytest.mark.parametrize("neighbors", list(Neighbors))
@@ -72,8 +72,8 @@ def test_a_finer_lattice_moves_as_much_as_the_integers_do(neighbors):
     of = facts(PEOPLE, neighbors)
     for query in (Marginal("sex", "age"), Workload([Marginal("sex"), Marginal("hours")])):
         form = query.lower(PEOPLE)
-        wide = price(form, GaussianNoise("0.0001"), of)
-        fine = price(form, GaussianNoise(8), of)
+        wide = Measure(form, GaussianNoise("0.0001")).price(Terms(of))
+        fine = Measure(form, GaussianNoise(8)).price(Terms(of))
         assert fine.guarantee.shift_squared == wide.guarantee.shift_squared * 4**fine.bits
         assert fine.guarantee.rho == 8
         assert 64 <= fine.guarantee.variance < 256

@@ -19,10 +19,11 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     PureGuarantee,
     ZCDPComposition,
+    pure_epsilon,
 )
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import GapForm, LinearForm
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, NumericSparse, OneShot, OnlinePMW
 from dpsdk.queries import Above, Count, Marginal, Threshold, Workload
 from dpsdk.release import Cost, Quote
@@ -54,7 +55,7 @@ class Custom(Mechanism[LinearForm]):
     def name(self):
         return "Custom"
 
-    def quote(self, form, facts, /):
+    def quote(self, form, terms, /):
         raise NotImplementedError
 
     def open(self, kernel, /):
@@ -127,7 +128,7 @@ def test_a_kernel_that_was_kept_is_closed_with_its_question():
     for kernel in kept:
         for spend in (
             lambda kernel=kernel: kernel.measure(form, LaplaceNoise(1)),
-            lambda kernel=kernel: kernel.measure_all([(form, LaplaceNoise(1))]),
+            lambda kernel=kernel: kernel.run_all([Measure(form, LaplaceNoise(1))]),
             lambda kernel=kernel: kernel.allowance([PureGuarantee(1)]),
             lambda kernel=kernel: kernel.watch(Watching(1, 1)).open(),
         ):
@@ -230,11 +231,13 @@ def test_runs_are_paid_for_all_at_once_or_not_at_all():
     noises = [LaplaceNoise("0.2"), LaplaceNoise("0.3"), LaplaceNoise("0.4")]
 
     def answer(form, kernel):
-        return kernel.measure_all([(form, noise) for noise in noises])[0]
+        return kernel.run_all([Measure(form, noise) for noise in noises])[0]
 
     channel = session.open(Custom(answer))
     release = channel.release(Marginal("sex"))
-    assert release.cost == Cost(tuple(price(form, n, DATA.facts).guarantee for n in noises))
+    assert release.cost == Cost(
+        tuple(Measure(form, n).price(Terms(DATA.facts)).guarantee for n in noises)
+    )
     with pytest.raises(BudgetExceeded) as caught:
         channel.release(Marginal("sex"))
     assert caught.value.charges == ()
@@ -244,17 +247,17 @@ def test_runs_are_paid_for_all_at_once_or_not_at_all():
 
 def test_many_measurements_are_those_of_one_after_the_other():
     requests = [
-        (Marginal("sex").lower(DATA.domain), LaplaceNoise(1)),
-        (Count().lower(DATA.domain), GaussianNoise("0.1")),
+        Measure(Marginal("sex").lower(DATA.domain), LaplaceNoise(1)),
+        Measure(Count().lower(DATA.domain), GaussianNoise("0.1")),
     ]
     found = []
 
     def one_by_one(form, kernel):
-        found.append([kernel.measure(form, noise) for form, noise in requests])
+        found.append([kernel.run(request) for request in requests])
         return found[-1][0]
 
     def together(form, kernel):
-        found.append(list(kernel.measure_all(requests)))
+        found.append(list(kernel.run_all(requests)))
         return found[-1][0]
 
     for answer in (one_by_one, together):
@@ -282,6 +285,38 @@ def test_an_allowance_of_gaussians_serves_every_lattice():
         assert channel.release(query).cost.free
     assert taken[0].left == 0
     assert session.spent.charges == 3
+
+
+def test_what_two_worker_threads_ask_for_is_on_the_receipt_of_their_question():
+    session, watches = opened(100), []
+    gap = GapForm.around(Marginal("sex").lower(DATA.domain), np.zeros(2))
+
+    def answer(form, kernel):
+        def measuring():
+            requests = [Measure(form, LaplaceNoise("0.1")), Measure(form, LaplaceNoise("0.2"))]
+            return kernel.run_all(requests)[0]
+
+        def watching():
+            # It was made for the opening of the channel, and works for this question.
+            return watches[0].first_above(gap, 10.0**6, kernel=kernel)
+
+        both = [in_a_thread(measuring), in_a_thread(watching)]
+        return both[0]
+
+    def opening(kernel):
+        watches.append(kernel.watch(Watching("0.3", "0.4")))
+
+    channel = session.open(Custom(answer, opening))
+    first = channel.release(Marginal("sex"))
+    assert [pure_epsilon(run) for run in first.cost.guarantees] == [
+        Fraction(1, 10),
+        Fraction(2, 10),
+        Fraction(7, 10),
+    ]
+    # The run is still open, so that another question has only its numbers on its receipt.
+    second = channel.release(Marginal("sex"))
+    assert len(second.cost.guarantees) == 2
+    assert [entry.cost for entry in session.history] == [first.cost, second.cost]
 
 
 def test_an_allowance_is_used_once_among_threads():
@@ -432,7 +467,7 @@ def test_what_fails_behind_the_wall_is_told_by_no_strategy(monkeypatch):
         raise ValueError("the secret of row 7")
 
     def answer(form, kernel):
-        return kernel.measure_all([(form, LaplaceNoise("0.1"))] * 2)[0]
+        return kernel.run_all([Measure(form, LaplaceNoise("0.1"))] * 2)[0]
 
     session = opened(1)
     channel = session.open(Custom(answer))
@@ -454,8 +489,8 @@ class Plain(OneShot[LinearForm]):
 
     epsilon: Fraction
 
-    def quote(self, form, facts, /):
-        pricing = price(form, LaplaceNoise(self.epsilon), facts)
+    def quote(self, form, terms, /):
+        pricing = Measure(form, LaplaceNoise(self.epsilon)).price(terms)
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
 
     def open(self, kernel, /):
@@ -616,7 +651,7 @@ def test_only_an_allowance_is_an_allowance_and_a_free_run_uses_none():
         measured = kernel.measure(form, LaplaceNoise(1), allowance=allowances[0])
         assert (
             "0 runs left" in repr(allowances[0])
-            or price(form, LaplaceNoise(1), kernel.facts).guarantee.free
+            or Measure(form, LaplaceNoise(1)).price(Terms(kernel.facts)).guarantee.free
         )
         with pytest.raises(Redacted):
             copy.copy(allowances[0])

@@ -28,7 +28,7 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
 )
 from dpsdk.forms import LinearForm
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure
 from dpsdk.mechanisms import Gaussian, Laplace, Mechanism, OneShot
 from dpsdk.observe import Answered, Charged, Opened, Refused
 from dpsdk.queries import (
@@ -62,8 +62,8 @@ class Keeping(Mechanism[LinearForm]):
     noise: LaplaceNoise = field(factory=lambda: LaplaceNoise("0.2"))
     faulty: bool = False
 
-    def quote(self, form, facts, /):
-        pricing = price(form, self.noise, facts)
+    def quote(self, form, terms, /):
+        pricing = Measure(form, self.noise).price(terms)
         return Quote(Cost((pricing.guarantee,)), Cost((pricing.guarantee,)), pricing.accuracy)
 
     def open(self, kernel, /):
@@ -155,8 +155,8 @@ class Twofold(OneShot[LinearForm]):
     first: LaplaceNoise
     second: LaplaceNoise | GaussianNoise
 
-    def quote(self, form, facts, /):
-        pricings = [price(form, noise, facts) for noise in (self.first, self.second)]
+    def quote(self, form, terms, /):
+        pricings = [Measure(form, noise).price(terms) for noise in (self.first, self.second)]
         cost = Cost(tuple(pricing.guarantee for pricing in pricings))
         return Quote(Cost(()), cost, pricings[0].accuracy)
 

@@ -41,7 +41,7 @@ def test_an_odometer_reads_it_beside_the_filter():
     readings = odometer.readings(1e-6)
     assert readings.always == odometer.budget
     assert readings.anytime is not None
-    assert readings.planned < readings.level < readings.anytime < 5
+    assert readings.declared < readings.level < readings.anytime < 5
     assert repr(readings).startswith("Readings(always (5, 1e-6)-DP; anytime epsilon 3.")
     odometer.charge(ApproximateGuarantee("0.01", "1e-9"), "leaking")
     assert odometer.readings(1e-6).anytime is None
@@ -64,7 +64,7 @@ def test_a_tiny_run_can_be_read():
     odometer.charge(PureGuarantee(Fraction(1, 10**400)), "tiny")
     for delta in ("1e-6", "1e-400", 1 - Fraction(1, 10**20)):
         readings = odometer.readings(delta)
-        assert readings.planned <= readings.level <= 1e-30
+        assert readings.declared <= readings.level <= 1e-30
         assert readings.anytime is not None
 
 

@@ -59,23 +59,23 @@ def test_a_whole_plan_is_scaled_to_fit(composition: Composition):
     spent = composition.charge(composition.begin(Budget(3, 1e-6)), PureGuarantee("0.1"))
     assert spent is not None
 
-    def planned(scale: Fraction) -> list[PureGuarantee]:
+    def given(scale: Fraction) -> list[PureGuarantee]:
         return [PureGuarantee(scale * 9 / 10), *[PureGuarantee(scale / 100)] * 10]
 
-    scale = calibrate(composition, spent, planned)
+    scale = calibrate(composition, spent, given)
     assert scale > 0
-    assert fits_all(composition, spent, planned(scale))
-    assert not fits_all(composition, spent, planned(scale * NEARLY))
+    assert fits_all(composition, spent, given(scale))
+    assert not fits_all(composition, spent, given(scale * NEARLY))
 
 
 def test_noise_is_calibrated_as_well_as_epsilon():
     composition = ZCDPComposition()
     state = composition.begin(Budget(1, 1e-6))
 
-    def planned(scale: Fraction) -> list[DiscreteGaussianGuarantee]:
+    def given(scale: Fraction) -> list[DiscreteGaussianGuarantee]:
         return [DiscreteGaussianGuarantee(1 / scale, 1, 1)] * 10
 
-    scale = calibrate(composition, state, planned)
+    scale = calibrate(composition, state, given)
     assert scale == pytest.approx(float(composition.largest_rho(state)) / 5, rel=1e-6)
 
 
@@ -96,14 +96,14 @@ def test_bad_counts_are_named():
 
 @pytest.mark.parametrize("composition", ALL)
 def test_a_plan_never_costs_more_than_its_total(composition: Composition):
-    def planned(scale: Fraction) -> list[PureGuarantee]:
+    def given(scale: Fraction) -> list[PureGuarantee]:
         return [PureGuarantee(scale / 2), *[PureGuarantee(scale / 20)] * 10]
 
     for total in (Budget(2, 1e-6), Budget("3.3", 1e-9)):
-        scale = calibrate_within(composition, total, planned)
+        scale = calibrate_within(composition, total, given)
         start = composition.begin(total)
-        assert fits_all(composition, start, planned(scale))
-        assert not fits_all(composition, start, planned(scale * NEARLY))
+        assert fits_all(composition, start, given(scale))
+        assert not fits_all(composition, start, given(scale * NEARLY))
 
 
 def test_equal_halves_of_a_total_are_exact():
@@ -131,21 +131,21 @@ def test_the_kernel_calibrates_and_allows_within_its_composition():
     odometer = Odometer(Budget(1, 1e-6), default_composition())
     kernel = Kernel(data, odometer, seeded(1), "test")
 
-    def planned(scale: Fraction) -> list[PureGuarantee]:
+    def given(scale: Fraction) -> list[PureGuarantee]:
         return [PureGuarantee(scale / 5)] * 5
 
-    scale = kernel.calibrate(planned, Budget("0.4"))
+    scale = kernel.calibrate(given, Budget("0.4"))
     assert scale == Fraction(2, 5)
     assert odometer.spent.charges == 0
-    assert kernel.allowance(planned(scale)).left == 5
+    assert kernel.allowance(given(scale)).left == 5
     assert odometer.spent.epsilon == Fraction(2, 5)
-    rho = kernel.calibrate(planned, rho="0.01")
-    assert sum(map(zcdp_rho, planned(rho))) <= Fraction(1, 100)
-    assert sum(map(zcdp_rho, planned(rho * NEARLY))) > Fraction(1, 100)
-    for given in ({}, {"rho": -1}):
+    rho = kernel.calibrate(given, rho="0.01")
+    assert sum(map(zcdp_rho, given(rho))) <= Fraction(1, 100)
+    assert sum(map(zcdp_rho, given(rho * NEARLY))) > Fraction(1, 100)
+    for wrong in ({}, {"rho": -1}):
         with pytest.raises(InvalidArgument):
-            kernel.calibrate(planned, **given)
+            kernel.calibrate(given, **wrong)
     with pytest.raises(InvalidArgument, match="total"):
-        kernel.calibrate(planned, Budget(1), rho=1)
+        kernel.calibrate(given, Budget(1), rho=1)
     with pytest.raises(InvalidArgument, match="a Budget"):
-        kernel.calibrate(planned, (1, 1e-6))
+        kernel.calibrate(given, (1, 1e-6))

@@ -8,9 +8,9 @@ from dpsdk.accounting import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
     PureGuarantee,
+    declare,
     gdp_epsilon,
     optimal_epsilon,
-    plan,
     pld_epsilon,
 )
 from dpsdk.accounting.prices.envelope import gaussian_envelope
@@ -25,7 +25,7 @@ installed = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs
 @pytest.mark.skipif(find_spec("dp_accounting") is not None, reason="for where it is missing")
 def test_without_the_extra_it_is_named():
     with pytest.raises(MissingExtra, match=r"dpsdk\[pld\]"):
-        pld_epsilon(plan([PureGuarantee(1)]), 1e-6)
+        pld_epsilon(declare([PureGuarantee(1)]), 1e-6)
 
 
 RESPONSES = [
@@ -51,7 +51,7 @@ GAUSSIANS = [(1, 0.83411756), (10, 2.9216007), (100, 10.997151), (1000, 49.31927
 def test_the_reference_figures_of_randomised_response(
     epsilon: str, count: int, step: str, expected: float
 ):
-    found = pld_epsilon(plan([PureGuarantee(epsilon)] * count), 1e-6, step=step)
+    found = pld_epsilon(declare([PureGuarantee(epsilon)] * count), 1e-6, step=step)
     assert found == pytest.approx(expected, rel=1e-6)
     # Pessimistic: not below what is exact, though in floats.
     assert found >= optimal_epsilon(epsilon, count, 1e-6) * (1 - 1e-9)
@@ -60,14 +60,14 @@ def test_the_reference_figures_of_randomised_response(
 @installed
 @pytest.mark.parametrize(("count", "expected"), LEAKING)
 def test_the_reference_figures_with_leaks(count: int, expected: float):
-    runs = plan([ApproximateGuarantee("0.1", "1e-10")] * count)
+    runs = declare([ApproximateGuarantee("0.1", "1e-10")] * count)
     assert pld_epsilon(runs, 1e-6) == pytest.approx(expected, rel=1e-6)
 
 
 @installed
 @pytest.mark.parametrize(("count", "expected"), GAUSSIANS)
 def test_the_reference_figures_of_gaussians(count: int, expected: float):
-    found = pld_epsilon(plan([WIDE] * count), 1e-6)
+    found = pld_epsilon(declare([WIDE] * count), 1e-6)
     assert found == pytest.approx(expected, rel=1e-4)
     assert found >= gdp_epsilon(Fraction(count**0.5) / 5, 1e-6) * (1 - 1e-6)
 
@@ -75,26 +75,26 @@ def test_the_reference_figures_of_gaussians(count: int, expected: float):
 @installed
 def test_a_mixture_is_close_to_the_reference():
     # The reference takes continuous Laplace noise, which tells a little less.
-    runs = plan([PureGuarantee("0.1")] * 10 + [WIDE] * 10)
+    runs = declare([PureGuarantee("0.1")] * 10 + [WIDE] * 10)
     assert 3.2732601 <= pld_epsilon(runs, 1e-6) <= 3.2732601 * 1.02
 
 
 @installed
 def test_bounded_range_counts_as_pure():
-    runs, pure = plan([BoundedRangeGuarantee("0.2")] * 5), plan([PureGuarantee("0.2")] * 5)
+    runs, pure = declare([BoundedRangeGuarantee("0.2")] * 5), declare([PureGuarantee("0.2")] * 5)
     assert pld_epsilon(runs, 1e-6) == pld_epsilon(pure, 1e-6)
 
 
 @installed
 def test_nothing_costs_nothing_and_bad_arguments_are_named():
-    assert pld_epsilon(plan([]), 1e-6) == 0
-    assert pld_epsilon(plan([PureGuarantee(0)]), 1e-6) == 0
+    assert pld_epsilon(declare([]), 1e-6) == 0
+    assert pld_epsilon(declare([PureGuarantee(0)]), 1e-6) == 0
     with pytest.raises(InvalidArgument, match="delta"):
-        pld_epsilon(plan([]), 0)
+        pld_epsilon(declare([]), 0)
     with pytest.raises(InvalidArgument, match="step"):
-        pld_epsilon(plan([]), 0.1, step=0)
+        pld_epsilon(declare([]), 0.1, step=0)
     with pytest.raises(UnsupportedGuarantee, match="too narrow"):
-        pld_epsilon(plan([DiscreteGaussianGuarantee("0.01", 1, 1)]), 1e-6)
+        pld_epsilon(declare([DiscreteGaussianGuarantee("0.01", 1, 1)]), 1e-6)
 
 
 def test_gaussians_together_are_bounded_by_one():

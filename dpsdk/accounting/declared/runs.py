@@ -1,8 +1,8 @@
 """The cost of runs that are all fixed beforehand: sharper than a filter, and no filter.
 
 Everything here takes the list of guarantees as declared before the first answer was seen. Stopping
-early is fine; choosing a later run, or its parameters, by earlier answers is not, and a `Plan` is
-therefore no `Composition`. docs/explanation/proofs/composition-plan.md has the theorems.
+early is fine; choosing a later run, or its parameters, by earlier answers is not, and a `Declared`
+is therefore no `Composition`. docs/explanation/proofs/composition-declared.md has the theorems.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Floats, Real
 
-__all__ = ["Plan", "advanced_epsilon", "heterogeneous_epsilon", "optimal_epsilon", "plan"]
+__all__ = ["Declared", "advanced_epsilon", "declare", "heterogeneous_epsilon", "optimal_epsilon"]
 
 Form = Literal["loose", "middle", "tight"]
 
@@ -238,7 +238,7 @@ def optimal_epsilon(epsilon: Real, count: int, delta: Real, *, leak_each: Real =
     Notes
     -----
     Kairouz, Oh and Viswanath (2015), Theorem 3.3; takes time in proportion to the count.
-    docs/explanation/proofs/composition-plan.md bounds the rounding.
+    docs/explanation/proofs/composition-declared.md bounds the rounding.
     """
     size, runs = to_positive("epsilon", epsilon), _count(count)
     goal = _left_by_leaks(_open(delta), to_probability("leak_each", leak_each, zero=True), runs)
@@ -277,7 +277,7 @@ def _runs(value: Mapping[Guarantee, int]) -> tuple[tuple[Guarantee, int], ...]:
 
 
 @frozen
-class Plan:
+class Declared:
     """Runs that were all declared before the first of them, with how often each occurs.
 
     Not a `Composition`: what it says holds only if no run was chosen by earlier answers.
@@ -327,7 +327,7 @@ class Plan:
         return min(self.bounds(delta).values(), default=math.inf)
 
 
-def plan(runs: Iterable[Guarantee]) -> Plan:
+def declare(runs: Iterable[Guarantee]) -> Declared:
     """Declare runs before the first of them.
 
     Parameters
@@ -338,4 +338,4 @@ def plan(runs: Iterable[Guarantee]) -> Plan:
     counts: dict[Guarantee, int] = {}
     for run in map(checked_copy, runs):
         counts[run] = counts.get(run, 0) + 1
-    return Plan(counts)
+    return Declared(counts)

@@ -10,9 +10,9 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     PureGuarantee,
     advanced_epsilon,
+    declare,
     heterogeneous_epsilon,
     optimal_epsilon,
-    plan,
 )
 from dpsdk.errors import InvalidArgument
 
@@ -120,7 +120,7 @@ def test_the_other_theorems_take_any_delta():
 @pytest.mark.parametrize("delta", ["1e-6", "1e-400", 1 - Fraction(1, 10**20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), Fraction(1, 10), Fraction(10**400)])
 def test_a_plan_of_any_size_has_figures(epsilon: Fraction, delta: Fraction):
-    runs = plan([PureGuarantee(epsilon)] * 3)
+    runs = declare([PureGuarantee(epsilon)] * 3)
     assert set(runs.bounds(delta)) == {"basic", "zCDP", "heterogeneous", "optimal"}
     assert runs.epsilon(delta) >= 0
 
@@ -149,24 +149,24 @@ def test_the_heterogeneous_bound_never_exceeds_the_plain_sum():
 
 
 def test_a_plan_takes_the_best_theorem_that_applies():
-    pure = plan([PureGuarantee("0.1")] * 100)
+    pure = declare([PureGuarantee("0.1")] * 100)
     assert set(pure.bounds(1e-6)) == {"basic", "zCDP", "heterogeneous", "optimal"}
     assert pure.epsilon(1e-6) == optimal_epsilon("0.1", 100, 1e-6)
-    mixed = plan([PureGuarantee("0.1"), DiscreteGaussianGuarantee(100, 1, 1)])
+    mixed = declare([PureGuarantee("0.1"), DiscreteGaussianGuarantee(100, 1, 1)])
     assert set(mixed.bounds(1e-6)) == {"zCDP"}
-    assert plan([PureGuarantee("0.1")] * 3).bounds(1e-6)["basic"] == pytest.approx(0.3)
+    assert declare([PureGuarantee("0.1")] * 3).bounds(1e-6)["basic"] == pytest.approx(0.3)
 
 
 def test_a_plan_pays_leaks_out_of_delta():
-    leaking = plan([ApproximateGuarantee("0.1", "1e-7")] * 10)
+    leaking = declare([ApproximateGuarantee("0.1", "1e-7")] * 10)
     assert set(leaking.bounds(1e-6)) == {"basic"}
     assert leaking.bounds(5e-7) == {}
     assert leaking.epsilon(5e-7) == math.inf
-    assert leaking.epsilon(2e-6) >= plan([PureGuarantee("0.1")] * 10).epsilon(1e-6)
+    assert leaking.epsilon(2e-6) >= declare([PureGuarantee("0.1")] * 10).epsilon(1e-6)
 
 
 def test_a_plan_is_no_filter():
-    assert not isinstance(plan([]), Composition)
+    assert not isinstance(declare([]), Composition)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_plan_is_no_filter():
         (lambda: advanced_epsilon(1, 1, 0), "delta"),
         (lambda: heterogeneous_epsilon([-1], 0.1), "epsilons"),
         (lambda: optimal_epsilon(1, 1, 0.1, leak_each=1), "leak_each"),
-        (lambda: plan([PureGuarantee(Fraction(1))]).epsilon(0), "delta"),
+        (lambda: declare([PureGuarantee(Fraction(1))]).epsilon(0), "delta"),
     ],
 )
 def test_bad_parameters_are_named(call, parameter: str):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
+from dpsdk.accounting import Budget, Guarantee, default_composition
+from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.guarantee import PureGuarantee
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
@@ -18,7 +21,7 @@ from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
-__all__ = ["Plan", "Promise", "Rule", "practical", "promised", "textbook"]
+__all__ = ["Schedule", "Promise", "Rule", "practical", "promised", "textbook"]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
 """The step of the hypothesis, "exact" along one dimension or that of Dwork and Roth (2014)."""
@@ -31,6 +34,10 @@ Rule: TypeAlias = Literal["exact", "textbook"]
 _NUMBER_SHARE = Fraction(1, 10)
 _HEIGHT_SHARE = 0.5
 
+_FEW = 32
+"""The default composition charges a run of pure ε more than its ρ, which tells where runs are few:
+a session of just the total might refuse them beside Gaussian ones, and not beside each other."""
+
 
 @frozen
 class Promise:
@@ -42,7 +49,7 @@ class Promise:
 
 
 @frozen
-class Plan:
+class Schedule:
     """All that an online run of private multiplicative weights needs to know beforehand.
 
     `updates` is the number of tops after which it stops to look. `threshold` is in rows; `gap` is
@@ -60,8 +67,8 @@ class Plan:
     start: Noise | None = None
     promise: Promise | None = None
 
-    def copied(self) -> Plan:
-        """A plan of the same numbers that shares nothing with this one."""
+    def copied(self) -> Schedule:
+        """A schedule of the same numbers that shares nothing with this one."""
         watching, promise = self.watching, self.promise
         return evolve(
             self,
@@ -82,14 +89,14 @@ def practical(
     threshold: float | None,
     share: Fraction,
     prepaid: bool,
-) -> Plan:
-    """A plan for so many updates, without a promise of accuracy.
+) -> Schedule:
+    """A schedule for so many updates, without a promise of accuracy.
 
     `share` is what part of the budget the start takes.
     """
     start: Noise | None = None
     if delta:
-        rho = zcdp_start(epsilon, delta)
+        whole, rho = epsilon, zcdp_start(epsilon, delta)
         if not rho:
             expected = "large enough that some rho implies this guarantee"
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
@@ -97,7 +104,12 @@ def practical(
         if share:
             start = GaussianNoise(equal_share(rho * share))
             rho -= rho * share
-        watching, noise = _round(equal_share(rho, updates), _NUMBER_SHARE, prepaid=prepaid)
+        each = equal_share(rho, updates)
+        watching, noise = _round(each, _NUMBER_SHARE)
+        if prepaid and start is not None and updates <= _FEW:
+            paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
+            if not _let_through(Budget(whole, delta), paid):
+                noise = LaplaceNoise(split_pure(each * _NUMBER_SHARE))
     else:
         if share:
             start = LaplaceNoise(epsilon * share)
@@ -119,16 +131,18 @@ def practical(
     else:
         height = threshold * rows
     spread = _deviation(noise, facts) / rows
-    return Plan(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
+    return Schedule(updates, watching, noise, height, height / rows / 2, spread, "exact", start)
 
 
-def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
+def _let_through(budget: Budget, runs: Iterable[Guarantee]) -> bool:
+    """Whether a session of just this budget, by its default composition, admits all of the runs."""
+    composition = default_composition()
+    return fits_all(composition, composition.begin(budget), runs)
+
+
+def _round(rho: Fraction, share: Fraction) -> tuple[Watching, Noise]:
     """One round within rho: its watch, and the noise of its number."""
-    watching = split_watch(split_pure(rho * (1 - share)))
-    if prepaid:
-        # An allowance of pure ε covers numbers on any lattice; one of a Gaussian names its lattice.
-        return watching, LaplaceNoise(split_pure(rho * share))
-    return watching, GaussianNoise(equal_share(rho * share))
+    return split_watch(split_pure(rho * (1 - share))), GaussianNoise(equal_share(rho * share))
 
 
 def _of_count(noise: Noise, facts: Facts) -> NoiseLaw:
@@ -153,8 +167,8 @@ def _number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> flo
 def promised(
     epsilon: Fraction, delta: Fraction, alpha: float, beta: float, queries: int, facts: Facts,
     potential: float, *, prepaid: bool,
-) -> Plan:  # fmt: skip
-    """The plan of the smallest error that can be promised; refused if that exceeds alpha.
+) -> Schedule:  # fmt: skip
+    """The schedule of the smallest error that can be promised; refused if that exceeds alpha.
 
     A top comes only where the gap is at least g = sqrt(potential / (2 (c + 1))), so a step of 4 g
     lowers the potential by 2 g² and the (c + 1)-th top is impossible. A gap called below is at
@@ -185,8 +199,8 @@ def _rounded_up(number: float) -> float:
 def best_promise(
     epsilon: Fraction, delta: Fraction, beta: float, queries: int, facts: Facts, potential: float,
     *, prepaid: bool,
-) -> Plan | None:  # fmt: skip
-    """The plan with the smallest error that can be promised at all, if that is below 1."""
+) -> Schedule | None:  # fmt: skip
+    """The schedule with the smallest error that can be promised at all, if that is below 1."""
     coarse = [2**power for power in range(31)]
     best = _best(coarse, epsilon, delta, beta, queries, facts, potential, prepaid=prepaid)
     if best is None:
@@ -198,14 +212,14 @@ def best_promise(
 def _best(
     numbers: list[int], epsilon: Fraction, delta: Fraction, beta: float, queries: int,
     facts: Facts, potential: float, *, prepaid: bool,
-) -> Plan | None:  # fmt: skip
+) -> Schedule | None:  # fmt: skip
     best, least = None, 1.0
     for updates in numbers:
         for share in (Fraction(1, 40), Fraction(1, 10), Fraction(1, 4)):
-            plan = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
-            if plan is None:
+            schedule = _attempt(epsilon, delta, updates, share, facts, prepaid=prepaid)
+            if schedule is None:
                 continue
-            found = _promise(plan, beta, queries, facts, potential)
+            found = _promise(schedule, beta, queries, facts, potential)
             if found is None or found.promise is None or found.promise.alpha >= least:
                 continue
             best, least = found, found.promise.alpha
@@ -220,35 +234,35 @@ def _attempt(
     facts: Facts,
     *,
     prepaid: bool,
-) -> Plan | None:
+) -> Schedule | None:
     try:
         if delta:
-            watching, noise = _round(
-                equal_share(zcdp_start(epsilon, delta), updates), share, prepaid=prepaid
-            )
+            watching, noise = _round(equal_share(zcdp_start(epsilon, delta), updates), share)
         else:
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
             noise = LaplaceNoise(epsilon * share / updates)
-        plan = Plan(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
-        plan.watching.below(0.5, facts)
+        schedule = Schedule(updates, watching, noise, 0.0, 0.0, 0.0, "exact")
+        schedule.watching.below(0.5, facts)
     except InvalidArgument:
         return None
-    return plan
+    return schedule
 
 
-def _promise(plan: Plan, beta: float, queries: int, facts: Facts, potential: float) -> Plan | None:
+def _promise(
+    schedule: Schedule, beta: float, queries: int, facts: Facts, potential: float
+) -> Schedule | None:
     rows, part = max(facts.rows or 1, 1), beta / 3
-    gap = math.sqrt(potential / (2 * (plan.updates + 1)))
-    runs = 1 if plan.watching.tops else plan.updates
-    below = plan.watching.below(part, facts, runs) / rows
-    above = plan.watching.above(part, facts, queries) / rows
-    radius = _number_radius(plan.noise, part, plan.updates, facts) / rows
+    gap = math.sqrt(potential / (2 * (schedule.updates + 1)))
+    runs = 1 if schedule.watching.tops else schedule.updates
+    below = schedule.watching.below(part, facts, runs) / rows
+    above = schedule.watching.above(part, facts, queries) / rows
+    radius = _number_radius(schedule.noise, part, schedule.updates, facts) / rows
     if radius >= gap:
         return None
     alpha = gap + below + above
     return evolve(
-        plan,
+        schedule,
         threshold=(gap + above) * rows,
         gap=gap,
         radius=radius,
@@ -279,7 +293,7 @@ def textbook(
     queries: int,
     facts: Facts,
     potential: float,
-) -> Plan:
+) -> Schedule:
     """Algorithm 6 of Dwork and Roth (2014), with its constants.
 
     c = 4 ln|X| / α² tops; NumericSparse splits ε as they do and its noise has their scales,
@@ -320,7 +334,7 @@ def textbook(
         if rho > zcdp_start(epsilon, delta):
             expected = f"small enough for the textbook constants, as at delta={float(delta):g}"
             raise InvalidArgument("epsilon", expected, f"{float(epsilon):g}")
-    return Plan(
+    return Schedule(
         updates,
         watching,
         noise,

@@ -1,0 +1,147 @@
+"""The one shape of all primitives, and the one gate that what a strategy asks for passes.
+
+A request is priced from public arguments into a primitive. The kernel charges what is proven of it,
+and only then lets it draw noise and read. Requests of this package are priced from the kernel's own
+copies of all that they hold; those of others run only where they were named beforehand.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from inspect import getattr_static
+from typing import Generic, Protocol, TypeVar, cast
+
+from attrs import field, frozen
+
+from dpsdk._checks import described, shown
+from dpsdk.accounting import Guarantee
+from dpsdk.accounting.copies import book_copy
+from dpsdk.data.histogram import Histogram
+from dpsdk.errors import InvalidArgument, Untrusted
+from dpsdk.kernel.terms import Terms
+from dpsdk.noise import NoiseSource
+from dpsdk.release import Accuracy
+
+__all__ = ["Due", "Primitive", "Request", "Vouched", "vouched"]
+
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+
+
+class Due(Protocol[R_co]):
+    """What is about to be run: what is proven of it, and how."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the run satisfies, and is charged for."""
+        ...
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+        """Do what was paid for; see `Primitive`."""
+        ...
+
+
+class Primitive(Due[R_co], Protocol[R_co]):
+    """One run on private data, priced in public and not yet paid.
+
+    All but the result of `run` follows from public arguments and facts.
+    """
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """How far off the result will be."""
+        ...
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+        """Do what was paid for. Called by the kernel alone, once, after the charge.
+
+        Parameters
+        ----------
+        noise
+            Where randomness comes from. Draw it before the table is opened, so that how long a draw
+            takes cannot depend on data.
+        opened
+            Gives the histogram of the table.
+        """
+        ...
+
+
+class Request(ABC, Generic[R_co]):
+    """What a strategy asks a kernel for, as a frozen public value: `kernel.run(request)`.
+
+    The kinds of this package are a closed set. A class of another author runs only in a kernel that
+    trusts it by name, with nothing between it and the table.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def price(self, terms: Terms, /) -> Primitive[R_co]:
+        """What it would do and cost. Public, spends nothing.
+
+        Parameters
+        ----------
+        terms
+            Those of the kernel that it is to be put to.
+
+        Raises
+        ------
+        InvalidArgument
+            If it does not fit the table.
+        """
+
+
+@frozen(eq=False)
+class Vouched(Generic[R_co]):
+    """A run of a trusted class of another author, under the kernel's own copy of its guarantee."""
+
+    name: str
+    guarantee: Guarantee
+    _run: Callable[[NoiseSource, Callable[[], Histogram]], R_co] = field(repr=False)
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+        """Do what was paid for."""
+        return self._run(noise, opened)
+
+
+def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
+    """Price a request of another author, if its class is trusted.
+
+    A class is looked up by the trusted names, and is not asked for its own, which it could choose.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no request, or was not priced into a primitive.
+    Untrusted
+        If nobody named its class.
+    UnsupportedGuarantee
+        If no theorem speaks of its guarantee.
+    """
+    kind = type(request)
+    if Request not in kind.__mro__:
+        raise InvalidArgument("request", "a request, such as Measure(form, noise)", shown(request))
+    name = next((name for name in sorted(terms.trust) if _loaded(name) is kind), None)
+    if name is None:
+        raise Untrusted(described(f"{kind.__module__}.{kind.__qualname__}"))
+    primitive: object = request.price(terms)
+    guarantee: object = getattr(primitive, "guarantee", None)
+    run: object = getattr(primitive, "run", None)
+    if not isinstance(guarantee, Guarantee) or not callable(run):
+        expected = "priced into a primitive, which has a guarantee and a method run"
+        raise InvalidArgument("request", expected, shown(primitive))
+    return cast("Vouched[R]", Vouched(name, book_copy(guarantee), run))
+
+
+def _loaded(name: str) -> object:
+    """What a dotted name stands for in the modules that are loaded. Nothing is imported or run."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        found: object = sys.modules.get(".".join(parts[:cut]))
+        if found is not None:
+            for part in parts[cut:]:
+                found = getattr_static(found, part, None)
+            return found
+    return None

@@ -1,0 +1,117 @@
+"""On what terms a kernel answers: what is public of the table, how costs add up, who is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_name, to_positive
+from dpsdk.accounting import Budget, Composition, Guarantee, default_composition
+from dpsdk.accounting.declared.calibration import calibrate_within
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts
+from dpsdk.typing import Real
+
+__all__ = ["Terms", "facts_of", "to_trust"]
+
+
+def to_trust(names: Iterable[str]) -> frozenset[str]:
+    """Names of classes, as plain texts.
+
+    Raises
+    ------
+    InvalidArgument
+        If they are not texts, or one text instead of several.
+    """
+    expected = "the dotted names of classes, as in {'acme.Peek'}"
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidArgument("trust", expected, shown(names))
+    return frozenset([to_name("trust", name) for name in names])
+
+
+def _facts(value: Facts) -> Facts:
+    if not isinstance(value, Facts):
+        raise InvalidArgument("facts", "the Facts of a table", shown(value))
+    return value
+
+
+def _composition(value: Composition) -> Composition:
+    if not isinstance(value, Composition):
+        raise InvalidArgument("composition", "a composition", shown(value))
+    return value
+
+
+@frozen
+class Terms:
+    """All that a mechanism may know before it is paid: what it quotes, and plans, from.
+
+    Parameters
+    ----------
+    facts
+        What is public about the table.
+    composition
+        How costs add up in the session; its default composition if left out.
+    trust
+        The names of classes of requests, by module and class, that may run though they are not of
+        this package. Whoever trusts one vouches for its guarantee and for what it tells.
+    """
+
+    facts: Facts = field(converter=_facts)
+    composition: Composition = field(factory=default_composition, converter=_composition)
+    trust: frozenset[str] = field(default=frozenset[str](), converter=to_trust)
+
+    def calibrate(
+        self,
+        runs: Callable[[Fraction], Iterable[Guarantee]],
+        total: Budget | None = None,
+        /,
+        *,
+        rho: Real | None = None,
+    ) -> Fraction:
+        """The largest scale at which runs together cost no more than a total.
+
+        Charges nothing: take an `allowance` of the runs at this scale to be sure of all of them.
+
+        Parameters
+        ----------
+        runs
+            The guarantees of the runs at a positive scale, in their order; each must cost more at a
+            larger scale, as with ``lambda x: [PureGuarantee(x / 10)] * 10``.
+        total
+            What they may cost by the composition, taken by themselves.
+        rho
+            Instead: what the sum of their ρ of zCDP may be, where none of them leaks.
+
+        Returns
+        -------
+        Fraction
+            A scale at which the runs were seen to fit, to nine digits; 0 where none was found.
+
+        Raises
+        ------
+        InvalidArgument
+            If not one of `total` and `rho` is given, or it is out of range.
+        UnsupportedGuarantee
+            If no theorem prices one of the runs.
+        """
+        if (total is None) == (rho is None):
+            raise InvalidArgument("total", "given as a budget, or as rho", "both or neither")
+        whole = to_positive("rho", 0 if rho is None else rho) if total is None else total
+        if not isinstance(whole, Budget | Fraction):
+            raise InvalidArgument("total", "a Budget", shown(total))
+        return calibrate_within(self.composition, whole, runs)
+
+
+def facts_of(terms: Terms) -> Facts:
+    """The facts in terms.
+
+    Raises
+    ------
+    InvalidArgument
+        If they are no terms, as facts alone are not.
+    """
+    if not isinstance(terms, Terms):
+        raise InvalidArgument("terms", "Terms, as in Terms(facts)", shown(terms))
+    return terms.facts

@@ -1,0 +1,391 @@
+"""The gate: what may run, what it is charged for, and that a price is the same before and after."""
+
+from __future__ import annotations
+
+import sys
+import types
+from fractions import Fraction
+
+import attrs
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.accounting import (
+    BasicComposition,
+    Guarantee,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+    default_composition,
+)
+from dpsdk.data.vault import open_histogram
+from dpsdk.errors import (
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    ReleaseFailed,
+    UnsupportedGuarantee,
+    Untrusted,
+)
+from dpsdk.forms import GapForm
+from dpsdk.kernel import (
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Measure,
+    Primitive,
+    Request,
+    Terms,
+    Watching,
+)
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.noise import DiscreteLaplace
+from dpsdk.observe import Charged
+from dpsdk.queries import Marginal, Threshold
+from dpsdk.release import NoiseAccuracy
+from dpsdk.testing import seeded
+
+DOMAIN = Domain(Integer("age", 0, 7))
+AGES = [0, 1, 1, 2, 3, 3, 3, 7]
+FORM = Marginal("age", normalized=False).lower(DOMAIN)
+NAME = f"{__name__}.Rows"
+
+
+@attrs.frozen
+class Counting:
+    """The number of rows with noise, as an author outside of the package would read it."""
+
+    guarantee: Guarantee
+    accuracy: NoiseAccuracy
+    law: DiscreteLaplace
+
+    def run(self, noise, opened, /):
+        drawn = int(noise.draw(self.law, 1)[0])
+        return opened().rows + drawn
+
+
+@attrs.frozen
+class Rows(Request[int]):
+    """What another author asks for."""
+
+    epsilon: Fraction = Fraction(1, 10)
+    primitive: object = None
+    seen: list = attrs.field(factory=list, eq=False)
+
+    def price(self, terms, /):
+        self.seen.append(terms)
+        if self.primitive is not None:
+            return self.primitive
+        law = DiscreteLaplace(1 / self.epsilon)
+        return Counting(PureGuarantee(self.epsilon), NoiseAccuracy(law, 1, 1.0, 0.0), law)
+
+
+def data(neighbors=Neighbors.REPLACE_ONE):
+    return PrivateData.from_columns({"age": AGES}, DOMAIN, neighbors=neighbors, max_rows=100)
+
+
+def kernel(epsilon=1, trust=(), observer=None, composition=None):
+    odometer = Odometer(Budget(epsilon, "1e-6"), composition or BasicComposition())
+    return Kernel(data(), odometer, seeded(1), "Acme", observer, trust=trust), odometer
+
+
+def test_a_foreign_request_is_refused_and_costs_nothing():
+    asked, odometer = kernel()
+    request = Rows()
+    for ask in (lambda: asked.run(request), lambda: asked.run_all([request])):
+        with pytest.raises(Untrusted, match=r"name it in trust=.*Rows") as caught:
+            ask()
+        assert caught.value.primitive == NAME
+    assert request.seen == []
+    with pytest.raises(Untrusted):
+        asked.run_all([Measure(FORM, LaplaceNoise("0.1")), request])
+    assert odometer.spent.charges == 0
+
+
+def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
+    events = []
+    asked, odometer = kernel(trust={NAME}, observer=events.append)
+    got = asked.run(Rows(Fraction(1, 10)))
+    law = DiscreteLaplace(10)
+    assert got == len(AGES) + int(seeded(1).draw(law, 1)[0])
+    (charge,) = odometer.entries
+    assert charge.guarantee == PureGuarantee("0.1")
+    assert charge.mechanism == f"Acme, trusting {NAME}"
+    assert [event.mechanism for event in events if isinstance(event, Charged)] == [charge.mechanism]
+    asked.measure(FORM, LaplaceNoise("0.1"))
+    assert odometer.entries[1].mechanism == "Acme"
+    with pytest.raises(BudgetExceeded):
+        asked.run(Rows(Fraction(9, 10)))
+    assert odometer.spent.epsilon == Fraction(2, 10)
+
+
+def test_a_trusted_request_is_priced_by_the_terms_of_its_kernel():
+    asked, _ = kernel(trust=[NAME], composition=ZCDPComposition())
+    request = Rows()
+    asked.run(request)
+    assert request.seen == [asked.terms]
+    assert asked.terms == Terms(asked.facts, ZCDPComposition(), {NAME})
+    assert asked.terms.composition is not asked.terms.composition
+    # Who is trusted was said before: what is handed out is a copy.
+    object.__setattr__(asked.terms, "trust", frozenset())
+    asked.run(request)
+    poor, _ = kernel()
+    object.__setattr__(poor.terms, "trust", frozenset({NAME}))
+    with pytest.raises(Untrusted):
+        poor.run(request)
+
+
+def test_a_class_is_not_trusted_for_what_it_calls_itself():
+    class Impostor(Rows):
+        pass
+
+    Impostor.__module__, Impostor.__qualname__ = Rows.__module__, Rows.__qualname__
+
+    class Kind(type(Rows)):
+        def __eq__(cls, other):
+            return True
+
+        def __hash__(cls):
+            return hash(Measure)
+
+    made = Kind("Rows", (Rows,), {"__slots__": ()})
+    asked, odometer = kernel(trust={NAME})
+    for request in (Impostor(), made()):
+        with pytest.raises(Untrusted):
+            asked.run(request)
+    assert odometer.spent.charges == 0
+
+
+class Below(Measure):
+    """A class below one of the package's own is another author's."""
+
+
+def test_a_class_below_an_own_request_is_a_foreign_one():
+    asked, odometer = kernel()
+    with pytest.raises(Untrusted):
+        asked.run(Below(FORM, LaplaceNoise("0.1")))
+    assert odometer.spent.charges == 0
+
+
+@pytest.mark.parametrize("request_", [None, 7, (FORM, LaplaceNoise(1)), FORM, Measure])
+def test_what_is_no_request_is_refused(request_):
+    asked, odometer = kernel()
+    for ask in (lambda: asked.run(request_), lambda: asked.run_all([request_])):
+        with pytest.raises(InvalidArgument, match="request"):
+            ask()
+    assert odometer.spent.charges == 0
+
+
+class Cheap(PureGuarantee):
+    free = property(lambda self: True)
+
+
+class Bare:
+    guarantee = PureGuarantee("0.1")
+
+
+class Unproven:
+    guarantee = Cheap(5)
+
+    def run(self, noise, opened, /):
+        return opened().rows
+
+
+@pytest.mark.parametrize(
+    ("primitive", "error"),
+    [(7, InvalidArgument), (Bare(), InvalidArgument), (Unproven(), UnsupportedGuarantee)],
+)
+def test_a_trusted_request_must_be_priced_into_a_primitive(primitive, error):
+    asked, odometer = kernel(trust={NAME})
+    with pytest.raises(error):
+        asked.run(Rows(primitive=primitive))
+    assert odometer.spent.charges == 0
+
+
+class Failing:
+    guarantee = PureGuarantee("0.1")
+    accuracy = None
+
+    def run(self, noise, opened, /):
+        raise ValueError(opened().rows)
+
+
+def test_what_a_trusted_run_meets_stays_behind_the_wall():
+    asked, odometer = kernel(trust={NAME})
+    with pytest.raises(ReleaseFailed) as caught:
+        asked.run(Rows(primitive=Failing()))
+    assert caught.value.charge == odometer.spent.charges == 1
+    assert caught.value.__context__ is None
+
+
+def test_the_price_of_a_trusted_run_is_read_once():
+    class Changing:
+        accuracy = None
+        asked = 0
+
+        @property
+        def guarantee(self):
+            self.asked += 1
+            return PureGuarantee("0.5" if self.asked == 1 else "0.001")
+
+        def run(self, noise, opened, /):
+            return 0
+
+    asked, odometer = kernel(trust={NAME})
+    asked.run_all([Rows(primitive=Changing())])
+    assert odometer.spent.epsilon == Fraction(1, 2)
+
+
+def test_no_allowance_pays_for_what_must_have_its_name_on_a_charge():
+    asked, odometer = kernel(trust={NAME})
+    allowance = asked.allowance([PureGuarantee("0.5")])
+    with pytest.raises(InvalidArgument, match="allowance"):
+        asked.run(Rows(), allowance=allowance)
+    assert allowance.left == odometer.spent.charges == 1
+
+
+@pytest.mark.parametrize("trust", ["acme.Peek", 7, [7], [""], {"a": 1, 2: 3}, None])
+def test_trust_is_a_set_of_names(trust):
+    with pytest.raises(InvalidArgument, match="trust"):
+        kernel(trust=trust)
+    with pytest.raises(InvalidArgument, match="trust"):
+        Terms(data().facts, trust=trust)
+
+
+def test_nothing_is_imported_for_a_name():
+    name = "antigravity.Peek"
+    asked, _ = kernel(trust={name, "nothing", "dpsdk.kernel.Measure.form.x"})
+    before = set(sys.modules)
+    with pytest.raises(Untrusted):
+        asked.run(Rows())
+    assert "antigravity" not in set(sys.modules) - before
+
+
+def test_a_module_is_not_asked_for_what_it_does_not_hold(monkeypatch):
+    asked = []
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = lambda name: asked.append(name) or Rows
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    with pytest.raises(Untrusted):
+        kernel(trust={"lazy.Rows"})[0].run(Rows())
+    assert asked == []
+
+
+def test_terms_are_made_of_facts_and_a_composition():
+    of = data().facts
+    for wrong in (None, data(), Terms(of)):
+        with pytest.raises(InvalidArgument, match="facts"):
+            Terms(wrong)
+    with pytest.raises(InvalidArgument, match="composition"):
+        Terms(of, "basic")
+    gap = GapForm.around(FORM, np.zeros(FORM.rows))
+    for price in (
+        Measure(FORM, LaplaceNoise(1)).price,
+        Watching(1, 1).price,
+        lambda terms: Laplace(1).quote(FORM, terms),
+        lambda terms: NumericSparse(1, tops=2).quote(gap, terms),
+        lambda terms: OnlinePMW(1, updates=2).quote(FORM, terms),
+    ):
+        with pytest.raises(InvalidArgument, match=r"Terms\(facts\)"):
+            price(of)
+        price(Terms(of))
+
+
+def test_several_runs_of_any_kinds_are_paid_for_at_once_or_not_at_all():
+    asked, odometer = kernel(trust={NAME})
+    requests = [Measure(FORM, LaplaceNoise("0.3")), Rows(Fraction(3, 10))]
+    measured, rows = asked.run_all(requests)
+    assert len(measured.values) == FORM.rows
+    assert isinstance(rows, int)
+    assert {charge.mechanism for charge in odometer.entries} == {f"Acme, trusting {NAME}"}
+    with pytest.raises(BudgetExceeded):
+        asked.run_all(requests)
+    assert odometer.spent.charges == 2
+    assert asked.run_all([]) == ()
+    assert odometer.spent.epsilon == Fraction(6, 10)
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise("0.3"), GaussianNoise("0.001"), GaussianNoise(2)])
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_what_is_charged_is_what_the_price_said(noise, neighbors):
+    table = data(neighbors)
+    odometer = Odometer(Budget(10, "0.1"), default_composition())
+    asked = Kernel(table, odometer, seeded(1), "Acme")
+    request = Measure(FORM, noise)
+    price = request.price(asked.terms)
+    got = asked.run(request)
+    assert price.guarantee == odometer.entries[0].guarantee
+    assert price.accuracy == got.accuracy
+    # The price is a primitive itself: on the same noise and rows it does the same.
+    again = price.run(seeded(1), lambda: open_histogram(table))
+    np.testing.assert_array_equal(again.values, got.values)
+    assert isinstance(request, Request)
+    primitive: Primitive[object] = price
+    assert primitive is price
+
+
+def test_what_a_run_of_a_watch_is_charged_is_what_its_price_said():
+    asked, odometer = kernel()
+    watching = Watching("0.1", "0.2")
+    price = watching.price(asked.terms)
+    asked.watch(watching).open()
+    assert odometer.entries[0].guarantee == price.guarantee
+    assert price.accuracy.radii(0.1, joint=True) == [watching.below(0.1, asked.facts)]
+    with pytest.raises(InvalidArgument):
+        Watching("1e-30", 1).price(asked.terms)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace("0.2"), Gaussian(rho="0.001")])
+def test_a_quote_needs_terms_alone(mechanism):
+    asked, odometer = kernel(10, composition=default_composition())
+    quote = mechanism.quote(FORM, asked.terms)
+    mechanism.open(asked).answer(FORM, asked)
+    assert quote.at_most.guarantees == (odometer.entries[0].guarantee,)
+    assert mechanism.quote(FORM, Terms(asked.facts)).at_most == quote.at_most
+
+
+def test_terms_split_a_total_as_the_kernel_does():
+    asked, _ = kernel(composition=ZCDPComposition())
+
+    def runs(scale):
+        return [PureGuarantee(scale / 10)] * 10
+
+    total = Budget(1, "1e-6")
+    assert asked.terms.calibrate(runs, total) == asked.calibrate(runs, total) > 0
+    assert Terms(asked.facts, BasicComposition()).calibrate(runs, total) == 1
+    assert Terms(asked.facts).calibrate(runs, rho="0.1") == asked.calibrate(runs, rho="0.1")
+    for given in ({}, {"rho": 1, "total": total}):
+        with pytest.raises(InvalidArgument):
+            asked.terms.calibrate(runs, given.get("total"), rho=given.get("rho"))
+
+
+def test_a_session_quotes_by_its_own_composition():
+    told = []
+
+    class Telling(Laplace):
+        def quote(self, form, terms, /):
+            told.append(terms)
+            return super().quote(form, terms)
+
+    session = Session(
+        data(), Budget(1, "1e-6"), composition=ZCDPComposition("0.1"), noise=seeded(1)
+    )
+    for desk in (session, session.scope("half", "0.5")):
+        desk.quote(Threshold("age", 3), using=Telling("0.1"))
+    assert told == [Terms(session.facts, ZCDPComposition("0.1"))] * 2
+
+
+def test_a_request_that_comes_too_late_charges_nothing():
+    kept = []
+
+    class Keeping(Laplace):
+        def open(self, kernel, /):
+            kept.append(kernel)
+            return super().open(kernel)
+
+    session = Session(data(), Budget(1), noise=seeded(1))
+    session.answer(Threshold("age", 3), using=Keeping("0.1"))
+    with pytest.raises(Closed):
+        kept[0].run(Measure(FORM, LaplaceNoise("0.1")))
+    assert session.spent.charges == 1

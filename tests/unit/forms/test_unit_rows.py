@@ -7,7 +7,6 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
-from dpsdk.mechanisms.pmw.plan import best_promise
 from random_forms import random_form
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
@@ -15,8 +14,9 @@ from dpsdk.data.vault import setting_of
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Facts, Identity, Kronecker, LinearForm, Prefix, Weights, sensitivity
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, Watching, price
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms.pmw.schedule import best_promise
 from dpsdk.queries import Above, Count, Marginal, Sum
 from dpsdk.testing import seeded
 from worlds import facts, weights
@@ -87,7 +87,10 @@ def test_the_noise_grows_with_the_rows_and_the_charge_does_not(name, neighbors, 
     one = facts(LINE, neighbors, rows=10**6, outside=outside)
     many = attrs.evolve(one, unit_rows=unit_rows)
     for noise in (LaplaceNoise("0.5"), GaussianNoise("0.01")):
-        before, after = price(form, noise, one), price(form, noise, many)
+        before, after = (
+            Measure(form, noise).price(Terms(one)),
+            Measure(form, noise).price(Terms(many)),
+        )
         step = Fraction(2) ** (before.bits - after.bits)
         if isinstance(noise, LaplaceNoise):
             assert after.guarantee.shift / after.guarantee.scale == Fraction(1, 2)
@@ -111,7 +114,7 @@ def test_weights_that_are_all_alike_are_on_no_finer_lattice_than_their_noise_ask
     domain = Domain(Integer("a", 0, 0))
     form = LinearForm(domain, [Kronecker.of(domain, {"a": Weights([[700.3]])})])
     of = facts(domain, Neighbors.ADD_REMOVE, rows=10, outside=False, unit_rows=unit_rows)
-    pricing = price(form, LaplaceNoise("0.001"), of)
+    pricing = Measure(form, LaplaceNoise("0.001")).price(Terms(of))
     assert pricing.bits == 1
     assert pricing.law.scale == 1401 * unit_rows * 1000
 
@@ -143,7 +146,7 @@ def test_facts_refuse_a_number_of_rows_that_is_none(wrong):
     form = LinearForm(LINE, [COUNT])
     for refused in (
         lambda: sensitivity(form, spoilt),
-        lambda: price(form, LaplaceNoise(1), spoilt),
+        lambda: Measure(form, LaplaceNoise(1)).price(Terms(spoilt)),
     ):
         with pytest.raises(InvalidArgument) as caught:
             refused()
@@ -231,7 +234,7 @@ def _bound_of_one_row():
 def test_streams_count_on_the_noise_of_all_rows_of_a_person(delta):
     one = facts(LINE, rows=10**7)
     five = attrs.evolve(one, unit_rows=5)
-    plans = [
+    schedules = [
         best_promise(Fraction(1), Fraction(delta), 0.05, 1000, of, math.log(5), prepaid=False)
         for of in (one, five)
     ]
@@ -240,13 +243,13 @@ def test_streams_count_on_the_noise_of_all_rows_of_a_person(delta):
         Fraction(1), Fraction(delta), 0.05, 1000, facts(LINE, rows=2 * 10**6), math.log(5),
         prepaid=False,
     )  # fmt: skip
-    assert plans[1].promise.alpha > plans[0].promise.alpha
-    assert plans[1].promise.alpha == pytest.approx(fewer.promise.alpha, rel=0.01)
-    for plan, of in zip(plans, (one, five), strict=True):
+    assert schedules[1].promise.alpha > schedules[0].promise.alpha
+    assert schedules[1].promise.alpha == pytest.approx(fewer.promise.alpha, rel=0.01)
+    for schedule, of in zip(schedules, (one, five), strict=True):
         # The radius of a number covers the noise that the kernel gives it.
-        law = price(LinearForm(LINE, [COUNT]), plan.noise, of).law
-        missed = law.tail(math.floor(plan.radius * of.rows))
-        assert 1 - (1 - missed) ** plan.updates <= 0.05 / 3 * (1 + 1e-9)
+        law = Measure(LinearForm(LINE, [COUNT]), schedule.noise).price(Terms(of)).law
+        missed = law.tail(math.floor(schedule.radius * of.rows))
+        assert 1 - (1 - missed) ** schedule.updates <= 0.05 / 3 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("delta", [0, Fraction(1, 10**6)])
@@ -258,11 +261,11 @@ def test_thresholds_of_streams_grow_with_the_noise(kind, delta):
         mechanism = OnlinePMW(1, delta, updates=5, start="uniform")
     else:
         mechanism = OnlinePMW.textbook(1, delta, alpha=0.2, beta=0.05, queries=100)
-    plans = [mechanism.plan(of) for of in (one, three)]
-    assert plans[0].watching == plans[1].watching
-    assert plans[1].threshold == pytest.approx(3 * plans[0].threshold)
+    schedules = [mechanism.schedule(of) for of in (one, three)]
+    assert schedules[0].watching == schedules[1].watching
+    assert schedules[1].threshold == pytest.approx(3 * schedules[0].threshold)
     # Where noise is wider the parameters of the noise stay: it is the kernel that widens it.
-    assert plans[0].noise == plans[1].noise
+    assert schedules[0].noise == schedules[1].noise
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

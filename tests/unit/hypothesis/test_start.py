@@ -24,7 +24,7 @@ from dpsdk.hypothesis import (
     Uniform,
 )
 from dpsdk.hypothesis.start import kind_for, to_start
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Terms
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.queries import Threshold
 from dpsdk.testing import seeded
@@ -133,11 +133,11 @@ def test_a_product_pays_its_own_share_as_quoted(share, delta):
         # What the start takes, the rounds do not have; rounding down may leave a little.
         assert Fraction("0.999") <= quote.at_most.epsilon <= 1
     else:
-        plan = mechanism.plan(session.facts)
-        free = OnlinePMW(1, delta, updates=5, start="uniform").plan(session.facts)
-        rounds = plan.noise.rho / free.noise.rho
+        schedule = mechanism.schedule(session.facts)
+        free = OnlinePMW(1, delta, updates=5, start="uniform").schedule(session.facts)
+        rounds = schedule.noise.rho / free.noise.rho
         assert float(rounds) == pytest.approx(1 - float(share), rel=1e-3)
-        assert float(plan.start.rho / (5 * free.noise.rho / Fraction(1, 10))) == pytest.approx(
+        assert float(schedule.start.rho / (5 * free.noise.rho / Fraction(1, 10))) == pytest.approx(
             float(share), rel=1e-3
         )
 
@@ -152,9 +152,9 @@ def test_the_marginals_of_a_product_are_those_that_were_measured():
     with pytest.raises(InvalidArgument, match="noise"):
         Product().open(kernel)
     facts = kernel.facts
-    (price,) = Product().price(GaussianNoise("0.1"), facts)
-    assert price == Product().price(GaussianNoise("0.1"), facts)[0]
-    assert Uniform().price(GaussianNoise("0.1"), facts) == ()
+    (price,) = Product().price(GaussianNoise("0.1"), Terms(facts))
+    assert price == Product().price(GaussianNoise("0.1"), Terms(facts))[0]
+    assert Uniform().price(GaussianNoise("0.1"), Terms(facts)) == ()
 
 
 def test_a_distribution_is_taken_as_it_was_when_it_was_given():
@@ -212,8 +212,8 @@ def test_a_promise_counts_the_potential_of_what_is_given():
     facts = small(10**6).facts
     given = {"alpha": 0.9, "beta": 0.1, "queries": 9}
     data = SyntheticData(SMALL, [[0, 0]], outside_count=0)
-    plan = OnlinePMW(1, start=data, **given).plan(facts)
-    assert 2 * plan.gap**2 * (plan.updates + 1) == pytest.approx(math.log(11 / 1e-3))
+    schedule = OnlinePMW(1, start=data, **given).schedule(facts)
+    assert 2 * schedule.gap**2 * (schedule.updates + 1) == pytest.approx(math.log(11 / 1e-3))
     with pytest.raises(InvalidArgument, match="start"):
         OnlinePMW(1, start=Product("0.5"), **given)
 
@@ -253,4 +253,4 @@ def test_a_strangers_start_needs_one_method():
     assert session.spent.charges == 0
     # Nothing is known of how far it may be from the truth, so nothing can be promised.
     with pytest.raises(InvalidArgument, match="alpha"):
-        OnlinePMW(1, start=Halved(), alpha=0.9, beta=0.1, queries=9).plan(small(10**6).facts)
+        OnlinePMW(1, start=Halved(), alpha=0.9, beta=0.1, queries=9).schedule(small(10**6).facts)

@@ -11,7 +11,7 @@ from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import EnvelopeComposition, Odometer, default_composition, zcdp_rho
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.errors import BudgetExceeded
-from dpsdk.forms import Kronecker, LinearForm, Matrix, Range
+from dpsdk.forms import Kronecker, LinearForm, Range, Weights
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Laplace, OnlinePMW
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold
@@ -23,7 +23,7 @@ LINE = Domain(Integer("x", 0, 7))
 
 
 def weighted(*weights):
-    return LinearForm(LINE, [Kronecker(("x",), (Matrix([list(weights)]),))])
+    return LinearForm(LINE, [Kronecker(("x",), (Weights([list(weights)]),))])
 
 
 FORMS = {

@@ -186,13 +186,17 @@ def test_an_exception_of_the_observer_is_dropped_and_an_interrupt_ends_the_quest
 def test_nothing_is_told_from_behind_the_wall():
     def work(kernel, events):
         access = kernel._access
-        access.read(access.charge(run), lambda noise, opened: inside(kernel))
+        access.read(
+            access.charge(SimpleNamespace(guarantee=run)), lambda noise, opened: inside(kernel)
+        )
         before.extend(only(events))
         kernel.progress(3, 4)
 
     def inside(kernel):
         kernel.progress(1, 4)
         return True
+
+    from types import SimpleNamespace
 
     from dpsdk.accounting import PureGuarantee
 

@@ -1213,7 +1213,7 @@ def test_a_quote_of_a_promise_covers_numbers_that_may_come_unchecked():
     session = session_over(table(10**4))
     one, two = part([3]), Workload([part([3]), part([0])])
     mechanism = OnlinePMW(1, alpha=0.6, beta=0.1, queries=2)
-    alpha = mechanism.plan(session.facts).promise.alpha
+    alpha = mechanism.schedule(session.facts).promise.alpha
     quote = session.quote(two, using=mechanism)
     for beta in (0.1, 0.5, 0.9):
         assert quote.error(beta) == pytest.approx(alpha)

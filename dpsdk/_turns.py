@@ -51,7 +51,8 @@ class Turns:
 
     def take(self, work: Callable[[], R]) -> R:
         """Wait for a turn and do the work. Raises as `check` does."""
-        self.check()
+        if os.getpid() != self._process or self._holder == get_ident():
+            self.check()
         # A built-in lock in a `with`: no interrupt comes between taking it and giving it back.
         with self._lock:
             try:

@@ -101,7 +101,9 @@ class Partition(Closable):
         try:
             # Parts and their channels keep the ending. Once all are gone, so is the division, also
             # if an interrupt comes between here and the caller.
-            payer.divide(self._generation, size, moves=moves, owner=ending)
+            self._generation = payer.divide(
+                self._generation, size, moves=moves, owner=ending, by=attribute
+            )
         except BaseException:
             self.close()
             raise

@@ -33,7 +33,7 @@ from dpsdk.queries import (
     marginals,
 )
 from dpsdk.release import Bound, Cost
-from dpsdk.session.history import Entry
+from dpsdk.session.history import Receipt
 from dpsdk.typing import Floats
 
 
@@ -107,7 +107,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
     assert_type(session.readings(1e-6), Readings)
-    assert_type(session.history, tuple[Entry, ...])
+    assert_type(session.history, tuple[Receipt, ...])
 
 
 def channels_answer_like_sessions(session: Session) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Mapping
 import numpy as np
 from attrs import evolve, frozen
 
+from dpsdk._checks import shown
+from dpsdk._records import FLAG, NATURAL, TEXT, Listed, Single
 from dpsdk.accounting.filters.composition import State
-from dpsdk.accounting.ledger.lines import Lines, essential
-from dpsdk.errors import TooLarge
+from dpsdk.accounting.ledger.lines import LINES, Lines, essential
+from dpsdk.errors import RecordError, TooLarge
 from dpsdk.typing import Ints
 
-__all__ = ["Division"]
+__all__ = ["DIVISIONS", "Division"]
 
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
@@ -37,6 +39,8 @@ class Division:
         The number of parts, asked or not.
     moves
         Whether a row may move from one part to another.
+    by
+        What the table is divided by; public.
     places
         The place of each part that was asked, from 1 on.
     bundles
@@ -49,16 +53,23 @@ class Division:
     generation: int
     parts: int
     moves: bool
+    by: str
     places: Mapping[int, int]
     bundles: tuple[Lines, ...]
     kinds: Ints
 
     @classmethod
-    def begin(cls, generation: int, parts: int, lines: Lines, *, moves: bool) -> Division:
+    def begin(
+        cls, generation: int, parts: int, lines: Lines, *, moves: bool, by: str = ""
+    ) -> Division:
         """The division of a table whose session has these lines."""
         pairs = moves and parts > 1
         kinds = np.zeros((1, 1) if pairs else (1,), dtype=np.int64)
-        return cls(generation, parts, pairs, {}, (lines,), kinds)
+        return cls(generation, parts, pairs, by, {}, (lines,), kinds)
+
+    def alike(self, parts: int, *, moves: bool, by: str) -> bool:
+        """Whether it divides a table in the same way."""
+        return (self.parts, self.moves, self.by) == (parts, moves and parts > 1, by)
 
     def concerned(self, part: int | None) -> tuple[int, ...]:
         """The numbers of the bundles on which a run on a part counts, or on the whole table."""
@@ -139,3 +150,80 @@ class Division:
                 became[number + 1] = len(bundles)
             bundles.append(essential((line for i in pair for line in self.bundles[i]), alike))
         return evolve(self, bundles=tuple(bundles), kinds=became[self.kinds + 1])
+
+
+class _Places:
+    """The parts that were asked, in the order of their places, as a list of their numbers."""
+
+    _numbers = Listed(NATURAL, _PART_LIMIT)
+
+    def write(self, value: Mapping[int, int], where: str) -> object:
+        return self._numbers.write(tuple(sorted(value, key=value.__getitem__)), where)
+
+    def read(self, plain: object, where: str) -> Mapping[int, int]:
+        numbers = self._numbers.read(plain, where)
+        places = {number: place for place, number in enumerate(numbers, 1)}
+        if len(places) != len(numbers):
+            raise RecordError(where, "numbers of different parts", "the same twice")
+        return places
+
+
+class _Kinds:
+    """The bundle of each part, or one row of them for each, in digits with spaces between."""
+
+    _rows = Listed(TEXT, _MOVING_PART_LIMIT + 1)
+
+    def write(self, value: Ints, where: str) -> object:
+        rows = [value] if value.ndim == 1 else list(value)
+        if value.ndim == 1:
+            # A text of a bounded length for so many parts at a time.
+            rows = [value[i : i + _ROW] for i in range(0, len(value), _ROW)]
+        return self._rows.write(tuple(" ".join(map(str, row.tolist())) for row in rows), where)
+
+    def read(self, plain: object, where: str) -> Ints:
+        rows = [_row(text, where) for text in self._rows.read(plain, where)]
+        return np.array([number for row in rows for number in row], dtype=np.int64)
+
+
+_ROW = 1 << 10
+
+
+def _row(text: str, where: str) -> list[int]:
+    words = text.split(" ")
+    if not all(word == "-1" or (word.isascii() and word.isdigit()) for word in words):
+        raise RecordError(where, "numbers of bundles with spaces between", shown(text))
+    if any(len(word) > len(str(2 * _BUNDLE_LIMIT)) for word in words):
+        raise RecordError(where, "numbers of bundles", shown(text))
+    return [int(word) for word in words]
+
+
+def _division(read: Mapping[str, object]) -> Division:
+    division = Division(**read)  # type: ignore[arg-type]  # of the types that its fields read
+    size, kinds = len(division.places) + 1, division.kinds
+    expected = f"one kind for each of {size} places, or pair of them, of the bundles there are"
+    if kinds.size != (size**2 if division.moves else size):
+        raise RecordError("Division.kinds", expected, f"{kinds.size} kinds")
+    kinds = kinds.reshape((size, size) if division.moves else (size,))
+    if not np.array_equal(kinds, kinds.T) or kinds.max() >= len(division.bundles):
+        raise RecordError("Division.kinds", expected, "others")
+    if size - 1 > division.parts or any(part >= division.parts for part in division.places):
+        raise RecordError("Division.places", f"of {division.parts} parts", "of others")
+    if not all(division.bundles) or len(set(division.bundles)) != len(division.bundles):
+        raise RecordError("Division.bundles", "different, with a line in each", "others")
+    return evolve(division, kinds=kinds)
+
+
+DIVISIONS: Single[Division] = Single(
+    Division,
+    "division.1",
+    {
+        "generation": NATURAL,
+        "parts": NATURAL,
+        "moves": FLAG,
+        "by": TEXT,
+        "places": _Places(),
+        "bundles": Listed(LINES, 2 * _BUNDLE_LIMIT),
+        "kinds": _Kinds(),
+    },
+    _division,
+)

@@ -53,7 +53,7 @@ def test_charges_are_numbered_from_one_and_remembered():
     odometer = opened()
     assert odometer.charge(TENTH, "a") == 1
     assert odometer.charge(PureGuarantee(0.2), "b") == 2
-    assert odometer.entries == (
+    assert odometer.charges == (
         Charge(1, "a", TENTH),
         Charge(2, "b", PureGuarantee(0.2)),
     )
@@ -73,10 +73,10 @@ def test_a_tenth_ten_times_fills_one_and_no_more():
 def test_refusal_changes_nothing_and_says_what_is_left():
     odometer = opened()
     odometer.charge(TENTH, "first")
-    before = odometer.state, odometer.entries, odometer.spent
+    before = odometer.state, odometer.charges, odometer.spent
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge(PureGuarantee(3), "too much")
-    assert (odometer.state, odometer.entries, odometer.spent) == before
+    assert (odometer.state, odometer.charges, odometer.spent) == before
     assert caught.value.asked == "3-DP"
     assert "(1, 1e-6)-DP in 1 charge" in caught.value.spent
     assert "epsilon 0.9" in caught.value.remaining
@@ -86,13 +86,13 @@ def test_refusal_changes_nothing_and_says_what_is_left():
 def test_several_runs_are_charged_all_or_none():
     odometer = opened()
     assert odometer.charge_all([TENTH, TENTH], "two") == (1, 2)
-    before = odometer.state, odometer.entries
+    before = odometer.state, odometer.charges
     with pytest.raises(BudgetExceeded) as caught:
         odometer.charge_all([TENTH] * 9, "nine")
     assert caught.value.asked == "9 runs of 0.1-DP"
     with pytest.raises(BudgetExceeded):
         odometer.charge_all([TENTH, PureGuarantee(2)], "mixed")
-    assert (odometer.state, odometer.entries) == before
+    assert (odometer.state, odometer.charges) == before
     assert odometer.charge_all([], "none") == ()
     assert odometer.charge_all([TENTH] * 8, "eight") == tuple(range(3, 11))
 
@@ -101,7 +101,7 @@ def test_an_unsupported_run_changes_nothing():
     odometer = Odometer(Budget(1, 1e-6), BasicComposition())
     with pytest.raises(UnsupportedGuarantee):
         odometer.charge_all([TENTH, DiscreteGaussianGuarantee(9, 1, 1)], "mixed")
-    assert odometer.entries == ()
+    assert odometer.charges == ()
     assert odometer.spent.epsilon == 0
 
 
@@ -187,7 +187,7 @@ def test_sixteen_threads_end_exactly_on_the_budget():
         accepted = sum(pool.map(spend, range(16)))
     assert accepted == 200
     assert odometer.spent.epsilon == 1
-    assert [entry.number for entry in odometer.entries] == list(range(1, 201))
+    assert [entry.number for entry in odometer.charges] == list(range(1, 201))
 
 
 class Spending(RuleBasedStateMachine):
@@ -406,5 +406,5 @@ def test_a_part_and_a_scope_read_books_that_are_charged():
     assert parts[0].readings(1e-6).planned >= 0.3
     assert scope.readings(1e-6).planned == pytest.approx(0.1, rel=1e-4)
     assert scope.state != odometer.state
-    assert [entry.guarantee for entry in scope.entries] == [TENTH]
-    assert len(odometer.entries) == len(parts[0].entries) == 2
+    assert [entry.guarantee for entry in scope.charges] == [TENTH]
+    assert len(odometer.charges) == len(parts[0].charges) == 2

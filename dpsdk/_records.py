@@ -26,6 +26,7 @@ __all__ = [
     "FRACTION",
     "INTEGER",
     "NATURAL",
+    "TAGS",
     "TEXT",
     "Field",
     "Kinds",
@@ -41,7 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Record: TypeAlias = dict[str, object]
-"""A tag and fields: texts, lists, and records within."""
+"""A tag, and fields that are texts, lists or records."""
 
 _BITS = 1 << 17
 """Larger integers are not written: nothing that is public here has as many bits."""
@@ -222,6 +223,10 @@ class Optional(Generic[T]):
         return items[0] if items else None
 
 
+TAGS: dict[str, tuple[str, ...]] = {}
+"""Every tag of the package, with its fields, so that no two are alike. Nothing is read by it."""
+
+
 class _Kind(Generic[T]):
     """A class of values, the tag of their records, and how each field is written."""
 
@@ -274,9 +279,10 @@ class Kinds(Generic[T]):
         """
         kinds = cast("Mapping[str, Field[object]]", fields)
         kind: _Kind[T] = _Kind(tag, made, kinds, take or (lambda read: made(**read)))
-        if tag in self._by_tag or made in self._by_class or _TAG in kinds:
+        if tag in TAGS or made in self._by_class or _TAG in kinds:
             raise ValueError(tag)
         self._by_tag[tag] = self._by_class[made] = kind
+        TAGS[tag] = tuple(kinds)
 
     def write(self, value: T, where: str) -> Record:
         """The record of a value.

@@ -111,7 +111,7 @@ class Odometer:
         def decide(books: Books) -> Decision:
             if books.binding is None:
                 chosen = default_composition() if filtering is None else filtering
-                return Decision(begun(Binding(dataset, cap, chosen, bound)))
+                return Decision(begun(dataset, cap, chosen, bound))
             _check_same(books.binding, dataset, cap, filtering, bound)
             return Decision(books._replace(sessions=books.sessions + 1))
 
@@ -120,7 +120,7 @@ class Odometer:
         self._budget = own_budget(binding.budget)
         self._composition = own_composition(binding.composition)
         self._anytime = None if binding.anytime is None else own_anytime(binding.anytime)
-        self._begun = self._composition.begin(self._budget)
+        self._begun = binding.start
         self._payer = SESSION
         self._session = books.sessions
         # No other session on the ledger has numbers that begin like these.

@@ -231,7 +231,7 @@ class Session(Desk, Closable):
 
 def _check_ledger(ledger: Ledger, data: PrivateData, noise: NoiseSource | None) -> None:
     """Refuse a durable ledger for what is not meant, or not named, to last."""
-    if not isinstance(ledger, Ledger):
+    if isinstance(ledger, type) or not isinstance(ledger, Ledger):
         raise InvalidArgument("ledger", "a ledger", shown(ledger))
     if not ledger.durable:
         return

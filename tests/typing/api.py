@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import assert_type
 
+from acme_ledger import JSONLedger
 from acme_median import Median, MedianAnswer
 from acme_repeated import Repeated
 
-from dpsdk import Channel, HypothesisChannel, PrivateData, Quote, Release, Session
-from dpsdk.accounting import Readings, Remaining, Spent
+from dpsdk import Budget, Channel, HypothesisChannel, PrivateData, Quote, Release, Session
+from dpsdk.accounting import Books, Charge, Ledger, MemoryLedger, Readings, Remaining, Spent
 from dpsdk.domain import Domain
 from dpsdk.forms import Form, GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
@@ -55,6 +57,17 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
 def names_are_given_one_by_one(table: MarginalTable) -> None:
     Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
     table.project(["sex"])  # type: ignore[arg-type]  # must stay an error
+
+
+def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
+    ledgers: list[Ledger] = [MemoryLedger(), JSONLedger(Path("spent.json"))]
+    for ledger in ledgers:
+        assert_type(Session(data, budget, ledger=ledger), Session)
+        assert_type(ledger.read(), Books)
+        assert_type(ledger.charges(), Sequence[Charge])
+        assert_type(ledger.stored("request"), bytes | None)
+        assert_type(Books.from_record(ledger.read().to_record()), Books)
+    Session(data, budget, ledger="spent.json")  # type: ignore[arg-type]  # must stay an error
 
 
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:

@@ -67,6 +67,8 @@ __all__ = [
 _ACCOUNT_LIMIT = 2**12
 """So many scopes can be open at a time, or closed and still held."""
 
+_LIMITS = 1000
+
 _DEEPEST = 64
 """So deep may scopes lie within scopes for books to be written."""
 
@@ -100,6 +102,9 @@ class Binding(NamedTuple):
         What may be spent in all.
     composition
         The filter that decides what fits.
+    start
+        The filter's state when nothing was charged. Later versions may find a sharper limit; books
+        keep to that with which they began.
     anytime
         A bound that was fixed before the first run, for readings.
     """
@@ -107,6 +112,7 @@ class Binding(NamedTuple):
     dataset: Dataset
     budget: Budget
     composition: Composition
+    start: State
     anytime: Anytime | None = None
 
 
@@ -300,7 +306,9 @@ def _alike(state: State, aside: Sequence[State]) -> Hashable:
     return pattern(state), pattern(serving(state, [state], aside)) if aside else ()
 
 
-def begun(binding: Binding) -> Books:
+def begun(
+    dataset: Dataset, budget: Budget, composition: Composition, anytime: Anytime | None
+) -> Books:
     """The books of a ledger's first session.
 
     Raises
@@ -308,8 +316,9 @@ def begun(binding: Binding) -> Books:
     InvalidArgument
         If the budget leaves the composition nothing to charge.
     """
-    start = Line(binding.composition.begin(binding.budget))
-    return Books(binding, (start,), sessions=1)
+    start = composition.begin(budget)
+    binding = Binding(dataset, budget, composition, start, anytime)
+    return Books(binding, (Line(start),), sessions=1)
 
 
 def opened(books: Books, number: int, account: Account) -> Books | Misfit:
@@ -439,7 +448,9 @@ def _books(read: Mapping[str, object]) -> Books:
         if books != Books():
             raise RecordError("Books", "empty, or bound to a table", "neither")
         return books
-    start = binding.composition.begin(binding.budget)
+    start = binding.start
+    if not _begins(start, binding.composition.begin(binding.budget)):
+        raise RecordError("Books.binding.start", "that of budget and composition", "another")
     bundles = (books.lines,) if books.division is None else books.division.bundles
     if not all(bundles) or (books.division is not None and books.lines):
         raise RecordError("Books.lines", "there, or of a division alone", "neither")
@@ -462,6 +473,22 @@ def _shaped(state: State, start: State) -> bool:
         return False
     pairs = zip(state.parts, start.parts, strict=True)
     return all(_shaped(a, b) for a, b in pairs if is_open(a) and is_open(b))
+
+
+def _begins(start: State, known: State) -> bool:
+    """Whether a state may be a beginning: nothing is spent, and limits are not above the known.
+
+    They may differ by a little, as what computes them does, and be below by as much as was found
+    since.
+    """
+    limits = zip(start.limit, known.limit, strict=False)
+    pairs = zip(start.parts, known.parts, strict=False)
+    return (
+        _shaped(start, known)
+        and not any(start.spent)
+        and all(_LIMITS * mine <= (_LIMITS + 1) * theirs for mine, theirs in limits)
+        and all(_begins(a, b) if is_open(a) and is_open(b) else a == b for a, b in pairs)
+    )
 
 
 def _check(state: State, start: State, where: str) -> None:
@@ -496,6 +523,7 @@ _BINDINGS: Single[Binding] = Single(
         "dataset": _DATASETS,
         "budget": BUDGETS,
         "composition": COMPOSITIONS,
+        "start": STATES,
         "anytime": Optional(ANYTIMES),
     },
 )

@@ -41,7 +41,7 @@ class MemoryLedger:
 
     @property
     def durable(self) -> bool:
-        """False: nothing is left of it after its process."""
+        """False, since nothing is left of it after its process."""
         return False
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:

@@ -7,11 +7,8 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dpsdk.accounting import (
-    AnyOf,
     Anytime,
     ApproximateGuarantee,
     BasicComposition,
@@ -31,9 +28,9 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import BudgetExceeded, Closed, NotCopyable, Shortage, UnsupportedGuarantee
+from spending import Spending
 
 TENTH = PureGuarantee(0.1)
-EITHER = AnyOf((BasicComposition(), ZCDPComposition("0.1")))
 
 
 class Hesitant(BasicComposition):
@@ -188,56 +185,6 @@ def test_sixteen_threads_end_exactly_on_the_budget():
     assert accepted == 200
     assert odometer.spent.epsilon == 1
     assert [entry.number for entry in odometer.charges] == list(range(1, 201))
-
-
-class Spending(RuleBasedStateMachine):
-    """Any mixture of requests: exact sums never pass the limits, and refusals change nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.budget = Budget(2, "1e-5")
-        self.odometer = Odometer(self.budget, EITHER)
-        self.limit = ZCDPComposition("0.1").limits(self.budget)[0]
-        self.rho = Fraction(0)
-        self.delta = Fraction(0)
-        self.epsilon: Fraction | None = Fraction(0)
-
-    def ask(self, guarantee) -> None:
-        before = self.odometer.state
-        fits = None
-        try:
-            fits = self.odometer.affords(guarantee)
-            self.odometer.charge(guarantee, "asked")
-        except (BudgetExceeded, UnsupportedGuarantee):
-            assert not fits
-            assert self.odometer.state == before
-            return
-        assert fits is None or fits >= 1
-        self.rho += zcdp_rho(guarantee)
-        if isinstance(guarantee, ApproximateGuarantee):
-            self.delta += guarantee.delta
-        if self.epsilon is not None:
-            pure = isinstance(guarantee, PureGuarantee)
-            self.epsilon = self.epsilon + guarantee.epsilon if pure else None
-
-    @rule(epsilon=st.decimals("0.001", "1.5", places=3))
-    def pure(self, epsilon) -> None:
-        self.ask(PureGuarantee(epsilon))
-
-    @rule(variance=st.integers(5, 10**4))
-    def gaussian(self, variance: int) -> None:
-        self.ask(DiscreteGaussianGuarantee(variance, 1, 1))
-
-    @rule(epsilon=st.decimals("0.001", "0.2", places=3), delta=st.integers(1, 50))
-    def approximate(self, epsilon, delta: int) -> None:
-        self.ask(ApproximateGuarantee(epsilon, Fraction(delta, 10**8)))
-
-    @invariant()
-    def some_theorem_covers_all_runs(self) -> None:
-        basic = self.epsilon is not None and self.epsilon <= 2
-        concentrated = self.rho <= self.limit and self.delta <= Fraction(1, 10**6)
-        assert basic or concentrated
-        assert self.odometer.spent.epsilon == self.epsilon
 
 
 Spending.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -111,7 +111,7 @@ class ScopeOdometer(Odometer):
             found = fresh
             if self._keeper.durable:
                 books = forgotten(books, name)
-                known = named(books, name)
+                known = named(books, name, paying)
                 if known is not None:
                     _check_same(books.accounts[known], account)
                     found = known
@@ -270,8 +270,7 @@ def _check_same(account: Account, asked: Account) -> None:
     LedgerConflict
         Names the scope.
     """
-    bound = (account.start, account.outer, account.reserve)
-    if bound != (asked.start, asked.outer, asked.reserve):
+    if (account.start, account.reserve) != (asked.start, asked.reserve):
         what = f"scope {account.name!r} with"
         raise LedgerConflict(what, "another cap or reserve", "a scope of the same name")
 

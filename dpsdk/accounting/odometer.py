@@ -435,7 +435,11 @@ class Odometer:
 
     def _charges(self, books: Books) -> Sequence[Charge]:
         """All charges that the books have counted, with guarantees that nobody may be handed."""
-        return self._keeper.charges()[: books.runs]
+        charges = self._keeper.charges()[: books.runs]
+        if len(charges) < books.runs:
+            got = f"one with {len(charges):,} charges of {books.runs:,}"
+            raise InvalidArgument("ledger", "one that keeps what it takes", got)
+        return charges
 
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
         counts = [self._composition.rounds(state, runs) for state in self._states(books)]

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,9 @@ from dpsdk.accounting import (
     Anytime,
     BasicComposition,
     Books,
+    Charge,
     Dataset,
+    Decide,
     Decision,
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
@@ -321,8 +325,19 @@ def test_a_scope_within_a_scope_is_written_and_read(file):
     again = ScopeOdometer(ScopeOdometer(second, "outer", "0.5"), "inner", "0.4")
     assert again.remaining == inner.remaining
     assert again.affords(TENTH) == 1
-    with pytest.raises(LedgerConflict):
-        ScopeOdometer(second, "inner", "0.4")
+    # Of the same name, but within nothing.
+    assert ScopeOdometer(second, "inner", "0.3").affords(TENTH) == 3
+    outer = again.outer
+    assert isinstance(outer, ScopeOdometer)
+    outer.close()
+    for closed in (again, inner):
+        with pytest.raises(Closed, match="outer"):
+            closed.charge(TENTH, "late")
+    fresh = ScopeOdometer(second, "outer", "0.5")
+    assert fresh.affords(TENTH) == 5
+    assert [one.name for one in file.read().accounts.values()] == ["inner", "outer"]
+    with pytest.raises(Closed):
+        inner.charge(TENTH, "late")
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -719,3 +734,122 @@ def test_a_stranger_uses_public_modules_only():
         "dpsdk.accounting",
         "dpsdk.errors",
     }
+
+
+# The tests of odometers, scopes and parts, on a ledger that is not the built-in one
+
+
+class PassingLedger(JSONLedger):
+    """Keeps nothing beyond its process, so that scopes end with the objects that stand for them."""
+
+    @property
+    def durable(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_odometer.test_charges_are_numbered_from_one_and_remembered",
+        "test_odometer.test_a_tenth_ten_times_fills_one_and_no_more",
+        "test_odometer.test_refusal_changes_nothing_and_says_what_is_left",
+        "test_odometer.test_several_runs_are_charged_all_or_none",
+        "test_odometer.test_an_unsupported_run_changes_nothing",
+        "test_odometer.test_spent_sums_what_the_runs_are_proven_to_cost",
+        "test_odometer.test_it_cannot_be_copied_or_pickled",
+        "test_odometer.test_a_refusal_by_the_leaks_of_several_counts_names_their_share",
+        "test_odometer.test_a_part_and_a_scope_read_books_that_are_charged",
+        "test_nested.test_a_scope_spends_its_share_and_the_rest_stays_with_the_session",
+        "test_nested.test_a_refusal_by_the_cap_names_the_scope_and_changes_nothing",
+        "test_nested.test_reserves_never_promise_more_than_there_is",
+        "test_nested.test_parts_cost_their_maximum_where_a_row_is_in_one_part",
+        "test_nested.test_parts_cost_the_two_dearest_where_a_row_may_move",
+        "test_nested.test_charges_of_the_session_count_for_every_part",
+        "test_nested.test_one_part_alone_is_the_whole_session",
+    ],
+)
+def test_what_odometers_pass_in_memory_they_pass_on_a_ledger_of_another_author(
+    name, tmp_path, monkeypatch
+):
+    made = iter(range(10**6))
+
+    def ledger() -> Ledger:
+        return PassingLedger(tmp_path / f"{next(made)}.json", sync=False)
+
+    module, _, test = name.partition(".")
+    monkeypatch.syspath_prepend(HERE.parent / "unit" / "accounting")
+    monkeypatch.setattr("dpsdk.accounting.odometer.MemoryLedger", ledger)
+    getattr(import_module(module), test)()
+    assert next(made) > 0
+
+
+class MeddlingLedger(PassingLedger):
+    """Lets something else happen in the middle of a transaction, as a finaliser might."""
+
+    meddle: Callable[[], object] | None = None
+
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        def meddled(books: Books) -> Decision:
+            meddle, self.meddle = self.meddle, None
+            if meddle is not None:
+                meddle()
+            return decide(books)
+
+        return super().transact(meddled, request_id)
+
+
+def test_what_a_finaliser_closes_within_a_transaction_is_not_lost(tmp_path):
+    ledger = MeddlingLedger(tmp_path / "spent.json", sync=False)
+    odometer = opened(ledger, BasicComposition())
+    scope = ScopeOdometer(odometer, "kept", "0.5", reserve=True)
+    dropped = [ScopeOdometer(odometer, "dropped", "0.2", reserve=True)]
+    owner = [threading.Event()]
+    odometer.divide(odometer.generation(), 2, moves=False, owner=owner[0])
+
+    def meddle() -> None:
+        scope.close()
+        dropped.clear()
+        owner.clear()
+
+    ledger.meddle = meddle
+    odometer.charge(TENTH, "x")
+    assert odometer.remaining.epsilon == Fraction(9, 10)
+    odometer.charge(TENTH, "y")
+    books = ledger.read()
+    assert books.division is None
+    assert [account.name for account in books.accounts.values()] == ["kept"]
+    assert odometer.spent.epsilon == Fraction(2, 10)
+
+
+def test_threads_of_one_session_are_in_a_ledger_together(tmp_path):
+    """So that a ledger can write the decisions of several threads at once."""
+
+    class Gathering(PassingLedger):
+        barrier = threading.Barrier(3)
+
+        def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+            if request_id is not None:
+                self.barrier.wait(timeout=60)
+            return super().transact(decide, request_id)
+
+    odometer = opened(Gathering(tmp_path / "spent.json", sync=False))
+    threads = [
+        threading.Thread(target=odometer.charge, args=(TENTH, "x"), kwargs={"request_id": str(i)})
+        for i in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert odometer.count == 3
+
+
+def test_a_ledger_that_loses_charges_is_told(tmp_path):
+    class Forgetful(PassingLedger):
+        def charges(self, since: int = 0) -> Sequence[Charge]:
+            return super().charges(since)[:-1]
+
+    odometer = opened(Forgetful(tmp_path / "spent.json", sync=False))
+    odometer.charge(TENTH, "x")
+    with pytest.raises(InvalidArgument, match="ledger"):
+        _ = odometer.charges

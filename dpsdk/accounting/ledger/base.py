@@ -37,9 +37,10 @@ Decide: TypeAlias = Callable[[Books], Decision]
 class Ledger(Protocol):
     """Remembers what the odometers on it decide: one `Books`, charges, and answers to requests.
 
-    A ledger decides nothing by itself. Whoever opens a session with one trusts it to keep what it
-    took and to give back nothing else. How books and charges are written is its own affair;
-    `Books.to_record` and `Charge.to_record` give plain data for it.
+    It decides nothing by itself, and is used from any number of threads at a time. Whoever opens a
+    session with one trusts it to keep what it took and to give back nothing else. How books and
+    charges are written is its own affair; `Books.to_record` and `Charge.to_record` give plain data
+    for it.
     """
 
     @property

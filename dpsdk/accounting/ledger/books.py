@@ -347,7 +347,8 @@ def opened(books: Books, number: int, account: Account) -> Books | Misfit:
 def forgotten(books: Books, name: str) -> Books:
     """The books without closed accounts of a name; without any closed one, if there are too many.
 
-    For books that outlive whoever might still look at them.
+    For books that outlive whoever might still look at them. What lay within an account that is not
+    there any more goes as well.
     """
     full = len(books.accounts) >= _ACCOUNT_LIMIT
     kept = {
@@ -355,13 +356,18 @@ def forgotten(books: Books, name: str) -> Books:
         for number, account in books.accounts.items()
         if not account.closed or not (full or account.name == name)
     }
+    kept = {
+        number: account
+        for number, account in kept.items()
+        if all(outer in kept for outer in account.outer)
+    }
     return books._replace(accounts=kept) if len(kept) < len(books.accounts) else books
 
 
-def named(books: Books, name: str) -> int | None:
-    """The number of the account of a name; None if there is none, or it is closed."""
+def named(books: Books, name: str, outer: tuple[int, ...]) -> int | None:
+    """The number of the open account of a name, paying with these others; None if there is none."""
     for number, account in books.accounts.items():
-        if account.name == name and not account.closed:
+        if (account.name, account.outer, account.closed) == (name, outer, False):
             return number
     return None
 

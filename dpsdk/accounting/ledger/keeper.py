@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from dpsdk._turns import Turns
+from dpsdk._turns import Passage
 from dpsdk.accounting.copies import book_copy
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
 from dpsdk.accounting.ledger.books import Books
@@ -29,16 +29,16 @@ class Keeper:
         What remembers.
     """
 
-    __slots__ = ("_changes", "_durable", "_last", "_ledger", "_memory", "_turns")
+    __slots__ = ("_changes", "_durable", "_last", "_ledger", "_memory", "_passage")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._durable = bool(ledger.durable)
         # Any other class, also one below it, is asked by the protocol alone.
         self._memory = ledger if type(ledger) is MemoryLedger else None
-        # Sessions that share a ledger in memory share what waits for it. It takes turns by itself.
+        # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
-        self._turns = Turns("an odometer") if self._memory is None else None
+        self._passage = Passage("an odometer")
         self._last = 0
 
     @property
@@ -65,9 +65,7 @@ class Keeper:
         memory = self._memory
         if memory is not None and not self._changes.pending:
             return memory.transact(decide, request_id)
-        if self._turns is None:
-            return self._take(decide, request_id)
-        return self._turns.take(lambda: self._take(decide, request_id))
+        return self._passage.take(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
         if not self._changes.pending:

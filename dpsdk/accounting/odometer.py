@@ -322,19 +322,13 @@ class Odometer:
         return next(self._numbers)
 
     def divide(
-        self,
-        generation: int,
-        parts: int,
-        *,
-        moves: bool,
-        owner: object | None = None,
-        by: str = "",
-    ) -> int:
+        self, generation: int, parts: int, *, moves: bool, owner: object | None = None
+    ) -> None:
         """Keep apart what each kind of neighbours sees of so many parts, until `merge`.
 
         Everybody starts from what is spent so far. A charge then counts for all, but for charges
         through a `PartOdometer`, which count for neighbours that differ in its part. In a durable
-        ledger a division that is open already, by the same and into as many parts, is gone on with.
+        ledger a division that another session has left open ends.
 
         Parameters
         ----------
@@ -345,41 +339,36 @@ class Odometer:
         moves
             Whether a row may move from one part to another, so that neighbours may differ in two.
         owner
-            Once nobody holds this object any more, the division is over as well. In a durable
-            ledger it ends by `merge` alone.
-        by
-            What the table is divided by; public.
-
-        Returns
-        -------
-        int
-            The number of the division that is open.
+            Once nobody holds this object any more, the division is over as well, if the ledger is
+            in memory.
 
         Raises
         ------
         InvalidArgument
-            If another division is open already, or the number is not a positive integer.
+            If a division is open already, or the number is not a positive integer.
         """
         size = to_integer("parts", parts, "a positive integer")
         if size < 1:
             raise InvalidArgument("parts", "a positive integer", shown(parts))
-        lasting = self._keeper.durable
 
         def decide(books: Books) -> Decision:
-            after = divided(books, generation, size, moves=moves, by=by)
-            if after is not None:
-                return Decision(after)
             found = books.division
-            if lasting and found is not None and found.alike(size, moves=moves, by=by):
-                return Decision(books)
-            expected = "undivided: one partition of a table at a time"
-            name = "" if found is None or not found.by else f" by {found.by}"
-            raise InvalidArgument("odometer", expected, f"one with a partition{name} open")
+            if found is not None and self._keeper.durable and not self._made(found.generation):
+                # Whoever opened it may be gone, and may have read the table in another way.
+                books = undivided(books, found.generation)
+            after = divided(books, generation, size, moves=moves)
+            if after is None:
+                expected = "undivided: one partition of a table at a time"
+                raise InvalidArgument("odometer", expected, "one with a partition open")
+            return Decision(after)
 
         if owner is not None:
             self._keeper.when_gone(owner, partial(undivided, generation=generation))
-        division = self._keeper.transact(decide).books.division
-        return generation if division is None else division.generation
+        self._keeper.transact(decide)
+
+    def _made(self, number: int) -> bool:
+        """Whether a number is one of this session."""
+        return number >> _NUMBERS_BITS == self._session
 
     def merge(self, generation: int) -> None:
         """End a division, if it is the open one, and keep what its kinds of neighbours saw.

@@ -101,9 +101,7 @@ class Partition(Closable):
         try:
             # Parts and their channels keep the ending. Once all are gone, so is the division, also
             # if an interrupt comes between here and the caller.
-            self._generation = payer.divide(
-                self._generation, size, moves=moves, owner=ending, by=attribute
-            )
+            payer.divide(self._generation, size, moves=moves, owner=ending)
         except BaseException:
             self.close()
             raise

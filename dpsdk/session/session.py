@@ -219,8 +219,8 @@ class Session(Desk, Closable):
 
     def __repr__(self) -> str:
         count = len(self.history)
-        entries = f"{count:,} entr{'y' if count == 1 else 'ies'}"
-        state = "closed" if self._ending.over else entries
+        receipts = f"{count:,} receipt{'' if count == 1 else 's'}"
+        state = "closed" if self._ending.over else receipts
         mark = "" if self._noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._data!r}, {state})\n"

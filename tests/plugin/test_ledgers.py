@@ -341,25 +341,35 @@ def test_a_scope_within_a_scope_is_written_and_read(file):
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_division_in_a_durable_ledger_is_gone_on_with(file, moves):
+def test_a_division_that_another_session_left_open_ends_with_the_next(file, moves):
     first = opened(file, BasicComposition())
-    generation = first.divide(first.generation(), 3, moves=moves, by="sex", owner=object())
+    generation = first.generation()
+    first.divide(generation, 3, moves=moves, owner=object())
     parts = [PartOdometer(first, f"part {i}", generation, i) for i in range(3)]
     for part, count in zip(parts, (3, 1, 2), strict=True):
         part.charge_all([TENTH] * count, "part")
+    with pytest.raises(InvalidArgument, match="partition open"):
+        first.divide(first.generation(), 3, moves=moves)
     second = opened(file)
-    assert second.divide(second.generation(), 3, moves=moves, by="sex") == generation
-    again = [PartOdometer(second, f"part {i}", generation, i) for i in range(3)]
-    assert [one.spent for one in again] == [one.spent for one in parts]
-    for size, by in ((2, "sex"), (3, "age")):
-        with pytest.raises(InvalidArgument, match="by sex open"):
-            second.divide(second.generation(), size, moves=moves, by=by)
-    assert second.spent.epsilon == Fraction(5 if moves else 3, 10)
-    second.merge(generation)
-    assert first.spent.epsilon == Fraction(5 if moves else 3, 10)
+    cost = Fraction(5 if moves else 3, 10)
+    assert second.spent == first.spent
+    assert second.spent.epsilon == cost
+    # Its parts may be other rows: they go on from what any kind of neighbours has seen.
+    again = second.generation()
+    second.divide(again, 3, moves=moves)
+    assert again != generation
+    assert file.read().division.generation == again
+    part = PartOdometer(second, "part 1", again, 1)
+    assert part.spent.epsilon == cost
+    part.charge(TENTH, "part")
+    assert first.spent.epsilon == second.spent.epsilon == cost + Fraction(1, 10)
     with pytest.raises(Closed, match="part 0"):
         parts[0].charge(TENTH, "late")
-    assert first.divide(first.generation(), 2, moves=moves, by="age") != generation
+    first.merge(generation)
+    assert file.read().division.generation == again
+    second.merge(again)
+    assert file.read().division is None
+    assert second.spent.epsilon == cost + Fraction(1, 10)
 
 
 def test_books_of_any_session_are_read_back_as_they_were(ledger):
@@ -378,7 +388,7 @@ def test_books_of_any_session_are_read_back_as_they_were(ledger):
         elif kind == 2:
             division = ledger.read().division
             if division is None:
-                odometer.divide(odometer.generation(), 5, moves=rng.random() < 0.5, by="x")
+                odometer.divide(odometer.generation(), 5, moves=rng.random() < 0.5)
             elif rng.random() < 0.3:
                 odometer.merge(division.generation)
         else:
@@ -405,7 +415,7 @@ def test_books_of_any_session_are_read_back_as_they_were(ledger):
 def test_books_that_no_session_can_have_are_refused(file):
     odometer = opened(file)
     ScopeOdometer(odometer, "s", "0.5").charge(TENTH, "x")
-    odometer.divide(odometer.generation(), 2, moves=True, by="sex")
+    odometer.divide(odometer.generation(), 2, moves=True)
     generation = file.read().division.generation
     PartOdometer(odometer, "p", generation, 0).charge(TENTH, "x")
     record = file.read().to_record()
@@ -653,12 +663,11 @@ def test_scopes_and_partitions_of_a_session_are_in_its_ledger(file):
     second = session()
     with pytest.raises(BudgetExceeded):
         second.scope("weekly", "0.3").answer(ROWS, using=Laplace("0.2"))
-    with pytest.raises(InvalidArgument, match="by age open"):
-        second._odometer.divide(1, 2, moves=False, by="sex")
     with second.partition("age") as again:
-        assert again[39].spent.epsilon == Fraction(6, 10)
-        again[40].answer(ROWS, using=Laplace("0.4"))
-    assert first.spent.epsilon == second.spent.epsilon == Fraction(6, 10)
+        assert again[40].spent.epsilon == Fraction(6, 10)
+        again[40].answer(ROWS, using=Laplace("0.2"))
+        again[41].answer(ROWS, using=Laplace("0.2"))
+    assert first.spent.epsilon == second.spent.epsilon == Fraction(8, 10)
     with pytest.raises(Closed):
         parts[39].answer(ROWS, using=Laplace("0.1"))
     with second.scope("weekly", "0.3") as scope:

@@ -389,13 +389,11 @@ def dropped(books: Books, number: int) -> Books:
     return books._replace(accounts=kept)
 
 
-def divided(
-    books: Books, generation: int, parts: int, *, moves: bool, by: str = ""
-) -> Books | None:
+def divided(books: Books, generation: int, parts: int, *, moves: bool) -> Books | None:
     """The books of a table divided into so many parts; None if it is divided already."""
     if books.division is not None:
         return None
-    division = Division.begin(generation, parts, books.lines, moves=moves, by=by)
+    division = Division.begin(generation, parts, books.lines, moves=moves)
     return books._replace(lines=(), division=division)
 
 

@@ -39,8 +39,6 @@ class Division:
         The number of parts, asked or not.
     moves
         Whether a row may move from one part to another.
-    by
-        What the table is divided by; public.
     places
         The place of each part that was asked, from 1 on.
     bundles
@@ -53,23 +51,16 @@ class Division:
     generation: int
     parts: int
     moves: bool
-    by: str
     places: Mapping[int, int]
     bundles: tuple[Lines, ...]
     kinds: Ints
 
     @classmethod
-    def begin(
-        cls, generation: int, parts: int, lines: Lines, *, moves: bool, by: str = ""
-    ) -> Division:
+    def begin(cls, generation: int, parts: int, lines: Lines, *, moves: bool) -> Division:
         """The division of a table whose session has these lines."""
         pairs = moves and parts > 1
         kinds = np.zeros((1, 1) if pairs else (1,), dtype=np.int64)
-        return cls(generation, parts, pairs, by, {}, (lines,), kinds)
-
-    def alike(self, parts: int, *, moves: bool, by: str) -> bool:
-        """Whether it divides a table in the same way."""
-        return (self.parts, self.moves, self.by) == (parts, moves and parts > 1, by)
+        return cls(generation, parts, pairs, {}, (lines,), kinds)
 
     def concerned(self, part: int | None) -> tuple[int, ...]:
         """The numbers of the bundles on which a run on a part counts, or on the whole table."""
@@ -220,7 +211,6 @@ DIVISIONS: Single[Division] = Single(
         "generation": NATURAL,
         "parts": NATURAL,
         "moves": FLAG,
-        "by": TEXT,
         "places": _Places(),
         "bundles": Listed(LINES, 2 * _BUNDLE_LIMIT),
         "kinds": _Kinds(),

@@ -10,7 +10,6 @@ from dpsdk.accounting import (
     Anytime,
     Budget,
     Composition,
-    Dataset,
     Ledger,
     Odometer,
     Readings,
@@ -18,6 +17,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel.access import dataset_of
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
 from dpsdk.session.desk import Desk
@@ -105,7 +105,7 @@ class Session(Desk, Closable):
             raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
         if ledger is not None:
             _check_ledger(ledger, data, noise)
-        dataset = Dataset(data.name, data.facts.neighbors.value)
+        dataset = dataset_of(data)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset)
         super().__init__(
             data,

@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from hypothesis import settings
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
@@ -412,6 +413,29 @@ def test_books_of_any_session_are_read_back_as_they_were(ledger):
     assert ledger.read().runs == len(ledger.charges()) > 5
 
 
+@pytest.mark.parametrize(("moves", "parts"), [(False, 3000), (True, 60), (True, 1), (False, 1)])
+def test_a_large_division_is_read_back_as_it_was(moves, parts):
+    ledger = MemoryLedger()
+    odometer = Odometer(Budget(1), BasicComposition(), ledger=ledger)
+    generation = odometer.generation()
+    odometer.divide(generation, parts, moves=moves)
+    for part in range(0, parts, 1 if moves else 2):
+        run = PureGuarantee(Fraction(1 + part % 7, 1000))
+        PartOdometer(odometer, "part", generation, parts - 1 - part).charge(run, "x")
+    books = ledger.read()
+    back = Books.from_record(json.loads(json.dumps(books.to_record())))
+    before, after = books.division, back.division
+    assert (before.parts, before.moves, before.places) == (after.parts, after.moves, after.places)
+    assert before.bundles == after.bundles
+    assert (before.kinds == after.kinds).all()
+    assert before.kinds.shape == after.kinds.shape
+    # What became equal by a charge of all is still read.
+    odometer.charge(PureGuarantee("0.1"), "x")
+    equal = evolve(after, bundles=(after.bundles[0],) * len(after.bundles))
+    same = back._replace(division=equal)
+    assert Books.from_record(same.to_record()).division.bundles == equal.bundles
+
+
 def test_books_that_no_session_can_have_are_refused(file):
     odometer = opened(file)
     ScopeOdometer(odometer, "s", "0.5").charge(TENTH, "x")
@@ -451,8 +475,10 @@ def test_books_that_no_session_can_have_are_refused(file):
     refused(lambda o: o["division"][0].update(kinds=["0"]))
     refused(lambda o: o["division"][0].update(kinds=["x y", "y x"]))
     refused(lambda o: o["division"][0].update(kinds=["9" * 30 + " 0", "0 0"]))
+    for kinds in (["00 0", "0 0"], ["0 0 0 0"], ["0  0", "0 0"], ["0 0", "0"], ["-2 0", "0 0"]):
+        refused(lambda o, kinds=kinds: o["division"][0].update(kinds=kinds))
     refused(lambda o: o["division"][0].update(bundles=[[]]))
-    refused(lambda o: o["division"][0]["bundles"].append(o["division"][0]["bundles"][0]))
+    refused(lambda o: o["division"][0].update(bundles=[]))
     refused(lambda o: o["binding"][0]["budget"].update(epsilon="1/9"))
     refused(lambda o: o["binding"][0]["start"].update(spent=["1"]))
     refused(lambda o: o["binding"][0]["start"]["parts"][0].update(limit=["9" * 80, "0"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from attrs import evolve, frozen
@@ -19,6 +21,8 @@ __all__ = ["DIVISIONS", "Division"]
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
 """So many parts can be asked where rows move between them: each pair is a kind of its own."""
+
+_NUMBER = re.compile(r"-1|0|[1-9][0-9]{0,5}")
 
 _BUNDLE_LIMIT = 2**12
 """So many kinds that saw different runs are told apart; beyond them the nearest are merged."""
@@ -159,48 +163,58 @@ class _Places:
         return places
 
 
-class _Kinds:
-    """The bundle of each part, or one row of them for each, in digits with spaces between."""
+_ROW = 1 << 10
+"""So many numbers are in one text, where kinds are parts."""
 
-    _rows = Listed(TEXT, _MOVING_PART_LIMIT + 1)
+
+class _Numbers:
+    """A row of numbers in digits, with a space between them."""
+
+    def write(self, value: Sequence[int], where: str) -> object:  # noqa: ARG002  # as of every field
+        return " ".join(map(str, value))
+
+    def read(self, plain: object, where: str) -> Sequence[int]:
+        words = TEXT.read(plain, where).split(" ")
+        if not all(_NUMBER.fullmatch(word) for word in words):
+            raise RecordError(where, "numbers with a space between them", shown(plain))
+        return [int(word) for word in words]
+
+
+class _Kinds:
+    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part."""
+
+    _rows = Listed(_Numbers(), _MOVING_PART_LIMIT + 1)
 
     def write(self, value: Ints, where: str) -> object:
-        rows = [value] if value.ndim == 1 else list(value)
-        if value.ndim == 1:
-            # A text of a bounded length for so many parts at a time.
-            rows = [value[i : i + _ROW] for i in range(0, len(value), _ROW)]
-        return self._rows.write(tuple(" ".join(map(str, row.tolist())) for row in rows), where)
+        return self._rows.write(tuple(_rows(value)), where)
 
-    def read(self, plain: object, where: str) -> Ints:
-        rows = [_row(text, where) for text in self._rows.read(plain, where)]
-        return np.array([number for row in rows for number in row], dtype=np.int64)
+    def read(self, plain: object, where: str) -> Sequence[Sequence[int]]:
+        return self._rows.read(plain, where)
 
 
-_ROW = 1 << 10
-
-
-def _row(text: str, where: str) -> list[int]:
-    words = text.split(" ")
-    if not all(word == "-1" or (word.isascii() and word.isdigit()) for word in words):
-        raise RecordError(where, "numbers of bundles with spaces between", shown(text))
-    if any(len(word) > len(str(2 * _BUNDLE_LIMIT)) for word in words):
-        raise RecordError(where, "numbers of bundles", shown(text))
-    return [int(word) for word in words]
+def _rows(kinds: Ints) -> list[Sequence[int]]:
+    if kinds.ndim == 2:
+        return [row.tolist() for row in kinds]
+    return [kinds[start : start + _ROW].tolist() for start in range(0, len(kinds), _ROW)]
 
 
 def _division(read: Mapping[str, object]) -> Division:
-    division = Division(**read)  # type: ignore[arg-type]  # of the types that its fields read
-    size, kinds = len(division.places) + 1, division.kinds
-    expected = f"one kind for each of {size} places, or pair of them, of the bundles there are"
+    rows = cast("Sequence[Sequence[int]]", read["kinds"])
+    kinds = np.array([number for row in rows for number in row], dtype=np.int64)
+    division = Division(**{**read, "kinds": kinds})  # type: ignore[arg-type]  # as its fields read
+    size, bundles = len(division.places) + 1, len(division.bundles)
+    expected = f"one of {bundles} bundles for each of {size} places, or pair of them"
     if kinds.size != (size**2 if division.moves else size):
         raise RecordError("Division.kinds", expected, f"{kinds.size} kinds")
     kinds = kinds.reshape((size, size) if division.moves else (size,))
-    if not np.array_equal(kinds, kinds.T) or kinds.max() >= len(division.bundles):
+    if _rows(kinds) != list(rows):
+        raise RecordError("Division.kinds", "in rows of their length", "in others")
+    if not np.array_equal(kinds, kinds.T) or kinds.max() >= bundles:
         raise RecordError("Division.kinds", expected, "others")
     if size - 1 > division.parts or any(part >= division.parts for part in division.places):
         raise RecordError("Division.places", f"of {division.parts} parts", "of others")
-    if not all(division.bundles) or len(set(division.bundles)) != len(division.bundles):
-        raise RecordError("Division.bundles", "different, with a line in each", "others")
+    if not bundles or not all(division.bundles):
+        raise RecordError("Division.bundles", "at least one, with a line in each", "others")
     return evolve(division, kinds=kinds)
 
 

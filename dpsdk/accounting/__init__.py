@@ -33,7 +33,8 @@ from dpsdk.accounting.guarantee import (
     PureGuarantee,
 )
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
-from dpsdk.accounting.ledger.books import Account, Binding, Books, Dataset
+from dpsdk.accounting.ledger.binding import Binding, Dataset
+from dpsdk.accounting.ledger.books import Account, Books
 from dpsdk.accounting.ledger.charge import Charge, Payer
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.odometer import Odometer

@@ -19,11 +19,10 @@ from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.base import Decision, Ledger
+from dpsdk.accounting.ledger.base import Decision, Ledger, to_ledger
+from dpsdk.accounting.ledger.binding import Binding, Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
-    Binding,
     Books,
-    Dataset,
     Misfit,
     begun,
     charged,
@@ -32,7 +31,7 @@ from dpsdk.accounting.ledger.books import (
     held_by_others,
     undivided,
 )
-from dpsdk.accounting.ledger.charge import SESSION, Charge
+from dpsdk.accounting.ledger.charge import SESSION, Charge, shown_copies
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
@@ -46,14 +45,11 @@ from dpsdk.errors import (
     AlreadyCharged,
     BudgetExceeded,
     InvalidArgument,
-    LedgerConflict,
     NotCopyable,
-    RecordError,
 )
 from dpsdk.typing import Real
 
-__all__ = ["Odometer", "shown_copies"]
-
+__all__ = ["Odometer"]
 
 _NUMBERS_BITS = 32
 
@@ -104,15 +100,15 @@ class Odometer:
         cap = own_budget(budget)
         filtering = None if composition is None else own_composition(composition)
         bound = None if anytime is None else own_anytime(anytime)
-        self._keeper = Keeper(MemoryLedger() if ledger is None else ledger)
+        self._keeper = Keeper(MemoryLedger() if ledger is None else to_ledger(ledger))
         if self._keeper.durable and filtering is not None:
-            _check_written(filtering)
+            check_written(filtering)
 
         def decide(books: Books) -> Decision:
             if books.binding is None:
                 chosen = default_composition() if filtering is None else filtering
                 return Decision(begun(dataset, cap, chosen, bound))
-            _check_same(books.binding, dataset, cap, filtering, bound)
+            check_same(books.binding, dataset, cap, filtering, bound)
             return Decision(books._replace(sessions=books.sessions + 1))
 
         books = self._keeper.transact(decide).books
@@ -488,50 +484,8 @@ class _Refused(Exception):
         self.books = books
 
 
-def shown_copies(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    """Charges to hand out."""
-    return tuple([one._replace(guarantee=client_copy(one.guarantee)) for one in charges])
-
-
-def _check_written(composition: Composition) -> None:
-    """Refuse a composition that a durable ledger could not write."""
-    try:
-        composition.to_record()
-    except RecordError:
-        expected = "one of dpsdk, since the ledger is durable and has to write it"
-        raise InvalidArgument("composition", expected, shown(type(composition).__name__)) from None
-
-
 def _bound(books: Books) -> Binding:
     if books.binding is None:
         expected = "one that keeps what it takes"
         raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
     return books.binding
-
-
-def _check_same(
-    binding: Binding,
-    dataset: Dataset,
-    budget: Budget,
-    composition: Composition | None,
-    anytime: Anytime | None,
-) -> None:
-    """Refuse to go on with books that are bound to something else.
-
-    Raises
-    ------
-    LedgerConflict
-        Names what differs.
-    """
-    for what, bound, asked in (
-        ("dataset", binding.dataset.name, dataset.name),
-        ("neighbour relation", binding.dataset.neighbors, dataset.neighbors),
-        ("rows of a person", binding.dataset.unit_rows, dataset.unit_rows),
-        ("budget", binding.budget, budget),
-    ):
-        if bound != asked:
-            raise LedgerConflict(what, shown(bound), shown(asked))
-    if composition is not None and composition != binding.composition:
-        raise LedgerConflict("composition", shown(binding.composition), shown(composition))
-    if anytime is not None and anytime != binding.anytime:
-        raise LedgerConflict("anytime bound", shown(binding.anytime), shown(anytime))

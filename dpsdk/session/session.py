@@ -14,6 +14,7 @@ from dpsdk.accounting import (
     Odometer,
     Readings,
 )
+from dpsdk.accounting.ledger.base import to_ledger
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
@@ -231,9 +232,7 @@ class Session(Desk, Closable):
 
 def _check_ledger(ledger: Ledger, data: PrivateData, noise: NoiseSource | None) -> None:
     """Refuse a durable ledger for what is not meant, or not named, to last."""
-    if isinstance(ledger, type) or not isinstance(ledger, Ledger):
-        raise InvalidArgument("ledger", "a ledger", shown(ledger))
-    if not ledger.durable:
+    if not to_ledger(ledger).durable:
         return
     if noise is not None and not noise.private:
         raise InvalidArgument("noise", "private, since the ledger is durable", shown(noise))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from dpsdk._checks import shown
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
+from dpsdk.errors import InvalidArgument
 
-__all__ = ["Decide", "Decision", "Ledger"]
+__all__ = ["Decide", "Decision", "Ledger", "to_ledger"]
 
 
 class Decision(NamedTuple):
@@ -93,3 +95,17 @@ class Ledger(Protocol):
     def stored(self, request_id: str) -> bytes | None:
         """The answer that is stored for a request; None if there is none."""
         ...
+
+
+def to_ledger(value: Ledger) -> Ledger:
+    """A ledger.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has not all that a ledger has.
+    """
+    # A class has the methods of its objects.
+    if isinstance(value, type) or not isinstance(value, Ledger):
+        raise InvalidArgument("ledger", "a ledger", shown(value))
+    return value

@@ -23,11 +23,12 @@ from dpsdk._records import (
     as_record,
     from_record,
 )
-from dpsdk.accounting.budget import BUDGETS, Budget
-from dpsdk.accounting.declared.anytime import ANYTIMES, Anytime
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.comparison import pattern, serves, serving
-from dpsdk.accounting.filters.composition import COMPOSITIONS, STATES, Composition, State, is_open
+from dpsdk.accounting.filters.composition import STATES, Composition, State, is_open
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.binding import BINDINGS, Binding, Dataset
 from dpsdk.accounting.ledger.charge import SESSION, Payer
 from dpsdk.accounting.ledger.division import DIVISIONS, Division
 from dpsdk.accounting.ledger.lines import (
@@ -44,9 +45,7 @@ from dpsdk.errors import RecordError, TooLarge
 __all__ = [
     "BOOKS",
     "Account",
-    "Binding",
     "Books",
-    "Dataset",
     "Misfit",
     "begun",
     "charged",
@@ -71,49 +70,6 @@ _LIMITS = 1000
 
 _DEEPEST = 64
 """So deep may scopes lie within scopes for books to be written."""
-
-
-class Dataset(NamedTuple):
-    """What a budget protects.
-
-    Parameters
-    ----------
-    name
-        The name of the table.
-    neighbors
-        Its neighbour relation, as `Neighbors` spells it.
-    unit_rows
-        How many rows one person may have.
-    """
-
-    name: str = ""
-    neighbors: str = ""
-    unit_rows: int = 1
-
-
-class Binding(NamedTuple):
-    """What books are kept for, from their beginning on.
-
-    Parameters
-    ----------
-    dataset
-        What is protected.
-    budget
-        What may be spent in all.
-    composition
-        The filter that decides what fits.
-    start
-        The filter's state when nothing was charged. Later versions may find a sharper limit; books
-        keep to that with which they began.
-    anytime
-        A bound that was fixed before the first run, for readings.
-    """
-
-    dataset: Dataset
-    budget: Budget
-    composition: Composition
-    start: State
-    anytime: Anytime | None = None
 
 
 class Account(NamedTuple):
@@ -516,27 +472,11 @@ def _check(state: State, start: State, where: str) -> None:
             raise RecordError(where, "of the members of the composition", "others")
 
 
-_DATASETS: Single[Dataset] = Single(
-    Dataset, "dataset.1", {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL}
-)
-
-_BINDINGS: Single[Binding] = Single(
-    Binding,
-    "binding.1",
-    {
-        "dataset": _DATASETS,
-        "budget": BUDGETS,
-        "composition": COMPOSITIONS,
-        "start": STATES,
-        "anytime": Optional(ANYTIMES),
-    },
-)
-
 BOOKS: Single[Books] = Single(
     Books,
     "books.1",
     {
-        "binding": Optional(_BINDINGS),
+        "binding": Optional(BINDINGS),
         "lines": LINES,
         "division": Optional(DIVISIONS),
         "accounts": _Accounts(),

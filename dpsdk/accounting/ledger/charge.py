@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from dpsdk._records import (
@@ -14,9 +15,10 @@ from dpsdk._records import (
     as_record,
     from_record,
 )
+from dpsdk.accounting.copies import client_copy
 from dpsdk.accounting.guarantee import GUARANTEES, Guarantee
 
-__all__ = ["CHARGES", "SESSION", "Charge", "Payer"]
+__all__ = ["CHARGES", "SESSION", "Charge", "Payer", "shown_copies"]
 
 _MOST_ACCOUNTS = 64
 
@@ -111,3 +113,8 @@ CHARGES: Single[Charge] = Single(
         "request_id": TEXT,
     },
 )
+
+
+def shown_copies(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Charges to hand out."""
+    return tuple([one._replace(guarantee=client_copy(one.guarantee)) for one in charges])

@@ -7,11 +7,10 @@ from typing import NoReturn, SupportsIndex, final
 
 from dpsdk._checks import to_name
 from dpsdk._turns import Turns
-from dpsdk.accounting.copies import client_copy
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Changes
-from dpsdk.accounting.ledger.charge import Charge
+from dpsdk.accounting.ledger.charge import Charge, shown_copies
 from dpsdk.errors import InvalidArgument, NotCopyable
 
 __all__ = ["MemoryLedger"]
@@ -91,8 +90,7 @@ class MemoryLedger:
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`, as copies."""
-        rows = self.rows[since : self.books.runs]
-        return [row._replace(guarantee=client_copy(row.guarantee)) for row in rows]
+        return shown_copies(self.rows[since : self.books.runs])
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""

@@ -63,6 +63,7 @@ from spending import Spending
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+pytest.importorskip("fcntl", reason="the ledger in a file takes a lock of Unix")
 from acme_ledger import JSONLedger  # noqa: E402
 
 BUDGET = Budget(1, "1e-6")

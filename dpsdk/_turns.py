@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import Lock, get_ident
+from threading import Lock, get_ident, local
 from typing import TypeVar
 
 from dpsdk.errors import Closed, Reentered
 
-__all__ = ["Turns"]
+__all__ = ["Passage", "Turns"]
 
 R = TypeVar("R")
 
@@ -51,7 +51,8 @@ class Turns:
 
     def take(self, work: Callable[[], R]) -> R:
         """Wait for a turn and do the work. Raises as `check` does."""
-        self.check()
+        if os.getpid() != self._process or self._holder == get_ident():
+            self.check()
         # A built-in lock in a `with`: no interrupt comes between taking it and giving it back.
         with self._lock:
             try:
@@ -59,3 +60,41 @@ class Turns:
                 return work()
             finally:
                 self._holder = 0
+
+
+class Passage:
+    """Lets any number of threads work together, and refuses whom `Turns` refuses.
+
+    Parameters
+    ----------
+    what
+        What is shared, for refusals.
+    """
+
+    __slots__ = ("_inside", "_process", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = os.getpid()
+        self._inside = local()
+
+    def take(self, work: Callable[[], R]) -> R:
+        """Do the work.
+
+        Raises
+        ------
+        Closed
+            In a forked process.
+        Reentered
+            If this thread is at work in here already.
+        """
+        if os.getpid() != self._process:
+            raise Closed(f"{self._what} in a forked process")
+        own: Lock | None = getattr(self._inside, "own", None)
+        if own is None:
+            own = self._inside.own = Lock()
+        if own.locked():
+            raise Reentered(self._what)
+        # A lock that no other thread knows, for the reason that `Turns` has one.
+        with own:
+            return work()

@@ -14,6 +14,9 @@
     ├── BudgetExceeded                    refused, nothing was charged
     ├── UnsupportedGuarantee              a composition cannot price this guarantee
     ├── Untrusted                         a run that nobody vouched for
+    ├── AlreadyCharged                    a request was charged before, and is not charged again
+    ├── LedgerConflict                    a ledger was opened for something else
+    ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
     ├── NoMechanism                       nothing was named to answer the query with
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
@@ -35,18 +38,21 @@ from fractions import Fraction
 from attrs import define, fields, frozen, has
 
 __all__ = [
+    "AlreadyCharged",
     "BudgetExceeded",
     "Closed",
     "DataError",
     "DomainError",
     "DpsdkError",
     "InvalidArgument",
+    "LedgerConflict",
     "MissingExtra",
     "NoBound",
     "NoMechanism",
     "NotCopyable",
     "PublicSizeRequired",
     "QueryError",
+    "RecordError",
     "Redacted",
     "Reentered",
     "ReleaseFailed",
@@ -267,6 +273,52 @@ class Untrusted(DpsdkError):
             f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; to vouch for "
             f"it, name it in trust={{{self.primitive!r}}}"
         )
+
+
+@define(str=False, eq=False)
+class AlreadyCharged(DpsdkError):
+    """A request was charged before. It is not charged again, so nothing may run for it again.
+
+    `request_id` names the request, `charges` the numbers of its charges, which stand. Its answer,
+    if the first run came to one, is what the ledger stored for it.
+    """
+
+    request_id: str
+    charges: tuple[int, ...]
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.charges))
+        return f"request {self.request_id!r} was charged before, as {numbers}"
+
+
+@define(str=False, eq=False)
+class LedgerConflict(DpsdkError):
+    """A ledger is bound to a table, a budget and a composition, and was opened for others.
+
+    `what` names which differs; `bound` is what the ledger holds, `asked` what was asked for.
+    """
+
+    what: str
+    bound: str
+    asked: str
+
+    def __str__(self) -> str:
+        return f"the ledger is bound to the {self.what} {self.bound}; got {self.asked}"
+
+
+@define(str=False, eq=False)
+class RecordError(DpsdkError, ValueError):
+    """A record that is not one of the known kinds to the letter, or a value that has none.
+
+    `where` is the path to the field, `expected` what may stand there.
+    """
+
+    where: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.where} must be {self.expected}; got {self.got}"
 
 
 @define(str=False, eq=False)

@@ -32,7 +32,12 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
-from dpsdk.accounting.odometer import Charge, Odometer, Remaining, Spent
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
+from dpsdk.accounting.ledger.binding import Binding, Dataset
+from dpsdk.accounting.ledger.books import Account, Books
+from dpsdk.accounting.ledger.charge import Charge, Payer
+from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.prices.conversion import (
     bun_steinke_epsilon,
     bun_steinke_start,
@@ -45,7 +50,7 @@ from dpsdk.accounting.prices.conversion import (
 from dpsdk.accounting.prices.gdp import gdp_delta, gdp_epsilon, gdp_start
 from dpsdk.accounting.prices.renyi import renyi_divergence
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
-from dpsdk.accounting.spent import Readings
+from dpsdk.accounting.spent import Readings, Remaining, Spent
 
 __all__ = [
     # What one run satisfies.
@@ -78,6 +83,16 @@ __all__ = [
     "Remaining",
     "Anytime",
     "Readings",
+    # What remembers.
+    "Ledger",
+    "MemoryLedger",
+    "Books",
+    "Decision",
+    "Decide",
+    "Binding",
+    "Dataset",
+    "Account",
+    "Payer",
     # What fits, and what a list declared beforehand costs.
     "calibrate",
     "max_epsilon_for",

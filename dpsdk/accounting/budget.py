@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Self
 
 from attrs import field, frozen
 
 from dpsdk._checks import to_amount, to_delta
+from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.typing import Real
 
-__all__ = ["Budget"]
+__all__ = ["BUDGETS", "Budget"]
 
 
 def _epsilon(value: Real) -> Fraction:
@@ -42,6 +44,21 @@ class Budget:
     epsilon: Fraction = field(converter=_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=_delta)
 
+    def to_record(self) -> Record:
+        """The budget as plain data, for a ledger to write."""
+        return as_record(BUDGETS, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The budget of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of a budget.
+        """
+        return from_record(BUDGETS, cls, record)
+
     def __str__(self) -> str:
         if not self.delta:
             return f"{as_text(self.epsilon)}-DP"
@@ -49,3 +66,6 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"
+
+
+BUDGETS = Single(Budget, "budget.1", {"epsilon": FRACTION, "delta": FRACTION})

@@ -10,15 +10,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from typing import Self
 
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_integer, to_probability
+from dpsdk._records import (
+    FRACTION,
+    NATURAL,
+    Kinds,
+    Listed,
+    Optional,
+    Record,
+    as_record,
+    from_record,
+)
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
 __all__ = [
+    "GUARANTEES",
     "ApproximateGuarantee",
     "BoundedRangeGuarantee",
     "DiscreteGaussianGuarantee",
@@ -91,6 +103,27 @@ class Guarantee(ABC):
     @abstractmethod
     def free(self) -> bool:
         """Whether the run tells nothing about the data, so that it costs nothing."""
+
+    def to_record(self) -> Record:
+        """The guarantee as plain data, for a ledger to write.
+
+        Raises
+        ------
+        RecordError
+            If its class is none of the package, or a number in it has too many digits.
+        """
+        return as_record(GUARANTEES, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The guarantee of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of such a guarantee.
+        """
+        return from_record(GUARANTEES, cls, record)
 
 
 @frozen
@@ -260,3 +293,24 @@ class ApproximateGuarantee(Guarantee):
 
     def __str__(self) -> str:
         return f"({as_text(self.epsilon)}, {as_text(self.delta)})-DP"
+
+
+GUARANTEES: Kinds[Guarantee] = Kinds("a guarantee")
+GUARANTEES.add(PureGuarantee, "guarantee.pure.1", {"epsilon": FRACTION})
+GUARANTEES.add(
+    DiscreteLaplaceGuarantee, "guarantee.discrete-laplace.1", {"scale": FRACTION, "shift": NATURAL}
+)
+GUARANTEES.add(
+    DiscreteGaussianGuarantee,
+    "guarantee.discrete-gaussian.1",
+    {
+        "variance": FRACTION,
+        "shift_squared": NATURAL,
+        "shift_max": NATURAL,
+        "claim": Optional(Listed(FRACTION, 2)),
+    },
+)
+GUARANTEES.add(BoundedRangeGuarantee, "guarantee.bounded-range.1", {"eta": FRACTION})
+GUARANTEES.add(
+    ApproximateGuarantee, "guarantee.approximate.1", {"epsilon": FRACTION, "delta": FRACTION}
+)

@@ -18,25 +18,27 @@ from dpsdk.accounting.filters.comparison import share_of
 from dpsdk.accounting.filters.composition import State, is_open
 from dpsdk.accounting.filters.copies import own_budget
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.books import (
-    SESSION,
     Account,
     Books,
     Misfit,
-    Payer,
     closed,
     concerned,
     dropped,
+    forgotten,
     lasting,
+    named,
     opened,
     usable,
 )
+from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accounting.odometer import Odometer, charge_of
+from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Charge, Remaining, Spent
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.accounting.spent import Remaining, Spent
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
 __all__ = ["PartOdometer", "ScopeOdometer", "ours"]
@@ -49,6 +51,9 @@ class ScopeOdometer(Odometer):
 
     Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
     allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
+
+    In memory it ends with `close`, or when nobody holds it any more. In a durable ledger it is
+    found again by its name, with what it has spent and reserved, by any session until `close`.
 
     Parameters
     ----------
@@ -67,6 +72,10 @@ class ScopeOdometer(Odometer):
         If a share is not in (0, 1], or a reserve is asked of anything but a session's odometer.
     BudgetExceeded
         If what is left is less than what should be reserved.
+    LedgerConflict
+        If a durable ledger has an open scope of this name with another cap.
+    TooLarge
+        If there are too many scopes.
     """
 
     def __init__(
@@ -78,11 +87,12 @@ class ScopeOdometer(Odometer):
         self._composition = outer._composition
         self._anytime = None
         self._name = name
-        self._ledger = outer._ledger
-        number = self._ledger.number()
-        self._payer = Payer((number, *outer._payer.accounts))
+        self._keeper = outer._keeper
+        self._session = outer._session
+        self._numbers = outer._numbers
+        fresh = next(self._numbers)
         # A scope that was dropped gives back what it had set aside.
-        self._ledger.when_gone(self, partial(dropped, number=number))
+        self._keeper.when_gone(self, partial(dropped, number=fresh))
         if isinstance(cap, Budget):
             self._budget = own_budget(cap)
             self._cap = str(self._budget)
@@ -92,15 +102,28 @@ class ScopeOdometer(Odometer):
             self._budget = own_budget(outer._budget)
             self._cap = f"{as_text(share * 100)}% of {outer._budget}"
             self._begun = share_of(outer._begun, share)
+        paying = outer._payer.accounts
+        account = Account(name, self._begun, paying, Line(self._begun), reserve=reserve)
+        found = fresh
 
-        def decide(books: Books) -> Books:
-            after = opened(books, number, self._begun, reserve=reserve)
+        def decide(books: Books) -> Decision:
+            nonlocal found
+            found = fresh
+            if self._keeper.durable:
+                books = forgotten(books, name)
+                known = named(books, name, paying)
+                if known is not None:
+                    _check_same(books.accounts[known], account)
+                    found = known
+                    return Decision(books)
+            after = opened(books, fresh, account)
             if isinstance(after, Misfit):
                 asked = f"a reserve of {self._cap} for {self._title}"
                 raise BudgetExceeded(asked, str(outer._spent(books)), str(outer._remaining(books)))
-            return after
+            return Decision(after)
 
-        self._ledger.transact(decide)
+        self._keeper.transact(decide)
+        self._payer = Payer((found, *paying))
 
     @property
     def outer(self) -> Odometer:
@@ -108,15 +131,21 @@ class ScopeOdometer(Odometer):
         return self._outer
 
     def close(self) -> None:
-        """Charge nothing more, and give back what was reserved and not spent. It never waits."""
-        self._ledger.later(partial(closed, number=self._payer.accounts[0]))
+        """Charge nothing more, and give back what was reserved and not spent.
+
+        It does not wait where the ledger is in memory.
+        """
+        self._keeper.later(partial(closed, number=self._payer.accounts[0]))
 
     @property
     def _title(self) -> str:
         return f"scope {self._name!r} ({self._cap})"
 
     def _account(self, books: Books) -> Account:
-        return books.accounts[self._payer.accounts[0]]
+        account = books.accounts.get(self._payer.accounts[0])
+        if account is None:  # closed in a durable ledger, and its name used again
+            raise Closed(self._title)
+        return account
 
     def _check(self, books: Books) -> None:
         if self._account(books).closed:
@@ -126,14 +155,9 @@ class ScopeOdometer(Odometer):
     def _line(self, books: Books) -> Line:
         return self._account(books).line
 
-    def _entries(self, books: Books) -> tuple[Charge, ...]:
+    def _charges(self, books: Books) -> Sequence[Charge]:
         number = self._payer.accounts[0]
-        runs = self._ledger.paid()[: books.charges]
-        return tuple(
-            charge_of(place, paid)
-            for place, paid in enumerate(runs, 1)
-            if number in paid.payer.accounts
-        )
+        return [one for one in super()._charges(books) if number in one.payer.accounts]
 
     def _usable(self, books: Books) -> tuple[State, ...]:
         """The cap's state, in the members that can still be used if others hold to a reserve."""
@@ -154,7 +178,7 @@ class ScopeOdometer(Odometer):
     def _spent(self, books: Books) -> Spent:
         account = self._account(books)
         lines = [account.line._replace(state=state) for state in self._shown(books)]
-        return self._summed(lines, account.charges, self._title)
+        return self._summed(lines, account.runs, self._title)
 
     def _shown(self, books: Books) -> list[State]:
         """The cap's state without the counts that the session has closed: those serve nobody."""
@@ -216,7 +240,9 @@ class PartOdometer(Odometer):
         self._composition = outer._composition
         self._anytime = outer._anytime
         self._begun = outer._begun
-        self._ledger = outer._ledger
+        self._keeper = outer._keeper
+        self._session = outer._session
+        self._numbers = outer._numbers
         self._payer = Payer((), generation, part)
         self._name = name
 
@@ -227,13 +253,26 @@ class PartOdometer(Odometer):
 
     def _spent(self, books: Books) -> Spent:
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
-        charges = sum(paid.payer == self._payer for paid in self._ledger.paid())
-        return self._summed(lines, charges, "")
+        count = sum(one.payer == self._payer for one in self._charges(books))
+        return self._summed(lines, count, "")
 
 
 def ours(odometer: Odometer) -> bool:
     """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
     return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
+
+
+def _check_same(account: Account, asked: Account) -> None:
+    """Refuse to go on with a scope of another cap.
+
+    Raises
+    ------
+    LedgerConflict
+        Names the scope.
+    """
+    if (account.start, account.reserve) != (asked.start, asked.reserve):
+        what = f"scope {account.name!r} with"
+        raise LedgerConflict(what, "another cap or reserve", "a scope of the same name")
 
 
 def _share(value: Real) -> Fraction:

@@ -6,67 +6,121 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import NoReturn, SupportsIndex
 
-from dpsdk._checks import shown, to_integer, to_probability
+from dpsdk._checks import shown, to_integer, to_name, to_probability
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime, own_anytime
 from dpsdk.accounting.declared.runs import declare
+from dpsdk.accounting.filters.any_of import default_composition
 from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.base import Decision, Ledger, to_ledger
+from dpsdk.accounting.ledger.binding import Binding, Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
-    SESSION,
     Books,
     Misfit,
+    begun,
     charged,
     concerned,
     divided,
     held_by_others,
     undivided,
 )
+from dpsdk.accounting.ledger.charge import SESSION, Charge, shown_copies
+from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
-from dpsdk.accounting.ledger.memory import Ledger, Paid
+from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.numbers.rounding import float_up, fraction_up
 from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import leak
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Asked, Charge, Readings, Remaining, Spent
-from dpsdk.errors import BudgetExceeded, InvalidArgument, NotCopyable
+from dpsdk.accounting.spent import Asked, Readings, Remaining, Spent
+from dpsdk.errors import (
+    AlreadyCharged,
+    BudgetExceeded,
+    InvalidArgument,
+    NotCopyable,
+)
 from dpsdk.typing import Real
 
-__all__ = ["Charge", "Odometer", "Remaining", "Spent", "charge_of"]
+__all__ = ["Odometer"]
+
+_NUMBERS_BITS = 32
+
+NO_DATASET = Dataset()
+"""What an odometer without a table protects."""
 
 
 class Odometer:
-    """Enforces one budget over all runs of a session, and remembers them.
+    """Enforces one budget over all runs of a session; a ledger remembers them.
 
     Safe for threads: each charge is checked and taken in one step. It cannot be copied or pickled,
-    and refuses charges in a forked process, since either would spend the same budget twice.
+    and refuses charges in a forked process, since either would spend the same budget twice. All
+    that it shows comes from the ledger, and so tells of every session on it.
 
     Parameters
     ----------
     budget
         What may be spent.
     composition
-        The filter that decides what fits.
+        The filter that decides what fits. Left out: that of the ledger, or the default.
     anytime
-        A bound for `readings` to report, fixed before the first run. It enforces nothing.
+        A bound for `readings` to report, fixed before the first run. It enforces nothing. Left out:
+        that of the ledger, if it has any.
+    ledger
+        What remembers; by default a `MemoryLedger` of its own. One that was opened before goes on
+        where it stands.
+    dataset
+        What is protected. A ledger is bound to it, as to budget, composition and bound.
+
+    Raises
+    ------
+    LedgerConflict
+        If the ledger is bound to something else.
+    InvalidArgument
+        If the budget leaves the composition nothing to charge, or a durable ledger could not write
+        the composition.
     """
 
     def __init__(
-        self, budget: Budget, composition: Composition, anytime: Anytime | None = None
+        self,
+        budget: Budget,
+        composition: Composition | None = None,
+        anytime: Anytime | None = None,
+        *,
+        ledger: Ledger | None = None,
+        dataset: Dataset = NO_DATASET,
     ) -> None:
-        self._budget = own_budget(budget)
-        self._composition = own_composition(composition)
-        self._anytime = None if anytime is None else own_anytime(anytime)
-        self._begun = self._composition.begin(self._budget)
-        self._ledger = Ledger(Books((Line(self._begun),), None, {}, charges=0))
+        cap = own_budget(budget)
+        filtering = None if composition is None else own_composition(composition)
+        bound = None if anytime is None else own_anytime(anytime)
+        self._keeper = Keeper(MemoryLedger() if ledger is None else to_ledger(ledger))
+        if self._keeper.durable and filtering is not None:
+            check_written(filtering)
+
+        def decide(books: Books) -> Decision:
+            if books.binding is None:
+                chosen = default_composition() if filtering is None else filtering
+                return Decision(begun(dataset, cap, chosen, bound))
+            check_same(books.binding, dataset, cap, filtering, bound)
+            return Decision(books._replace(sessions=books.sessions + 1))
+
+        books = self._keeper.transact(decide).books
+        binding = _bound(books)
+        self._budget = own_budget(binding.budget)
+        self._composition = own_composition(binding.composition)
+        self._anytime = None if binding.anytime is None else own_anytime(binding.anytime)
+        self._begun = binding.start
         self._payer = SESSION
+        self._session = books.sessions
+        # No other session on the ledger has numbers that begin like these.
+        self._numbers = count((books.sessions << _NUMBERS_BITS) + 1)
 
     @property
     def budget(self) -> Budget:
@@ -81,22 +135,32 @@ class Odometer:
     @property
     def state(self) -> State:
         """The filter's state at this moment; where there are several, one as far as each."""
-        return own_state(self._line(self._ledger.read()).state)
+        return own_state(self._line(self._keeper.read()).state)
 
     @property
-    def entries(self) -> tuple[Charge, ...]:
+    def charges(self) -> tuple[Charge, ...]:
         """All charges so far, in order."""
-        return self._entries(self._ledger.read())
+        return shown_copies(self._charges(self._keeper.read()))
+
+    @property
+    def count(self) -> int:
+        """The number of all charges."""
+        return self._keeper.read().runs
+
+    @property
+    def session(self) -> int:
+        """Which session on its ledger this is, counted from 1 in the order of opening."""
+        return self._session
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        return self._spent(self._ledger.read())
+        return self._spent(self._keeper.read())
 
     @property
     def remaining(self) -> Remaining:
         """What can still be spent, leaving to scopes what they reserved."""
-        return self._remaining(self._ledger.read())
+        return self._remaining(self._keeper.read())
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.
@@ -112,9 +176,9 @@ class Odometer:
             If `delta` is out of range.
         """
         level = to_probability("delta", delta)
-        books = self._ledger.read()
+        books = self._keeper.read()
         rho = from_steps(self._line(books).rho)
-        runs = [charge.guarantee for charge in self._entries(books)]
+        runs = [charge.guarantee for charge in self._charges(books)]
         leaks = sum((leak(run) for run in runs), Fraction(0))
         always = self.budget
         summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
@@ -150,9 +214,11 @@ class Odometer:
             If the composition has no theorem that prices one of the guarantees.
         """
         priced = tuple((book_copy(run), count) for run, count in counted(runs))
-        return self._rounds(self._ledger.read(), priced)
+        return self._rounds(self._keeper.read(), priced)
 
-    def charge(self, guarantee: Guarantee, label: str | Asked) -> int:
+    def charge(
+        self, guarantee: Guarantee, label: str | Asked, *, request_id: str | None = None
+    ) -> int:
         """Charge one run before it happens; there is no refund.
 
         Parameters
@@ -161,6 +227,9 @@ class Odometer:
             What is proven of the run.
         label
             What the run is for; public.
+        request_id
+            Names the request that the run is for, to charge it once however often it is tried. A
+            request that was refused was not charged.
 
         Returns
         -------
@@ -173,12 +242,20 @@ class Odometer:
             If it does not fit. Nothing has changed, and a smaller run may still fit.
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
+        AlreadyCharged
+            If the request was charged before. Nothing may run for it again.
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((book_copy(guarantee),), label)
+        return self._take((book_copy(guarantee),), label, request_id)
 
-    def charge_all(self, guarantees: Iterable[Guarantee], label: str | Asked) -> tuple[int, ...]:
+    def charge_all(
+        self,
+        guarantees: Iterable[Guarantee],
+        label: str | Asked,
+        *,
+        request_id: str | None = None,
+    ) -> tuple[int, ...]:
         """Charge several runs at once, all of them or none.
 
         Parameters
@@ -187,6 +264,8 @@ class Odometer:
             What is proven of each run, in the order of charging.
         label
             What the runs are for; public.
+        request_id
+            As for `charge`.
 
         Returns
         -------
@@ -199,39 +278,44 @@ class Odometer:
             If they do not fit together. Nothing has changed.
         UnsupportedGuarantee
             If the composition has no theorem that prices one of them.
+        AlreadyCharged
+            If the request was charged before. Nothing may run for it again.
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
         runs = tuple(map(book_copy, guarantees))
         if not runs:
             return ()
-        last = self._take(runs, label)
+        last = self._take(runs, label, request_id)
         return tuple(range(last - len(runs) + 1, last + 1))
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
-        """The charges of one question, of those after the first `since`."""
-        return tuple(
-            charge_of(number, paid)
-            for number, paid in enumerate(self._ledger.paid(since), since + 1)
-            if paid.asked.number == question
+        """The charges of one question of this session, of all those after the first `since`."""
+        return shown_copies(
+            charge
+            for charge in self._keeper.charges(since)
+            if charge.question == question and charge.session == self._session
         )
 
     def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
-        """What was charged for one question, of the charges after the first `since`."""
+        """What was charged for one question of this session, after the first `since` charges."""
+        session = self._session
         return tuple(
-            client_copy(paid.guarantee)
-            for paid in self._ledger.paid(since)
-            if paid.asked.number == question
+            [
+                client_copy(charge.guarantee)
+                for charge in self._keeper.charges(since)
+                if charge.question == question and charge.session == session
+            ]
         )
 
     @property
-    def charges(self) -> int:
-        """The number of all charges of the session."""
-        return self._ledger.count
+    def since(self) -> int:
+        """A number of charges that the ledger had at some moment before now; at no cost."""
+        return self._keeper.since
 
     def generation(self) -> int:
         """A number for a division to come."""
-        return self._ledger.number()
+        return next(self._numbers)
 
     def divide(
         self, generation: int, parts: int, *, moves: bool, owner: object | None = None
@@ -239,61 +323,87 @@ class Odometer:
         """Keep apart what each kind of neighbours sees of so many parts, until `merge`.
 
         Everybody starts from what is spent so far. A charge then counts for all, but for charges
-        through a `PartOdometer`, which count for neighbours that differ in its part.
+        through a `PartOdometer`, which count for neighbours that differ in its part. In a durable
+        ledger a division that another session has left open ends.
 
         Parameters
         ----------
         generation
-            The number of the division, from `generation`.
+            A number for the division, from `generation`.
         parts
             How many parts there are, at least 1.
         moves
             Whether a row may move from one part to another, so that neighbours may differ in two.
         owner
-            Once nobody holds this object any more, the division is over as well.
+            Once nobody holds this object any more, the division is over as well, if the ledger is
+            in memory.
 
         Raises
         ------
         InvalidArgument
             If a division is open already, or the number is not a positive integer.
         """
-        count = to_integer("parts", parts, "a positive integer")
-        if count < 1:
+        size = to_integer("parts", parts, "a positive integer")
+        if size < 1:
             raise InvalidArgument("parts", "a positive integer", shown(parts))
 
-        def decide(books: Books) -> Books:
-            after = divided(books, generation, count, moves=moves)
+        def decide(books: Books) -> Decision:
+            found = books.division
+            if found is not None and self._keeper.durable and not self._made(found.generation):
+                # Whoever opened it may be gone, and may have read the table in another way.
+                books = undivided(books, found.generation)
+            after = divided(books, generation, size, moves=moves)
             if after is None:
                 expected = "undivided: one partition of a table at a time"
                 raise InvalidArgument("odometer", expected, "one with a partition open")
-            return after
+            return Decision(after)
 
         if owner is not None:
-            self._ledger.when_gone(owner, partial(undivided, generation=generation))
-        self._ledger.transact(decide)
+            self._keeper.when_gone(owner, partial(undivided, generation=generation))
+        self._keeper.transact(decide)
+
+    def _made(self, number: int) -> bool:
+        """Whether a number is one of this session."""
+        return number >> _NUMBERS_BITS == self._session
 
     def merge(self, generation: int) -> None:
         """End a division, if it is the open one, and keep what its kinds of neighbours saw.
 
-        It never waits, and a second time it does nothing.
+        It does not wait where the ledger is in memory, and a second time it does nothing.
         """
-        self._ledger.later(partial(undivided, generation=generation))
+        self._keeper.later(partial(undivided, generation=generation))
 
-    def _take(self, runs: tuple[Guarantee, ...], label: str | Asked) -> int:
-        asked = Asked(*label) if isinstance(label, Asked) else Asked(str.__add__("", label))
+    def _take(self, runs: tuple[Guarantee, ...], label: str | Asked, request_id: str | None) -> int:
+        if isinstance(label, Asked):
+            query, mechanism, question = label
+        else:
+            query, mechanism, question = str.__add__("", label), "", 0
+        request = None if request_id is None else to_name("request_id", request_id)
+        named = request or ""
+        composition, payer, session = self._composition, self._payer, self._session
 
-        def decide(books: Books) -> Books:
+        def decide(books: Books) -> Decision:
             self._check(books)
-            after = charged(self._composition, books, self._payer, runs)
+            after = charged(composition, books, payer, runs)
             if isinstance(after, Misfit):
                 raise _Refused(after, books)
-            return after
+            number = books.runs
+            charges: list[Charge] = []
+            for run in runs:
+                number += 1
+                charges.append(
+                    Charge(number, query, run, mechanism, question, session, payer, named)
+                )
+            return Decision(after, charges)
 
-        paid = [Paid(asked, run, self._payer) for run in runs]
         try:
-            return self._ledger.transact(decide, paid).charges
+            taken = self._keeper.transact(decide, request)
         except _Refused as refused:
             misfit, books = refused.misfit, refused.books
+        else:
+            if taken.repeated:
+                raise AlreadyCharged(named, tuple(charge.number for charge in taken.charges))
+            return taken.charges[-1].number
         raise self._refusal(misfit, books, runs)
 
     def _check(self, books: Books) -> None:
@@ -308,9 +418,13 @@ class Odometer:
     def _line(self, books: Books) -> Line:
         return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))
 
-    def _entries(self, books: Books) -> tuple[Charge, ...]:
-        runs = self._ledger.paid()[: books.charges]
-        return tuple(charge_of(number, paid) for number, paid in enumerate(runs, 1))
+    def _charges(self, books: Books) -> Sequence[Charge]:
+        """All charges that the books have counted, with guarantees that nobody may be handed."""
+        charges = self._keeper.charges()[: books.runs]
+        if len(charges) < books.runs:
+            got = f"one with {len(charges):,} charges of {books.runs:,}"
+            raise InvalidArgument("ledger", "one that keeps what it takes", got)
+        return charges
 
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
         counts = [self._composition.rounds(state, runs) for state in self._states(books)]
@@ -318,7 +432,7 @@ class Odometer:
 
     def _spent(self, books: Books) -> Spent:
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
-        return self._summed(lines, books.charges, "")
+        return self._summed(lines, books.runs, "")
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
         sizes = [line.epsilon for line in lines]
@@ -370,7 +484,8 @@ class _Refused(Exception):
         self.books = books
 
 
-def charge_of(number: int, paid: Paid) -> Charge:
-    """A charge to hand out."""
-    asked, guarantee = paid.asked, client_copy(paid.guarantee)
-    return Charge(number, asked.query, guarantee, asked.mechanism, asked.number)
+def _bound(books: Books) -> Binding:
+    if books.binding is None:
+        expected = "one that keeps what it takes"
+        raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
+    return books.binding

@@ -1,4 +1,4 @@
-"""What an odometer shows: each charge, what is spent in all, and what is left."""
+"""What an odometer shows: what is spent in all, and what is left."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import NamedTuple
 from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.numbers.display import as_text, percentage
 
-__all__ = ["Asked", "Charge", "Readings", "Remaining", "Spent"]
+__all__ = ["Asked", "Readings", "Remaining", "Spent"]
 
 
 class Asked(NamedTuple):
@@ -28,31 +27,6 @@ class Asked(NamedTuple):
         if self.query:
             return f"the question {self.query} to {self.mechanism}"
         return f"the opening of {self.mechanism}"
-
-
-@frozen
-class Charge:
-    """One accepted run.
-
-    Parameters
-    ----------
-    number
-        Counted from 1.
-    label
-        What the run was for: the question, or empty where a channel was opened.
-    guarantee
-        What is proven of the run.
-    mechanism
-        Which mechanism ran it.
-    question
-        The number of the question in its session, 0 if it belongs to none.
-    """
-
-    number: int
-    label: str
-    guarantee: Guarantee
-    mechanism: str = ""
-    question: int = 0
 
 
 @frozen(repr=False)

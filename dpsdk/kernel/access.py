@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Composition, Guarantee, Odometer
+from dpsdk.accounting import Composition, Dataset, Guarantee, Odometer
 from dpsdk.accounting.copies import book_copy, checked_copy
 from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
@@ -22,13 +22,13 @@ from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
-from dpsdk.forms.facts import Setting
+from dpsdk.forms.facts import Neighbors, Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
 from dpsdk.kernel.primitive import Due, Vouched
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "HasAccess", "Question", "access_of"]
+__all__ = ["Access", "HasAccess", "Question", "access_of", "dataset_of"]
 
 R = TypeVar("R")
 
@@ -371,3 +371,10 @@ def access_of(kernel: HasAccess) -> Access:
     if type(access) is not Access:
         raise InvalidArgument("kernel", "a kernel", type(kernel).__name__)
     return access
+
+
+def dataset_of(data: PrivateData) -> Dataset:
+    """What a ledger knows a table by, as it was declared."""
+    setting = setting_of(data)
+    relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
+    return Dataset(data.name, relation.value, unit_rows=setting.unit_rows)

@@ -1,4 +1,4 @@
-"""The history of a session: what was asked, and what the odometer charged for it."""
+"""The history of a ledger: what was asked, and what the odometer charged for it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,43 @@ from dpsdk.kernel.access import Question
 from dpsdk.observe import Event, Observer, Refused
 from dpsdk.release import Cost
 
-__all__ = ["Entry", "History"]
+__all__ = ["History", "Receipt"]
 
 
 @frozen
-class Entry:
-    """One line of a session's history.
+class Receipt:
+    """What a question cost.
 
-    `query` is what was asked, empty where a channel was opened; `cost` what was charged for it;
-    `answered` is False where a charge came to nothing.
+    Parameters
+    ----------
+    query
+        What was asked; empty where a channel was opened.
+    mechanism
+        Which mechanism was asked.
+    cost
+        What was charged for it.
+    answered
+        Whether an answer came of it: False where a charge came to nothing, and None where another
+        session on the same ledger asked, since only charges are on record.
     """
 
     query: str
     mechanism: str
     cost: Cost
-    answered: bool = True
+    answered: bool | None = True
 
     def __str__(self) -> str:
         asked = self.query or "opened"
-        return f"{asked} by {self.mechanism}: {self.cost}{'' if self.answered else ', no answer'}"
+        lost = ", no answer" if self.answered is False else ""
+        return f"{asked} by {self.mechanism}: {self.cost}{lost}"
 
 
 class History:
     """What was asked of a session, its scopes and parts, and what was told of it while it went on.
 
-    Costs are what the odometer charged, and nothing else: each charge names its question. So an
-    interrupt at any moment leaves no charge without an entry.
+    Costs are what the ledger has on record, and nothing else: each charge names its question. So an
+    interrupt at any moment leaves no charge without a receipt, and the charges of other sessions on
+    the same ledger, also of those that ended before, have theirs.
 
     Parameters
     ----------
@@ -62,7 +73,7 @@ class History:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers))
         observed = self._observer is not None
-        question = Question(asked, ending, self._odometer.charges, observed=observed)
+        question = Question(asked, ending, self._odometer.since, observed=observed)
         if observed:
             question.listener = self._tell
         # Before anything is charged, so that what is charged is found here.
@@ -107,30 +118,30 @@ class History:
                     observer(event)
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.receipts)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
-        """One entry a question that was answered or charged, in the order of asking."""
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One for each question that was answered or charged, in order of asking."""
         # What was asked is read first: a charge that comes later has its question in there, or
-        # makes an entry of its own.
+        # makes a receipt of its own.
+        mine = self._odometer.session
         asked = dict(self._asked)
-        costs: dict[int, list[Guarantee]] = {}
-        strays: dict[int, Asked] = {}
-        for charge in self._odometer.entries:
-            costs.setdefault(charge.question, []).append(charge.guarantee)
-            if charge.question not in asked:
-                strays[charge.question] = Asked(charge.label, charge.mechanism, charge.question)
-        found = [
-            (question.asked, question.answered)
+        found: dict[tuple[int, int], tuple[Asked, bool | None]] = {
+            (mine, number): (question.asked, question.answered)
             for number, question in asked.items()
-            if question.answered or number in costs
-        ]
-        found += [(stray, False) for stray in strays.values()]
-        found.sort(key=lambda one: one[0].number)
+            if question.answered
+        }
+        costs: dict[tuple[int, int], list[Guarantee]] = {}
+        for charge in self._odometer.charges:
+            key = charge.session, charge.question
+            costs.setdefault(key, []).append(charge.guarantee)
+            if key not in found:
+                told = Asked(charge.label, charge.mechanism, charge.question)
+                found[key] = told, False if charge.session == mine else None
         return tuple(
-            Entry(one.query, one.mechanism, Cost(tuple(costs.get(one.number, ()))), answered)
-            for one, answered in found
+            Receipt(told.query, told.mechanism, Cost(tuple(costs.get(key, ()))), answered)
+            for key, (told, answered) in sorted(found.items(), key=lambda one: one[0])
         )
 
     def _paid(self, question: Question) -> tuple[Guarantee, ...]:

@@ -10,22 +10,27 @@ from dpsdk.accounting import (
     Anytime,
     Budget,
     Composition,
+    Ledger,
     Odometer,
     Readings,
-    default_composition,
 )
+from dpsdk.accounting.ledger.base import to_ledger
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel.access import dataset_of
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
-from dpsdk.session.history import Entry, History
+from dpsdk.session.history import History, Receipt
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
 
 __all__ = ["Session"]
+
+_UNNAMED = "data"
+"""What a table is called that nobody gave a name."""
 
 
 @final
@@ -54,6 +59,18 @@ class Session(Desk, Closable):
     anytime
         A bound for `readings` to report, a value of dpsdk.accounting. It enforces nothing, and must
         be fixed now, before the first answer.
+    ledger
+        What remembers the budget, by default in memory and for this session alone. It is bound to
+        the table's name and neighbours, the budget, the composition and `anytime`. A session on a
+        ledger that was used before goes on with what is left; then a composition or bound that is
+        left out is the ledger's. On a durable ledger, noise must be private and the table named.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not what it should be, or may not be used with a durable ledger.
+    LedgerConflict
+        If the ledger is bound to something else.
 
     >>> from dpsdk import Budget, Domain, Integer, PrivateData, Session
     >>> from dpsdk.mechanisms import Laplace
@@ -76,6 +93,7 @@ class Session(Desk, Closable):
         noise: NoiseSource | None = None,
         observer: Observer | None = None,
         anytime: Anytime | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
@@ -87,8 +105,9 @@ class Session(Desk, Closable):
             raise InvalidArgument("noise", "a noise source", shown(noise))
         if anytime is not None and not isinstance(anytime, Anytime):
             raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
-        decides = default_composition() if composition is None else composition
-        odometer = Odometer(budget, decides, anytime)
+        if ledger is not None:
+            _check_ledger(ledger, data, noise)
+        odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer), Lifetime("the session")
         super().__init__(Context(data, odometer, source, history, lifetime))
@@ -99,12 +118,13 @@ class Session(Desk, Closable):
         return self._context.payer.budget
 
     @property
-    def history(self) -> tuple[Entry, ...]:
+    def history(self) -> tuple[Receipt, ...]:
         """What was asked, of which mechanism and at what cost, in the order of asking.
 
-        Every charge is in here: costs are what the odometer charged.
+        Every charge is in here: costs are what the odometer charged. A session that goes on with a
+        ledger shows first what earlier sessions on it were charged.
         """
-        return self._context.history.entries
+        return self._context.history.receipts
 
     def readings(self, delta: Real) -> Readings:
         """What the answers so far cost, read in several ways, each with its condition.
@@ -198,11 +218,22 @@ class Session(Desk, Closable):
 
     def __repr__(self) -> str:
         count = len(self.history)
-        entries = f"{count:,} entr{'y' if count == 1 else 'ies'}"
-        state = "closed" if self._context.lifetime.over else entries
+        receipts = f"{count:,} receipt{'' if count == 1 else 's'}"
+        state = "closed" if self._context.lifetime.over else receipts
         mark = "" if self._context.noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._context.data!r}, {state})\n"
             f"  spent      {self.spent}\n"
             f"  remaining  {self.remaining}{mark}"
         )
+
+
+def _check_ledger(ledger: Ledger, data: PrivateData, noise: NoiseSource | None) -> None:
+    """Refuse a durable ledger for what is not meant, or not named, to last."""
+    if not to_ledger(ledger).durable:
+        return
+    if noise is not None and not noise.private:
+        raise InvalidArgument("noise", "private, since the ledger is durable", shown(noise))
+    if data.name == _UNNAMED:
+        expected = "given to a table whose ledger is durable: it is what the ledger knows it by"
+        raise InvalidArgument("name", expected, f"the default, {_UNNAMED!r}")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import assert_type
 
 import numpy as np
+from acme_ledger import JSONLedger
 from acme_median import Median, MedianAnswer
 from acme_records import NoisyRecords
 from acme_repeated import Repeated
 
 from dpsdk import (
+    Budget,
     Channel,
     DistributionChannel,
     HypothesisChannel,
@@ -22,7 +25,16 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import Guarantee, Readings, Remaining, Spent
+from dpsdk.accounting import (
+    Books,
+    Charge,
+    Guarantee,
+    Ledger,
+    MemoryLedger,
+    Readings,
+    Remaining,
+    Spent,
+)
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
 from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
@@ -69,7 +81,7 @@ from dpsdk.release import (
     Source,
     Standing,
 )
-from dpsdk.session.history import Entry
+from dpsdk.session.history import Receipt
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats, Ints, Label
 
@@ -99,6 +111,17 @@ def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
 def names_are_given_one_by_one(table: MarginalTable) -> None:
     Marginal(["sex", "income"])  # type: ignore[arg-type]  # must stay an error
     table.project(["sex"])  # type: ignore[arg-type]  # must stay an error
+
+
+def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
+    ledgers: list[Ledger] = [MemoryLedger(), JSONLedger(Path("spent.json"))]
+    for ledger in ledgers:
+        assert_type(Session(data, budget, ledger=ledger), Session)
+        assert_type(ledger.read(), Books)
+        assert_type(ledger.charges(), Sequence[Charge])
+        assert_type(ledger.stored("request"), bytes | None)
+        assert_type(Books.from_record(ledger.read().to_record()), Books)
+    Session(data, budget, ledger="spent.json")  # type: ignore[arg-type]  # must stay an error
 
 
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:
@@ -198,7 +221,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
     assert_type(session.readings(1e-6), Readings)
-    assert_type(session.history, tuple[Entry, ...])
+    assert_type(session.history, tuple[Receipt, ...])
 
 
 def channels_answer_like_sessions(session: Session) -> None:

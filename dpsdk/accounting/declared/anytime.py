@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import Self
 
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction, to_positive, to_probability
+from dpsdk._records import FRACTION, Record, Single, as_record, from_record
 from dpsdk.accounting.numbers.rounding import (
     UP,
     float_up,
@@ -19,7 +21,7 @@ from dpsdk.accounting.numbers.rounding import (
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
-__all__ = ["Anytime", "own_anytime"]
+__all__ = ["ANYTIMES", "Anytime", "own_anytime"]
 
 
 def _delta(value: Real) -> Fraction:
@@ -71,6 +73,24 @@ class Anytime:
         log = ln_up(UP.add(Decimal("0.5"), growth))
         width = sqrt_up(UP.multiply(fraction_up(2 * (v + g)), log))
         return float_up(UP.add(fraction_up(spent), width))
+
+    def to_record(self) -> Record:
+        """The bound as plain data, for a ledger to write."""
+        return as_record(ANYTIMES, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The bound of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of such a bound.
+        """
+        return from_record(ANYTIMES, cls, record)
+
+
+ANYTIMES = Single(Anytime, "anytime.1", {"delta": FRACTION, "around": FRACTION})
 
 
 def own_anytime(anytime: Anytime) -> Anytime:

@@ -8,10 +8,12 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_fraction
+from dpsdk._records import FRACTION, Listed, Optional
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_own
 from dpsdk.accounting.filters.additive import LEAK_SHARE, BasicComposition, to_leak_share
 from dpsdk.accounting.filters.composition import (
+    COMPOSITIONS,
     NEVER_OPEN,
     Composition,
     Runs,
@@ -283,3 +285,15 @@ def default_composition(leak_share: Real = LEAK_SHARE) -> AnyOf:
     """
     members = (BasicComposition(), EnvelopeComposition(0), MixedComposition(0))
     return AnyOf(members, weights=(0, 997, 3), leak_share=leak_share)
+
+
+_MOST_MEMBERS = 64
+COMPOSITIONS.add(
+    AnyOf,
+    "composition.any-of.1",
+    {
+        "members": Listed(COMPOSITIONS, _MOST_MEMBERS),
+        "weights": Optional(Listed(FRACTION, _MOST_MEMBERS)),
+        "leak_share": FRACTION,
+    },
+)

@@ -8,14 +8,29 @@ methods are pure functions; an `Odometer` is what holds a state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, TypeAlias, TypeGuard
+from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeGuard
 
+from dpsdk._checks import shown
+from dpsdk._records import NATURAL, Kinds, Listed, Record, Single, as_record, from_record
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.errors import RecordError
 
-__all__ = ["NEVER_OPEN", "Composition", "Runs", "State", "counted", "is_open"]
+__all__ = [
+    "COMPOSITIONS",
+    "NEVER_OPEN",
+    "STATES",
+    "Composition",
+    "Runs",
+    "State",
+    "counted",
+    "is_open",
+]
+
+_MOST_AXES = 16
+_MOST_MEMBERS = 64
 
 Runs: TypeAlias = Iterable[Guarantee | tuple[Guarantee, int]]
 """Runs in their order, as what is proven of each, or of so many equal ones in succession."""
@@ -53,6 +68,63 @@ class State(NamedTuple):
     parts: tuple[State | None, ...] = ()
     reach: int = 0
 
+    def to_record(self) -> Record:
+        """The state as plain data, for a ledger to write.
+
+        Raises
+        ------
+        RecordError
+            If it has more than 16 axes or 64 parts.
+        """
+        return as_record(STATES, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The state of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of a state.
+        """
+        return from_record(STATES, cls, record)
+
+
+class _Part:
+    """The state of a member: a record, or "closed", or "never" for one that never was open."""
+
+    def write(self, value: State | None, where: str) -> object:
+        if value is None:
+            return "closed"
+        return "never" if value == NEVER_OPEN else STATES.write(value, where)
+
+    def read(self, plain: object, where: str) -> State | None:
+        if type(plain) is str:
+            if plain not in {"closed", "never"}:
+                raise RecordError(where, "a state, closed or never", shown(plain))
+            return None if plain == "closed" else NEVER_OPEN
+        return STATES.read(plain, where)
+
+
+def _state(read: Mapping[str, object]) -> State:
+    state = State(**read)  # type: ignore[arg-type]  # of the types that its fields read
+    if len(state.spent) != len(state.limit):
+        raise RecordError("State", "as many axes spent as limited", f"{len(state.spent)}")
+    return state
+
+
+STATES: Single[State] = Single(
+    State,
+    "state.1",
+    {
+        "spent": Listed(NATURAL, _MOST_AXES),
+        "limit": Listed(NATURAL, _MOST_AXES),
+        "parts": Listed(_Part(), _MOST_MEMBERS),
+        "reach": NATURAL,
+    },
+    _state,
+)
+
 
 NEVER_OPEN = State((), ())
 """Stands for a member of a composition that has accepted nothing and never will.
@@ -76,6 +148,28 @@ class Composition(ABC):
 
     uses_delta: ClassVar[bool] = True
     """Whether the theorem behind the filter itself spends δ, leaks aside."""
+
+    def to_record(self) -> Record:
+        """The composition as plain data, for a ledger to write.
+
+        Raises
+        ------
+        RecordError
+            If its class, or that of a member, is none of the package: no reader could know what
+            it decides.
+        """
+        return as_record(COMPOSITIONS, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The composition of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of such a composition.
+        """
+        return from_record(COMPOSITIONS, cls, record)
 
     @property
     def concurrent(self) -> bool:
@@ -155,3 +249,7 @@ class Composition(ABC):
     @abstractmethod
     def describe(self, state: State) -> tuple[str, ...]:
         """What is spent of what, one short text for each member still open."""
+
+
+COMPOSITIONS: Kinds[Composition] = Kinds("a composition")
+"""Each composition of the package is added beside its class."""

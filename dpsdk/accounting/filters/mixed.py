@@ -8,9 +8,17 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
+from dpsdk._records import FRACTION
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.additive import LEAK_SHARE, begun, refuse_leaks, to_leak_share
-from dpsdk.accounting.filters.composition import NEVER_OPEN, Composition, Runs, State, counted
+from dpsdk.accounting.filters.composition import (
+    COMPOSITIONS,
+    NEVER_OPEN,
+    Composition,
+    Runs,
+    State,
+    counted,
+)
 from dpsdk.accounting.filters.renyi import RenyiComposition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.prices.conversion import renyi_start
@@ -138,3 +146,6 @@ class MixedComposition(Composition):
             if part is not None and part.limit:
                 return place, part
         return 0, State((0, 0), (0, 0))
+
+
+COMPOSITIONS.add(MixedComposition, "composition.mixed.1", {"leak_share": FRACTION})

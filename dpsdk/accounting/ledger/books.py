@@ -8,32 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from operator import gt
+from types import MappingProxyType
+from typing import NamedTuple, Self
 
+from dpsdk._records import (
+    FLAG,
+    NATURAL,
+    TEXT,
+    Listed,
+    Optional,
+    Record,
+    Single,
+    as_record,
+    from_record,
+)
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.filters.comparison import pattern, serves, serving
-from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.filters.composition import STATES, Composition, State, is_open
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.division import Division
-from dpsdk.accounting.ledger.lines import Line, Lines, advanced, all_advanced, essential
+from dpsdk.accounting.ledger.binding import BINDINGS, Binding, Dataset
+from dpsdk.accounting.ledger.charge import SESSION, Payer
+from dpsdk.accounting.ledger.division import DIVISIONS, Division
+from dpsdk.accounting.ledger.lines import (
+    LINE,
+    LINES,
+    Line,
+    Lines,
+    advanced,
+    all_advanced,
+    essential,
+)
+from dpsdk.errors import RecordError, TooLarge
 
 __all__ = [
-    "SESSION",
+    "BOOKS",
     "Account",
     "Books",
     "Misfit",
-    "Payer",
+    "begun",
     "charged",
     "closed",
     "concerned",
     "divided",
     "dropped",
+    "forgotten",
     "held",
     "held_by_others",
     "lasting",
+    "named",
     "opened",
     "undivided",
     "usable",
 ]
+
+_ACCOUNT_LIMIT = 2**12
+"""So many scopes can be open at a time, or closed and still held."""
+
+_LIMITS = 1000
+
+_DEEPEST = 64
+"""So deep may scopes lie within scopes for books to be written."""
 
 
 class Account(NamedTuple):
@@ -41,53 +77,79 @@ class Account(NamedTuple):
 
     Parameters
     ----------
+    name
+        What refusals call it; public.
+    start
+        The cap: the filter's state when nothing was charged.
+    outer
+        The accounts that pay with it.
     line
         The filter's state, begun with the cap.
-    charges
-        The number of runs.
+    runs
+        How many were charged.
     reserve
         Whether what the cap still allows is set aside.
     closed
         Whether nothing more may be charged.
     """
 
+    name: str
+    start: State
+    outer: tuple[int, ...]
     line: Line
-    charges: int = 0
+    runs: int = 0
     reserve: bool = False
     closed: bool = False
 
 
-class Payer(NamedTuple):
-    """On which accounts a run counts, and on which part of a divided table."""
-
-    accounts: tuple[int, ...] = ()
-    generation: int = 0
-    part: int | None = None
-
-
-SESSION = Payer()
-"""Pays from the whole budget for runs on the whole table."""
-
-
 class Books(NamedTuple):
-    """One moment of a session's accounts, replaced as a whole so that readers need no lock.
+    """One moment of what a ledger remembers, replaced as a whole so that readers need no lock.
+
+    Its size does not grow with the charges. `Books()` are the empty books of a new ledger.
 
     Parameters
     ----------
+    binding
+        What they are kept for; None in empty books.
     lines
         What the runs on the whole table amount to, while it is not divided.
     division
         What they amount to while it is, instead.
     accounts
         The caps within the budget, by number.
-    charges
-        The number of all runs.
+    runs
+        How many were charged in all.
+    sessions
+        How many sessions were opened on them.
     """
 
-    lines: Lines
-    division: Division | None
-    accounts: Mapping[int, Account]
-    charges: int
+    binding: Binding | None = None
+    lines: Lines = ()
+    division: Division | None = None
+    accounts: Mapping[int, Account] = MappingProxyType({})
+    runs: int = 0
+    sessions: int = 0
+
+    def to_record(self) -> Record:
+        """The books as plain data, for a ledger to write.
+
+        Raises
+        ------
+        RecordError
+            If a composition in them is none of the package, or a text or number is too long.
+        """
+        return as_record(BOOKS, self)
+
+    @classmethod
+    def from_record(cls, record: object) -> Self:
+        """The books of a record.
+
+        Raises
+        ------
+        RecordError
+            If it is no record of books, or says what no books say.
+        """
+        return from_record(BOOKS, cls, record)
 
 
 class Misfit(NamedTuple):
@@ -156,7 +218,8 @@ def charged(
     UnsupportedGuarantee
         If the composition has no theorem that prices one of the runs.
     """
-    accounts = books.accounts
+    binding, lines, division, accounts, count, sessions = books
+    count += len(runs)
     if payer.accounts:
         changed = dict(accounts)
         for number in payer.accounts:
@@ -164,18 +227,20 @@ def charged(
             line = advanced(composition, account.line, runs)
             if line is None:
                 return Misfit(number)
-            changed[number] = account._replace(line=line, charges=account.charges + len(runs))
+            changed[number] = account._replace(line=line, runs=account.runs + len(runs))
         accounts = changed
-    aside = [account.line.state for account in accounts.values() if account.reserve]
-    total = books.charges + len(runs)
-    if books.division is None:
-        after = all_advanced(composition, books.lines, runs)
+    aside: Sequence[State] = ()
+    if accounts:
+        aside = [account.line.state for account in accounts.values() if account.reserve]
+    if division is None:
+        after = all_advanced(composition, lines, runs)
         if after is None:
             return Misfit(None)
         if aside and not _serve(after, aside):
             return Misfit(None, reserved=True)
-        return Books(after, None, accounts, total)
-    division = books.division if payer.part is None else books.division.asked(payer.part)
+        return Books(binding, after, None, accounts, count, sessions)
+    if payer.part is not None:
+        division = division.asked(payer.part)
     became: dict[int, Lines] = {}
     for number in division.concerned(payer.part):
         after = all_advanced(composition, division.bundles[number], runs)
@@ -185,7 +250,7 @@ def charged(
             return Misfit(None, reserved=True)
         became[number] = after
     division = division.charged(payer.part, became).narrowed(lambda state: _alike(state, aside))
-    return Books((), division, accounts, total)
+    return Books(binding, (), division, accounts, count, sessions)
 
 
 def _serve(lines: Lines, aside: Sequence[State]) -> bool:
@@ -197,17 +262,70 @@ def _alike(state: State, aside: Sequence[State]) -> Hashable:
     return pattern(state), pattern(serving(state, [state], aside)) if aside else ()
 
 
-def opened(books: Books, number: int, state: State, *, reserve: bool) -> Books | Misfit:
-    """The books with a new account; set aside, if that can be held, in the members that can."""
-    if reserve:
+def begun(
+    dataset: Dataset, budget: Budget, composition: Composition, anytime: Anytime | None
+) -> Books:
+    """The books of a ledger's first session.
+
+    Raises
+    ------
+    InvalidArgument
+        If the budget leaves the composition nothing to charge.
+    """
+    start = composition.begin(budget)
+    binding = Binding(dataset, budget, composition, start, anytime)
+    return Books(binding, (Line(start),), sessions=1)
+
+
+def opened(books: Books, number: int, account: Account) -> Books | Misfit:
+    """The books with a new account; set aside, if that can be held, in the members that can.
+
+    Raises
+    ------
+    TooLarge
+        If there are too many accounts.
+    """
+    if len(books.accounts) >= _ACCOUNT_LIMIT:
+        needed, advice = len(books.accounts) + 1, "close scopes and let go of them"
+        raise TooLarge("the books", needed, _ACCOUNT_LIMIT, "scopes at a time", advice)
+    if account.reserve:
+        state = account.line.state
         aside = [*held(books), state]
         bundles = concerned(books, SESSION)
         state = serving(state, [line.state for line in chain.from_iterable(bundles)], aside)
         aside[-1] = state
         if not all(_serve(lines, aside) for lines in bundles):
             return Misfit(None, reserved=True)
-    account = Account(Line(state), reserve=reserve)
+        account = account._replace(line=Line(state))
     return books._replace(accounts={**books.accounts, number: account})
+
+
+def forgotten(books: Books, name: str) -> Books:
+    """The books without closed accounts of a name; without any closed one, if there are too many.
+
+    For books that outlive whoever might still look at them. What lay within an account that is not
+    there any more goes as well.
+    """
+    full = len(books.accounts) >= _ACCOUNT_LIMIT
+    kept = {
+        number: account
+        for number, account in books.accounts.items()
+        if not account.closed or not (full or account.name == name)
+    }
+    kept = {
+        number: account
+        for number, account in kept.items()
+        if all(outer in kept for outer in account.outer)
+    }
+    return books._replace(accounts=kept) if len(kept) < len(books.accounts) else books
+
+
+def named(books: Books, name: str, outer: tuple[int, ...]) -> int | None:
+    """The number of the open account of a name, paying with these others; None if there is none."""
+    for number, account in books.accounts.items():
+        if (account.name, account.outer, account.closed) == (name, outer, False):
+            return number
+    return None
 
 
 def closed(books: Books, number: int) -> Books:
@@ -243,3 +361,127 @@ def undivided(books: Books, generation: int) -> Books:
     aside = held(books)
     lines = essential(chain.from_iterable(division.bundles), lambda state: _alike(state, aside))
     return books._replace(lines=lines, division=None)
+
+
+class _Numbered(NamedTuple):
+    """An account with its number."""
+
+    number: int
+    account: Account
+
+
+class _Accounts:
+    """All accounts, each with its number."""
+
+    def __init__(self) -> None:
+        fields = {
+            "name": TEXT,
+            "start": STATES,
+            "outer": Listed(NATURAL, _DEEPEST),
+            "line": LINE,
+            "runs": NATURAL,
+            "reserve": FLAG,
+            "closed": FLAG,
+        }
+        accounts: Single[Account] = Single(Account, "account.1", fields)
+        numbered = {"number": NATURAL, "account": accounts}
+        self._items: Listed[_Numbered] = Listed(
+            Single(_Numbered, "numbered.1", numbered), _ACCOUNT_LIMIT
+        )
+
+    def write(self, value: Mapping[int, Account], where: str) -> object:
+        items = tuple(_Numbered(number, account) for number, account in value.items())
+        return self._items.write(items, where)
+
+    def read(self, plain: object, where: str) -> Mapping[int, Account]:
+        items = self._items.read(plain, where)
+        accounts = dict(items)
+        if len(accounts) != len(items):
+            raise RecordError(where, "accounts of different numbers", "one number twice")
+        return accounts
+
+
+def _books(read: Mapping[str, object]) -> Books:
+    books = Books(**read)  # type: ignore[arg-type]  # of the types that its fields read
+    binding = books.binding
+    if binding is None:
+        if books != Books():
+            raise RecordError("Books", "empty, or bound to a table", "neither")
+        return books
+    start = binding.start
+    if not _begins(start, binding.composition.begin(binding.budget)):
+        raise RecordError("Books.binding.start", "that of budget and composition", "another")
+    bundles = (books.lines,) if books.division is None else books.division.bundles
+    if not all(bundles) or (books.division is not None and books.lines):
+        raise RecordError("Books.lines", "there, or of a division alone", "neither")
+    if not books.sessions:
+        raise RecordError("Books.sessions", "at least 1", "0")
+    for line in chain.from_iterable(bundles):
+        _check(line.state, start, "Books.lines")
+    for account in books.accounts.values():
+        if not _shaped(account.start, start):
+            raise RecordError("Books.accounts", "caps by the composition", "others")
+        _check(account.line.state, account.start, "Books.accounts")
+        if account.runs > books.runs:
+            raise RecordError("Books.accounts", f"of {books.runs} charges at most", "of more")
+    return books
+
+
+def _shaped(state: State, start: State) -> bool:
+    """Whether two states have as many axes and members, also within members that are open."""
+    if len(state.limit) != len(start.limit) or len(state.parts) != len(start.parts):
+        return False
+    pairs = zip(state.parts, start.parts, strict=True)
+    return all(_shaped(a, b) for a, b in pairs if is_open(a) and is_open(b))
+
+
+def _begins(start: State, known: State) -> bool:
+    """Whether a state may be a beginning: nothing is spent, and limits are not above the known.
+
+    They may differ by a little, as what computes them does, and be below by as much as was found
+    since.
+    """
+    limits = zip(start.limit, known.limit, strict=False)
+    pairs = zip(start.parts, known.parts, strict=False)
+    return (
+        _shaped(start, known)
+        and not any(start.spent)
+        and all(_LIMITS * mine <= (_LIMITS + 1) * theirs for mine, theirs in limits)
+        and all(_begins(a, b) if is_open(a) and is_open(b) else a == b for a, b in pairs)
+    )
+
+
+def _check(state: State, start: State, where: str) -> None:
+    """Refuse a state that charges cannot have led to from the beginning.
+
+    Raises
+    ------
+    RecordError
+        If its limits are others, it is further spent than them, or its members are others.
+    """
+    within = len(state.parts) == len(start.parts) and (state.limit, state.reach) == (
+        start.limit,
+        start.reach,
+    )
+    if not within or any(map(gt, state.spent, state.limit)):
+        raise RecordError(where, "within the limits of the budget", "others")
+    for part, first in zip(state.parts, start.parts, strict=True):
+        if is_open(part) and is_open(first):
+            _check(part, first, where)
+        elif part is not None and part != first:
+            raise RecordError(where, "of the members of the composition", "others")
+
+
+BOOKS: Single[Books] = Single(
+    Books,
+    "books.1",
+    {
+        "binding": Optional(BINDINGS),
+        "lines": LINES,
+        "division": Optional(DIVISIONS),
+        "accounts": _Accounts(),
+        "runs": NATURAL,
+        "sessions": NATURAL,
+    },
+    _books,
+)

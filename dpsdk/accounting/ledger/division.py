@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from attrs import evolve, frozen
 
+from dpsdk._checks import shown
+from dpsdk._records import FLAG, NATURAL, TEXT, Listed, Single
 from dpsdk.accounting.filters.composition import State
-from dpsdk.accounting.ledger.lines import Lines, essential
-from dpsdk.errors import TooLarge
+from dpsdk.accounting.ledger.lines import LINES, Lines, essential
+from dpsdk.errors import RecordError, TooLarge
 from dpsdk.typing import Ints
 
-__all__ = ["Division"]
+__all__ = ["DIVISIONS", "Division"]
 
 _PART_LIMIT = 2**16
 _MOVING_PART_LIMIT = 2**10
 """So many parts can be asked where rows move between them: each pair is a kind of its own."""
+
+_NUMBER = re.compile(r"-1|0|[1-9][0-9]{0,5}")
 
 _BUNDLE_LIMIT = 2**12
 """So many kinds that saw different runs are told apart; beyond them the nearest are merged."""
@@ -139,3 +145,89 @@ class Division:
                 became[number + 1] = len(bundles)
             bundles.append(essential((line for i in pair for line in self.bundles[i]), alike))
         return evolve(self, bundles=tuple(bundles), kinds=became[self.kinds + 1])
+
+
+class _Places:
+    """The parts that were asked, in the order of their places, as a list of their numbers."""
+
+    _numbers = Listed(NATURAL, _PART_LIMIT)
+
+    def write(self, value: Mapping[int, int], where: str) -> object:
+        return self._numbers.write(tuple(sorted(value, key=value.__getitem__)), where)
+
+    def read(self, plain: object, where: str) -> Mapping[int, int]:
+        numbers = self._numbers.read(plain, where)
+        places = {number: place for place, number in enumerate(numbers, 1)}
+        if len(places) != len(numbers):
+            raise RecordError(where, "numbers of different parts", "the same twice")
+        return places
+
+
+_ROW = 1 << 10
+"""So many numbers are in one text, where kinds are parts."""
+
+
+class _Numbers:
+    """A row of numbers in digits, with a space between them."""
+
+    def write(self, value: Sequence[int], where: str) -> object:  # noqa: ARG002  # as of every field
+        return " ".join(map(str, value))
+
+    def read(self, plain: object, where: str) -> Sequence[int]:
+        words = TEXT.read(plain, where).split(" ")
+        if not all(_NUMBER.fullmatch(word) for word in words):
+            raise RecordError(where, "numbers with a space between them", shown(plain))
+        return [int(word) for word in words]
+
+
+class _Kinds:
+    """The bundle of each part, so many in a row; or of each pair of parts, a row for each part."""
+
+    _rows = Listed(_Numbers(), _MOVING_PART_LIMIT + 1)
+
+    def write(self, value: Ints, where: str) -> object:
+        return self._rows.write(tuple(_rows(value)), where)
+
+    def read(self, plain: object, where: str) -> Sequence[Sequence[int]]:
+        return self._rows.read(plain, where)
+
+
+def _rows(kinds: Ints) -> list[Sequence[int]]:
+    if kinds.ndim == 2:
+        return [row.tolist() for row in kinds]
+    return [kinds[start : start + _ROW].tolist() for start in range(0, len(kinds), _ROW)]
+
+
+def _division(read: Mapping[str, object]) -> Division:
+    rows = cast("Sequence[Sequence[int]]", read["kinds"])
+    kinds = np.array([number for row in rows for number in row], dtype=np.int64)
+    division = Division(**{**read, "kinds": kinds})  # type: ignore[arg-type]  # as its fields read
+    size, bundles = len(division.places) + 1, len(division.bundles)
+    expected = f"one of {bundles} bundles for each of {size} places, or pair of them"
+    if kinds.size != (size**2 if division.moves else size):
+        raise RecordError("Division.kinds", expected, f"{kinds.size} kinds")
+    kinds = kinds.reshape((size, size) if division.moves else (size,))
+    if _rows(kinds) != list(rows):
+        raise RecordError("Division.kinds", "in rows of their length", "in others")
+    if not np.array_equal(kinds, kinds.T) or kinds.max() >= bundles:
+        raise RecordError("Division.kinds", expected, "others")
+    if size - 1 > division.parts or any(part >= division.parts for part in division.places):
+        raise RecordError("Division.places", f"of {division.parts} parts", "of others")
+    if not bundles or not all(division.bundles):
+        raise RecordError("Division.bundles", "at least one, with a line in each", "others")
+    return evolve(division, kinds=kinds)
+
+
+DIVISIONS: Single[Division] = Single(
+    Division,
+    "division.1",
+    {
+        "generation": NATURAL,
+        "parts": NATURAL,
+        "moves": FLAG,
+        "places": _Places(),
+        "bundles": Listed(LINES, 2 * _BUNDLE_LIMIT),
+        "kinds": _Kinds(),
+    },
+    _division,
+)

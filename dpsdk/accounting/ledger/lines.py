@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from dpsdk._records import NATURAL, Listed, Optional, Single
 from dpsdk.accounting.filters.comparison import covered, worst
-from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.filters.composition import STATES, Composition, State
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.prices.run import prices_of
 
-__all__ = ["LINE_LIMIT", "Line", "Lines", "advanced", "all_advanced", "essential", "worst_line"]
+__all__ = [
+    "LINE",
+    "LINE_LIMIT",
+    "LINES",
+    "Line",
+    "Lines",
+    "advanced",
+    "all_advanced",
+    "essential",
+    "worst_line",
+]
 
 LINE_LIMIT = 16
 """So many lines are kept after a partition; beyond them the nearest are merged."""
@@ -29,6 +40,15 @@ class Line(NamedTuple):
 
 Lines: TypeAlias = tuple[Line, ...]
 """What the runs of one session amount to for different neighbours. A run must fit all of them."""
+
+_MOST_LINES = 256
+"""More than `LINE_LIMIT`, as lines with other open members are not merged."""
+
+LINE: Single[Line] = Single(
+    Line, "line.1", {"state": STATES, "epsilon": Optional(NATURAL), "rho": NATURAL}
+)
+
+LINES: Listed[Line] = Listed(LINE, _MOST_LINES)
 
 
 def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) -> Line | None:
@@ -55,6 +75,9 @@ def advanced(composition: Composition, line: Line, runs: Sequence[Guarantee]) ->
 
 def all_advanced(composition: Composition, lines: Lines, runs: Sequence[Guarantee]) -> Lines | None:
     """All lines after some runs, or None where these do not fit one of them."""
+    if len(lines) == 1:
+        alone = advanced(composition, lines[0], runs)
+        return None if alone is None else (alone,)
     after: list[Line] = []
     for line in lines:
         one = advanced(composition, line, runs)

@@ -1,94 +1,50 @@
-"""What holds the books: decisions come one at a time, and each is taken whole or not at all."""
+"""The ledger that lives as long as its process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import count
-from typing import NamedTuple, TypeAlias
-from weakref import ref
+from collections.abc import Sequence
+from typing import NoReturn, SupportsIndex, final
 
+from dpsdk._checks import to_name
 from dpsdk._turns import Turns
-from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.books import Books, Payer
-from dpsdk.accounting.spent import Asked
+from dpsdk.accounting.ledger.base import Decide, Decision
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.changes import Changes
+from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.errors import InvalidArgument, NotCopyable
 
-__all__ = ["Ledger", "Paid"]
-
-
-class Paid(NamedTuple):
-    """A run that was charged: what for, what is proven of it, and by whom."""
-
-    asked: Asked
-    guarantee: Guarantee
-    payer: Payer
+__all__ = ["MemoryLedger"]
 
 
-class _Gone(ref[object]):
-    """A change of the books for when an object is gone."""
+@final
+class MemoryLedger:
+    """Remembers in memory; the default of sessions. Two that share one share a budget.
 
-    __slots__ = ("change",)
-
-    change: Callable[[Books], Books]
-
-
-_Pending: TypeAlias = tuple[Callable[[Books], Books] | _Gone, ...]
-
-
-class Ledger:
-    """Holds the books of one session and remembers its charges, in memory.
-
-    An interrupt finds a decision taken or not: books and charges change in one assignment.
+    Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not. It
+    cannot be copied or pickled, and takes nothing in a forked process, since either would spend the
+    same budget twice.
     """
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
-        self._paid: list[Paid] = []
-        self._pending: list[Callable[[Books], Books] | _Gone] = []
-        self._watched: dict[int, _Gone] = {}
-        self._seen: tuple[Books, _Pending, Books] | None = None
+    __slots__ = ("__weakref__", "_answers", "_requests", "_turns", "books", "changes", "rows")
+
+    def __init__(self) -> None:
+        self.books: Books = Books()
+        """The books at this moment. To be looked at alone."""
+        self.rows: list[Charge] = []
+        """The charges as they are kept, and perhaps some behind them that never happened."""
+        self._requests: dict[str, int] = {}
+        self._answers: dict[str, bytes] = {}
         self._turns = Turns("an odometer")
-        self._numbers = count(1)
-
-    def number(self) -> int:
-        """A number that no account and no division of this ledger has."""
-        return next(self._numbers)
-
-    def read(self) -> Books:
-        """The books at this moment. Never waits."""
-        # What is pending is read first: then it is in one of the two, and twice does no harm.
-        pending = tuple(self._pending)
-        return self._after(self._books, pending)
-
-    def _after(self, books: Books, pending: _Pending) -> Books:
-        if not pending:
-            return books
-        # Until the next decision this is asked again and again.
-        seen = self._seen
-        if seen is None or seen[0] is not books or seen[1] != pending:
-            after = books
-            for one in pending:
-                after = one.change(after) if isinstance(one, _Gone) else one(after)
-            seen = self._seen = books, pending, after
-        return seen[2]
+        self.changes: Changes = Changes()
+        """What waits for the next decision of any session."""
 
     @property
-    def count(self) -> int:
-        """The number of charges."""
-        return self._books.charges
+    def durable(self) -> bool:
+        """False, since nothing is left of it after its process."""
+        return False
 
-    def transact(
-        self,
-        decide: Callable[[Books], Books],
-        runs: Sequence[Paid] = (),
-    ) -> Books:
-        """Change the books by a pure function, which may raise; then nothing has changed.
-
-        Parameters
-        ----------
-        decide
-            From the books as they are to what they become.
-        runs
-            What is charged by the change, and remembered with it.
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        """Take a decision whole or not at all; see `Ledger`.
 
         Raises
         ------
@@ -98,47 +54,58 @@ class Ledger:
             From within a decision.
         """
 
-        def work() -> Books:
-            pending = tuple(self._pending)
-            before = self._books = self._after(self._books, pending)
-            del self._pending[: len(pending)]
-            for one in pending:
-                self._watched.pop(id(one), None)
-            after = decide(before)
-            if runs:
+        def work() -> Decision:
+            before = self.books
+            if request_id is not None:
+                known = self._charged(request_id, before.runs)
+                if known:
+                    return Decision(before, known, repeated=True)
+            decision = decide(before)
+            charges = decision.charges
+            if charges:
                 # What an interrupt left behind the last charge never happened.
-                del self._paid[before.charges :]
-                self._paid.extend(runs)
-            self._books = after
-            return after
+                del self.rows[before.runs :]
+                self.rows.extend(charges)
+                if request_id is not None:
+                    self._requests[request_id] = before.runs
+            self.books = decision.books
+            return decision
 
         return self._turns.take(work)
 
-    def later(self, change: Callable[[Books], Books]) -> None:
-        """Have a change in the books from now on. Never waits, so that finalisers may call it.
+    def _charged(self, request_id: str, count: int) -> tuple[Charge, ...]:
+        """The charges of a request, if they happened."""
+        start = self._requests.get(request_id)
+        if start is None:
+            return ()
+        end = start
+        # An interrupt may have left the number of a row that then became another request's.
+        while end < count and self.rows[end].request_id == request_id:
+            end += 1
+        return tuple(self.rows[start:end])
 
-        Parameters
-        ----------
-        change
-            A pure function that makes no difference when it comes a second time.
-        """
-        self._pending.append(change)
+    def read(self) -> Books:
+        """The books at this moment. Never waits."""
+        return self.books
 
-    def when_gone(self, owner: object, change: Callable[[Books], Books]) -> None:
-        """Have a change in the books once nobody holds an object any more.
+    def charges(self, since: int = 0) -> Sequence[Charge]:
+        """The charges in order, without the first `since`, as copies."""
+        return shown_copies(self.rows[since : self.books.runs])
 
-        Parameters
-        ----------
-        owner
-            The object.
-        change
-            A pure function that makes no difference when it comes a second time.
-        """
-        # The callback is a built-in method: no interrupt can come in between and lose the change.
-        gone = _Gone(owner, self._pending.append)
-        gone.change = change
-        self._watched[id(gone)] = gone
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request; see `Ledger`."""
+        if not isinstance(answer, bytes):
+            raise InvalidArgument("answer", "bytes", type(answer).__name__)
+        name, own = to_name("request_id", request_id), bytes(answer)
+        if self._answers.setdefault(name, own) != own:
+            raise InvalidArgument("answer", "the one that is stored for the request", "another")
 
-    def paid(self, since: int = 0) -> Sequence[Paid]:
-        """The runs that were charged, from a number on."""
-        return self._paid[since : self._books.charges]
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that is stored for a request; None if there is none."""
+        return self._answers.get(to_name("request_id", request_id))
+
+    def __repr__(self) -> str:
+        return f"MemoryLedger({self.books.runs:,} charges)"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise NotCopyable("a ledger")

@@ -64,7 +64,7 @@ def test_a_scope_spends_its_share_and_the_rest_stays_with_the_session():
     assert scope.spent.fraction == 1.0
     assert scope.affords(TENTH) == 0
     assert outer.affords(TENTH) == 7
-    assert [entry.number for entry in outer.entries] == [1, 2, 3]
+    assert [entry.number for entry in outer.charges] == [1, 2, 3]
 
 
 def test_a_refusal_by_the_cap_names_the_scope_and_changes_nothing():
@@ -257,7 +257,7 @@ def parts_of(outer: Odometer, parts: int, *, moves: bool) -> list[PartOdometer]:
 
 def merge(outer: Odometer) -> None:
     """End the open division."""
-    division = outer._ledger.read().division
+    division = outer._keeper.read().division
     assert division is not None
     outer.merge(division.generation)
 

@@ -450,7 +450,7 @@ def test_what_the_books_keep_is_never_handed_out(
     odometer = Odometer(Budget(1, 1e-6), ZCDPComposition("0.1"))
     odometer.charge(mine, "asked")
     shown = [
-        odometer.entries[0].guarantee,
+        odometer.charges[0].guarantee,
         *odometer.cost_of(0),
         odometer.charged_for(0)[0].guarantee,
         client_copy(own),
@@ -462,7 +462,7 @@ def test_what_the_books_keep_is_never_handed_out(
         tamper(guarantee)
     assert own == make()
     assert priced(own) == priced(make()) == expected
-    assert odometer.entries[0].guarantee == make()
+    assert odometer.charges[0].guarantee == make()
 
 
 @pytest.mark.parametrize("make", GUARANTEES)

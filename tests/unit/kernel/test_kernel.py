@@ -83,12 +83,12 @@ def test_the_charge_comes_first_then_the_noise_then_the_table(unslotted):
 def test_a_refusal_reads_nothing_draws_nothing_and_changes_nothing(unslotted):
     world = World(unslotted)
     world.kernel.measure(FORM, LaplaceNoise("0.9"))
-    before = world.odometer.spent, world.odometer.state, world.odometer.entries
+    before = world.odometer.spent, world.odometer.state, world.odometer.charges
     world.happened.clear()
     with pytest.raises(BudgetExceeded):
         world.kernel.measure(FORM, LaplaceNoise("0.2"))
     assert world.steps() == ["asked"]
-    assert (world.odometer.spent, world.odometer.state, world.odometer.entries) == before
+    assert (world.odometer.spent, world.odometer.state, world.odometer.charges) == before
     world.kernel.measure(FORM, LaplaceNoise("0.1"))
     assert world.odometer.remaining.epsilon == 0
 
@@ -226,7 +226,7 @@ def test_what_is_drawn_and_paid_is_the_same_on_neighbouring_tables(noise, neighb
         kernel = Kernel(data, odometer, Diary(happened), "test")
         got = kernel.measure(FORM, noise)
         kernel.measure(Count().lower(PEOPLE), noise)
-        runs.append((happened, odometer.entries, got.accuracy, got.values))
+        runs.append((happened, odometer.charges, got.accuracy, got.values))
     assert runs[0][:3] == runs[1][:3]
     kind = DiscreteLaplace if isinstance(noise, LaplaceNoise) else DiscreteGaussian
     assert all(isinstance(step[1], kind) for step in runs[0][0])

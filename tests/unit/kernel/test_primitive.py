@@ -109,12 +109,12 @@ def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
     got = asked.run(Rows(Fraction(1, 10)))
     law = DiscreteLaplace(10)
     assert got == len(AGES) + int(seeded(1).draw(law, 1)[0])
-    (charge,) = odometer.entries
+    (charge,) = odometer.charges
     assert charge.guarantee == PureGuarantee("0.1")
     assert charge.mechanism == f"Acme, trusting {NAME}"
     assert [event.mechanism for event in events if isinstance(event, Charged)] == [charge.mechanism]
     asked.measure(FORM, LaplaceNoise("0.1"))
-    assert odometer.entries[1].mechanism == "Acme"
+    assert odometer.charges[1].mechanism == "Acme"
     with pytest.raises(BudgetExceeded):
         asked.run(Rows(Fraction(9, 10)))
     assert odometer.spent.epsilon == Fraction(2, 10)
@@ -298,7 +298,7 @@ def test_several_runs_of_any_kinds_are_paid_for_at_once_or_not_at_all():
     measured, rows = asked.run_all(requests)
     assert len(measured.values) == FORM.rows
     assert isinstance(rows, int)
-    assert {charge.mechanism for charge in odometer.entries} == {f"Acme, trusting {NAME}"}
+    assert {charge.mechanism for charge in odometer.charges} == {f"Acme, trusting {NAME}"}
     with pytest.raises(BudgetExceeded):
         asked.run_all(requests)
     assert odometer.spent.charges == 2
@@ -315,7 +315,7 @@ def test_what_is_charged_is_what_the_price_said(noise, neighbors):
     request = Measure(FORM, noise)
     price = request.price(asked.terms)
     got = asked.run(request)
-    assert price.guarantee == odometer.entries[0].guarantee
+    assert price.guarantee == odometer.charges[0].guarantee
     assert price.accuracy == got.accuracy
     # The price is a primitive itself: on the same noise and rows it does the same.
     again = price.run(seeded(1), lambda: open_histogram(table))
@@ -330,7 +330,7 @@ def test_what_a_run_of_a_watch_is_charged_is_what_its_price_said():
     watching = Watching("0.1", "0.2")
     price = watching.price(asked.terms)
     asked.watch(watching).open()
-    assert odometer.entries[0].guarantee == price.guarantee
+    assert odometer.charges[0].guarantee == price.guarantee
     assert price.accuracy.radii(0.1, joint=True) == [watching.below(0.1, asked.facts)]
     with pytest.raises(InvalidArgument):
         Watching("1e-30", 1).price(asked.terms)
@@ -341,7 +341,7 @@ def test_a_quote_needs_terms_alone(mechanism):
     asked, odometer = kernel(10, composition=default_composition())
     quote = mechanism.quote(FORM, asked.terms)
     mechanism.open(asked).answer(FORM, asked)
-    assert quote.at_most.guarantees == (odometer.entries[0].guarantee,)
+    assert quote.at_most.guarantees == (odometer.charges[0].guarantee,)
     assert mechanism.quote(FORM, Terms(asked.facts)).at_most == quote.at_most
 
 

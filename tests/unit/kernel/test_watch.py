@@ -97,7 +97,7 @@ class World:
 
     @property
     def books(self):
-        return self.odometer.spent, self.odometer.state, self.odometer.entries
+        return self.odometer.spent, self.odometer.state, self.odometer.charges
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_run_is_charged_once_however_many_gaps_are_below(world):
     watch = world.kernel.watch(ONE)
     assert {watch.first_above(gaps(), FAR) for _ in range(50)} == {None}
     assert world.did().count("charge") == 1
-    assert [entry.guarantee for entry in world.odometer.entries] == [PureGuarantee(1)]
+    assert [entry.guarantee for entry in world.odometer.charges] == [PureGuarantee(1)]
     assert watch.tops == 0
 
 
@@ -137,7 +137,7 @@ def test_each_top_ends_its_run_and_the_next_gap_opens_another(world):
     for turn in range(1, 5):
         assert watch.first_above(gaps(), -FAR) == Top(0, None)
         assert watch.tops == turn
-        assert len(world.odometer.entries) == turn
+        assert len(world.odometer.charges) == turn
     assert world.odometer.spent.epsilon == 4
 
 
@@ -259,12 +259,12 @@ def test_a_failure_after_the_charge_ends_the_run(world, fails_at, raises):
     with pytest.raises(wanted) as caught:
         watch.first_above(gaps(), FAR)
     assert "271828" not in str(caught.value)
-    assert len(world.odometer.entries) == 1
+    assert len(world.odometer.charges) == 1
     # What the run might have said is not known, so whoever counts tops must count it.
     assert watch.tops == 1
     assert module._secrets[watch].level is None
     assert watch.first_above(gaps(), FAR) is None
-    assert len(world.odometer.entries) == 2
+    assert len(world.odometer.charges) == 2
 
 
 def test_a_failed_read_ends_the_run(world, monkeypatch):
@@ -275,7 +275,7 @@ def test_a_failed_read_ends_the_run(world, monkeypatch):
             watch.first_above(gaps(), -FAR)
     assert module._secrets[watch].level is None
     assert watch.first_above(gaps(), -FAR) == Top(0, None)
-    assert len(world.odometer.entries) == 2
+    assert len(world.odometer.charges) == 2
 
 
 def test_a_watch_paid_at_once_that_fails_answers_nothing_more(world):
@@ -285,7 +285,7 @@ def test_a_watch_paid_at_once_that_fails_answers_nothing_more(world):
         watch.first_above(gaps(), FAR)
     with pytest.raises(Closed):
         watch.first_above(gaps(), FAR)
-    assert len(world.odometer.entries) == 1
+    assert len(world.odometer.charges) == 1
 
 
 def locals_of(failing):

@@ -590,7 +590,7 @@ def test_nothing_that_a_client_holds_changes_the_books():
                 for value in (
                     release.cost, desk.spent, desk.remaining, session.history, session.budget,
                     desk.quote(Count(normalized=False), using=TENTH).at_most,
-                    session.readings("0.1"), desk._context.payer.entries, desk._context.payer.state,
+                    session.readings("0.1"), desk._context.payer.charges, desk._context.payer.state,
                     desk._context.payer.budget, desk._context.payer.charged_for(1),
                 ):  # fmt: skip
                     seen.append(repr(value))
@@ -615,7 +615,7 @@ def test_nothing_that_was_taken_in_is_kept():
     guarantee = PureGuarantee("0.5")
     odometer.charge(guarantee, "x")
     guarantee.epsilon._numerator = 0
-    assert odometer.entries[0].guarantee == PureGuarantee("0.5")
+    assert odometer.charges[0].guarantee == PureGuarantee("0.5")
     # A run that was once paid for under these numbers costs the same to everybody after.
     with pytest.raises(BudgetExceeded):
         odometer.charge(PureGuarantee("0.6"), "x")
@@ -633,8 +633,8 @@ def test_a_name_of_another_class_is_kept_as_plain_text():
 
     session = opened()
     session._context.payer.charge(PureGuarantee("0.5"), Loud("x"))
-    assert type(session._context.payer.entries[0].label) is str
-    assert session._context.payer.entries[0].label == "x"
+    assert type(session._context.payer.charges[0].label) is str
+    assert session._context.payer.charges[0].label == "x"
 
 
 def test_only_an_allowance_is_an_allowance_and_a_free_run_uses_none():

@@ -1,0 +1,111 @@
+"""What remembers: the interface of every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from dpsdk._checks import shown
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.charge import Charge
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["Decide", "Decision", "Ledger", "to_ledger"]
+
+
+class Decision(NamedTuple):
+    """What becomes of books.
+
+    Parameters
+    ----------
+    books
+        As they are from now on.
+    charges
+        What is appended, numbered from the count of the books before on.
+    repeated
+        Whether a ledger gives again what it took before for the same request.
+    """
+
+    books: Books
+    charges: Sequence[Charge] = ()
+    repeated: bool = False
+
+
+Decide: TypeAlias = Callable[[Books], Decision]
+"""A pure function from the books as they are to what becomes of them. It raises to refuse."""
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Remembers what the odometers on it decide: one `Books`, charges, and answers to requests.
+
+    It decides nothing by itself, and is used from any number of threads at a time. Whoever opens a
+    session with one trusts it to keep what it took and to give back nothing else. How books and
+    charges are written is its own affair; `Books.to_record` and `Charge.to_record` give plain data
+    for it.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """Whether what was taken is still there after this process, also if it is killed.
+
+        Sessions on such a ledger use private noise, a named table and compositions of the package.
+        """
+        ...
+
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        """Take a decision whole or not at all, with no other in between, and give it back.
+
+        Parameters
+        ----------
+        decide
+            Called with the books as they are, `Books()` in an empty ledger. It may be called more
+            than once if the ledger has to begin again; what it raises passes, and then nothing has
+            changed. It asks the ledger for nothing.
+        request_id
+            Names the request. If charges that name it were taken before, `decide` does not count:
+            the ledger gives the books as they are and those charges, as `repeated`. A decision that
+            was refused, or charged nothing, is not remembered.
+
+        Returns
+        -------
+        Decision
+            What was taken, once it would survive whatever the ledger is made to survive.
+        """
+        ...
+
+    def read(self) -> Books:
+        """The books as they are, `Books()` in an empty ledger. Never waits for a decision."""
+        ...
+
+    def charges(self, since: int = 0) -> Sequence[Charge]:
+        """The charges in order, without the first `since`. No fewer than `read` has counted."""
+        ...
+
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request. The first that is stored stays, and is there for good.
+
+        Raises
+        ------
+        InvalidArgument
+            If another answer is stored already.
+        """
+        ...
+
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that is stored for a request; None if there is none."""
+        ...
+
+
+def to_ledger(value: Ledger) -> Ledger:
+    """A ledger.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has not all that a ledger has.
+    """
+    # A class has the methods of its objects.
+    if isinstance(value, type) or not isinstance(value, Ledger):
+        raise InvalidArgument("ledger", "a ledger", shown(value))
+    return value

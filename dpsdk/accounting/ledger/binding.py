@@ -1,0 +1,111 @@
+"""What a ledger is bound to: a table, a budget, a filter, and a bound that was fixed beforehand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpsdk._checks import shown
+from dpsdk._records import NATURAL, TEXT, Optional, Single
+from dpsdk.accounting.budget import BUDGETS, Budget
+from dpsdk.accounting.declared.anytime import ANYTIMES, Anytime
+from dpsdk.accounting.filters.composition import COMPOSITIONS, STATES, Composition, State
+from dpsdk.errors import InvalidArgument, LedgerConflict, RecordError
+
+__all__ = ["BINDINGS", "Binding", "Dataset", "check_same", "check_written"]
+
+
+class Dataset(NamedTuple):
+    """What a budget protects.
+
+    Parameters
+    ----------
+    name
+        The name of the table.
+    neighbors
+        Its neighbour relation, as `Neighbors` spells it.
+    unit_rows
+        How many rows one person may have.
+    """
+
+    name: str = ""
+    neighbors: str = ""
+    unit_rows: int = 1
+
+
+class Binding(NamedTuple):
+    """What books are kept for, from their beginning on.
+
+    Parameters
+    ----------
+    dataset
+        What is protected.
+    budget
+        What may be spent in all.
+    composition
+        The filter that decides what fits.
+    start
+        The filter's state when nothing was charged. Later versions may find a sharper limit; books
+        keep to that with which they began.
+    anytime
+        A bound that was fixed before the first run, for readings.
+    """
+
+    dataset: Dataset
+    budget: Budget
+    composition: Composition
+    start: State
+    anytime: Anytime | None = None
+
+
+def check_written(composition: Composition) -> None:
+    """Refuse a composition that a durable ledger could not write."""
+    try:
+        composition.to_record()
+    except RecordError:
+        expected = "one of dpsdk, since the ledger is durable and has to write it"
+        raise InvalidArgument("composition", expected, shown(type(composition).__name__)) from None
+
+
+def check_same(
+    binding: Binding,
+    dataset: Dataset,
+    budget: Budget,
+    composition: Composition | None,
+    anytime: Anytime | None,
+) -> None:
+    """Refuse to go on with books that are bound to something else.
+
+    Raises
+    ------
+    LedgerConflict
+        Names what differs.
+    """
+    for what, bound, asked in (
+        ("dataset", binding.dataset.name, dataset.name),
+        ("neighbour relation", binding.dataset.neighbors, dataset.neighbors),
+        ("rows of a person", binding.dataset.unit_rows, dataset.unit_rows),
+        ("budget", binding.budget, budget),
+    ):
+        if bound != asked:
+            raise LedgerConflict(what, shown(bound), shown(asked))
+    if composition is not None and composition != binding.composition:
+        raise LedgerConflict("composition", shown(binding.composition), shown(composition))
+    if anytime is not None and anytime != binding.anytime:
+        raise LedgerConflict("anytime bound", shown(binding.anytime), shown(anytime))
+
+
+_DATASETS: Single[Dataset] = Single(
+    Dataset, "dataset.1", {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL}
+)
+
+BINDINGS: Single[Binding] = Single(
+    Binding,
+    "binding.1",
+    {
+        "dataset": _DATASETS,
+        "budget": BUDGETS,
+        "composition": COMPOSITIONS,
+        "start": STATES,
+        "anytime": Optional(ANYTIMES),
+    },
+)

@@ -1,0 +1,112 @@
+"""What a process keeps beside a ledger: whose turn it is, and changes for when objects are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from dpsdk._turns import Passage
+from dpsdk.accounting.copies import book_copy
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.changes import Change, Changes
+from dpsdk.accounting.ledger.charge import Charge
+from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.errors import Closed, Reentered
+
+__all__ = ["Keeper"]
+
+
+class Keeper:
+    """A ledger as the odometers of one session use it.
+
+    Ledgers know nothing of objects. Where one is durable, what a scope or a partition did to the
+    books stays until it is closed, also if nobody holds the object any more.
+
+    Parameters
+    ----------
+    ledger
+        What remembers.
+    """
+
+    __slots__ = ("_changes", "_durable", "_last", "_ledger", "_memory", "_passage")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._durable = bool(ledger.durable)
+        # Any other class, also one below it, is asked by the protocol alone.
+        self._memory = ledger if type(ledger) is MemoryLedger else None
+        # Sessions that share a ledger in memory share what waits for it.
+        self._changes = Changes() if self._memory is None else self._memory.changes
+        self._passage = Passage("an odometer")
+        self._last = 0
+
+    @property
+    def durable(self) -> bool:
+        """Whether the ledger outlives the process."""
+        return self._durable
+
+    def read(self) -> Books:
+        """The books at this moment. Never waits for a decision."""
+        # What waits is read first: then it is in one of the two, and twice does no harm.
+        waiting = self._changes.waiting()
+        return self._changes.made(self._ledger.read(), waiting)
+
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        """Take a decision, and with it all changes that wait.
+
+        Raises
+        ------
+        Closed
+            In a forked process.
+        Reentered
+            From within a decision.
+        """
+        memory = self._memory
+        if memory is not None and not self._changes.pending:
+            return memory.transact(decide, request_id)
+        return self._passage.take(lambda: self._take(decide, request_id))
+
+    def _take(self, decide: Decide, request_id: str | None) -> Decision:
+        if not self._changes.pending:
+            taken = self._ledger.transact(decide, request_id)
+        else:
+            waiting = self._changes.waiting()
+
+            def all_of_it(books: Books) -> Decision:
+                return decide(self._changes.made(books, waiting))
+
+            taken = self._ledger.transact(all_of_it, request_id)
+            if not taken.repeated:
+                self._changes.done(waiting)
+        self._last = taken.books.runs
+        return taken
+
+    def later(self, change: Change) -> None:
+        """Have a change in the books from now on; in a durable ledger at once, if that can be.
+
+        In memory it never waits, so that finalisers may call it.
+        """
+        self._changes.later(change)
+        if self._durable:
+            # Within a decision, or in a forked process, it has to wait for the next one.
+            with suppress(Closed, Reentered):
+                self.transact(Decision)
+
+    def when_gone(self, owner: object, change: Change) -> None:
+        """Have a change in the books once nobody holds an object any more, if these end with it."""
+        if not self._durable:
+            self._changes.when_gone(owner, change)
+
+    @property
+    def since(self) -> int:
+        """How many charges there were at some moment before now."""
+        return self._last if self._memory is None else self._memory.books.runs
+
+    def charges(self, since: int = 0) -> Sequence[Charge]:
+        """The charges without the first `since`, with guarantees that nobody may be handed."""
+        memory = self._memory
+        if memory is not None:
+            return memory.rows[since : memory.books.runs]
+        found = self._ledger.charges(since)
+        return [charge._replace(guarantee=book_copy(charge.guarantee)) for charge in found]

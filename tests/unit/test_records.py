@@ -1,0 +1,345 @@
+"""Records: one spelling for each value, and nothing else is read."""
+
+import json
+import re
+from copy import deepcopy
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsdk._records import (
+    FLAG,
+    FRACTION,
+    INTEGER,
+    NATURAL,
+    TAGS,
+    TEXT,
+    Kinds,
+    Listed,
+    Optional,
+    Single,
+)
+from dpsdk.accounting import (
+    AdvancedComposition,
+    AnyOf,
+    Anytime,
+    ApproximateGuarantee,
+    BasicComposition,
+    BoundedRangeGuarantee,
+    Budget,
+    Charge,
+    Composition,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    EnvelopeComposition,
+    Guarantee,
+    MixedComposition,
+    Payer,
+    PureGuarantee,
+    RenyiComposition,
+    State,
+    ZCDPComposition,
+    default_composition,
+)
+from dpsdk.accounting.filters.composition import COMPOSITIONS, NEVER_OPEN
+from dpsdk.accounting.filters.copies import _SHIPPED
+from dpsdk.accounting.guarantee import GUARANTEES
+from dpsdk.errors import RecordError
+
+GUARANTEE_VALUES = [
+    PureGuarantee("0.1"),
+    PureGuarantee(0),
+    DiscreteLaplaceGuarantee("10.5", 3),
+    DiscreteGaussianGuarantee(9, 4, 2),
+    DiscreteGaussianGuarantee(Fraction(9, 7), 2**900, 1, claim=(1, "1e-9")),
+    BoundedRangeGuarantee("0.3"),
+    ApproximateGuarantee("0.1", "1e-12"),
+    PureGuarantee(Fraction(2**40_000 + 1, 3**900)),
+]
+COMPOSITION_VALUES = [
+    BasicComposition(),
+    AdvancedComposition(),
+    ZCDPComposition("0.1"),
+    EnvelopeComposition(),
+    RenyiComposition("30.5", "0.01"),
+    MixedComposition(),
+    default_composition(),
+    AnyOf((AnyOf((BasicComposition(), ZCDPComposition())), MixedComposition())),
+]
+VALUES = [
+    *[(one, Guarantee) for one in GUARANTEE_VALUES],
+    *[(one, Composition) for one in COMPOSITION_VALUES],
+    *[(one.begin(Budget(1, 1e-6)), State) for one in COMPOSITION_VALUES],
+    (Budget("0.1", "1e-9"), Budget),
+    (Anytime("1e-6", "0.02"), Anytime),
+    (
+        Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id"),
+        Charge,
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "kind"), VALUES, ids=lambda x: type(x).__name__)
+def test_a_value_is_read_back_as_it_was_through_json(value, kind):
+    record = json.loads(json.dumps(value.to_record()))
+    back = kind.from_record(record)
+    assert back == value
+    assert type(back) is type(value)
+    assert back.to_record() == record == value.to_record()
+
+
+def test_every_class_of_guarantee_and_composition_has_a_tag():
+    assert {type(one) for one in GUARANTEE_VALUES} == set(GUARANTEES._by_class)
+    assert {type(one) for one in COMPOSITION_VALUES} == set(COMPOSITIONS._by_class) == _SHIPPED
+
+
+def test_what_is_written_today_stays_readable():
+    # Never edit these: what was written once keeps its meaning.
+    assert Guarantee.from_record(
+        {
+            "tag": "guarantee.discrete-gaussian.1",
+            "variance": "9/2",
+            "shift_squared": "4",
+            "shift_max": "2",
+            "claim": [["1", "1/1000000"]],
+        }
+    ) == DiscreteGaussianGuarantee("4.5", 4, 2, claim=(1, "1e-6"))
+    assert Guarantee.from_record(
+        {"tag": "guarantee.discrete-laplace.1", "scale": "10", "shift": "1"}
+    ) == DiscreteLaplaceGuarantee(10, 1)
+    assert Guarantee.from_record(
+        {"tag": "guarantee.approximate.1", "epsilon": "1/10", "delta": "0"}
+    ) == ApproximateGuarantee("0.1", 0)
+    assert Guarantee.from_record(
+        {"tag": "guarantee.bounded-range.1", "eta": "1"}
+    ) == BoundedRangeGuarantee(1)
+    assert (
+        Composition.from_record(
+            {
+                "tag": "composition.any-of.1",
+                "members": [
+                    {"tag": "composition.basic.1"},
+                    {"tag": "composition.envelope.1", "leak_share": "0"},
+                    {"tag": "composition.mixed.1", "leak_share": "0"},
+                ],
+                "weights": [["0", "997", "3"]],
+                "leak_share": "1/500",
+            }
+        )
+        == default_composition()
+    )
+    assert Composition.from_record(
+        {"tag": "composition.renyi.1", "order": "30", "leak_share": "0"}
+    ) == RenyiComposition(30)
+    assert State.from_record(
+        {
+            "tag": "state.1",
+            "spent": ["0"],
+            "limit": ["5"],
+            "parts": ["closed", "never"],
+            "reach": "3",
+        }
+    ) == State((0,), (5,), (None, NEVER_OPEN), 3)
+
+
+MISSPELLED = (
+    *("007", "1/0", "2/4", "+1", "1e3", " 1", "٣", "-0", "nan", "0x1", "_1", "", "5/1"),
+    *("1/-2", "-1"),
+)
+
+
+def damaged(record):
+    """The record with one thing wrong in it, everywhere and in every way."""
+    for name in list(record):
+        yield {key: one for key, one in record.items() if key != name}
+        for wrong in (None, 1, 1.0, True, {}, ["1", "2", "3"], b"1", *MISSPELLED):
+            if wrong != record[name]:
+                yield {**record, name: wrong}
+    yield {**record, "more": "1"}
+    yield {**record, 1: "1"}
+
+
+@pytest.mark.parametrize(("value", "kind"), VALUES, ids=lambda x: type(x).__name__)
+def test_a_record_with_anything_wrong_in_it_is_refused_by_a_typed_error(value, kind):
+    record, refused = value.to_record(), 0
+    for wrong in damaged(record):
+        try:
+            back = kind.from_record(wrong)
+        except RecordError:
+            refused += 1
+        else:
+            # It is another value, well written.
+            assert back.to_record() == wrong
+            assert wrong.keys() == record.keys()
+    assert refused > 5
+    for other in (None, [], "text", 3, record["tag"], [record]):
+        with pytest.raises(RecordError):
+            kind.from_record(other)
+
+
+def test_a_record_of_another_kind_is_refused_where_one_class_is_asked_for():
+    record = PureGuarantee(1).to_record()
+    assert PureGuarantee.from_record(record) == PureGuarantee(1)
+    with pytest.raises(RecordError, match="DiscreteLaplaceGuarantee"):
+        DiscreteLaplaceGuarantee.from_record(record)
+    with pytest.raises(RecordError):
+        Budget.from_record(record)
+
+
+def test_what_a_constructor_refuses_is_no_record():
+    for wrong in (
+        {"tag": "guarantee.discrete-laplace.1", "scale": "0", "shift": "1"},
+        {"tag": "guarantee.pure.1", "epsilon": "-1"},
+        {"tag": "guarantee.approximate.1", "epsilon": "1", "delta": "1"},
+        {
+            "tag": "guarantee.discrete-gaussian.1", "variance": "1", "shift_squared": "1",
+            "shift_max": "1", "claim": [["1"]],
+        },
+    ):  # fmt: skip
+        with pytest.raises(RecordError):
+            Guarantee.from_record(wrong)
+    with pytest.raises(RecordError, match="as many axes"):
+        State.from_record(
+            {"tag": "state.1", "spent": [], "limit": ["1"], "parts": [], "reach": "0"}
+        )
+
+
+def test_a_class_of_another_author_has_no_record():
+    class Mine(BasicComposition):
+        pass
+
+    class Free(PureGuarantee):
+        __slots__ = ()
+
+    for value in (Mine(), AnyOf((Mine(),)), Free(1)):
+        with pytest.raises(RecordError, match="of the package"):
+            value.to_record()
+
+
+def test_nothing_is_called_by_the_name_that_a_record_holds():
+    for name in ("os.system", "dpsdk.accounting.Budget", "__class__", "PureGuarantee", ""):
+        with pytest.raises(RecordError, match="one of"):
+            Guarantee.from_record({"tag": name, "epsilon": "1"})
+
+
+class Loud(str):
+    """A text that answers as it likes."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("guarantee.pure.1")
+
+
+def test_what_only_looks_like_plain_data_is_refused():
+    class Mapping(dict):
+        pass
+
+    class Items(list):
+        pass
+
+    for wrong in (
+        {"tag": Loud("x"), "epsilon": "1"},
+        {"tag": "guarantee.pure.1", "epsilon": Loud("1")},
+        {"tag": "guarantee.pure.1", Loud("epsilon"): "1"},
+        Mapping(PureGuarantee(1).to_record()),
+    ):
+        with pytest.raises(RecordError):
+            Guarantee.from_record(wrong)
+    with pytest.raises(RecordError):
+        Listed(TEXT, 5).read(Items(["1"]), "x")
+
+
+def test_large_and_deep_records_are_refused_before_they_take_long():
+    for wrong in ("9" * 10**6, "1" * 4300, "0x" + "f" * 10**6, "1/" + "9" * 10**6):
+        with pytest.raises(RecordError):
+            Guarantee.from_record({"tag": "guarantee.pure.1", "epsilon": wrong})
+    deep = BasicComposition().to_record()
+    for _ in range(3000):
+        deep = {
+            "tag": "composition.any-of.1", "members": [deep], "weights": [], "leak_share": "0",
+        }  # fmt: skip
+    with pytest.raises(RecordError, match="deep"):
+        Composition.from_record(deep)
+    with pytest.raises(RecordError, match="at most 3 items"):
+        Listed(TEXT, 3).read(["a"] * 4, "x")
+    with pytest.raises(RecordError, match="at most 3 items"):
+        Listed(TEXT, 3).write(("a",) * 4, "x")
+    with pytest.raises(RecordError):
+        INTEGER.write(1 << (1 << 18), "x")
+    with pytest.raises(RecordError, match="characters"):
+        TEXT.write("a" * 10**6, "x")
+    with pytest.raises(RecordError, match="UTF-8"):
+        TEXT.write("\ud800", "x")
+
+
+@settings(deadline=None)
+@given(st.integers(), st.integers(1), st.integers(0, 9000))
+def test_every_number_has_one_spelling(above, below, bits):
+    for number in (above, (1 << bits) + above, -(1 << bits)):
+        text = INTEGER.write(number, "x")
+        assert INTEGER.read(text, "x") == number
+        fraction = Fraction(number, below)
+        assert FRACTION.read(FRACTION.write(fraction, "x"), "x") == fraction
+    with pytest.raises(RecordError):
+        NATURAL.read(INTEGER.write(-1 - abs(above), "x"), "x")
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["tag", "epsilon", "members", "x"]), inner, max_size=4
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_nothing_but_a_record_is_read_and_all_else_is_a_typed_error(plain):
+    before = deepcopy(plain)
+    for kind in (Guarantee, Composition, State, Budget, Charge):
+        with pytest.raises(RecordError):
+            kind.from_record(plain)
+    assert repr(plain) == repr(before)
+
+
+def test_flags_and_options():
+    assert FLAG.read(FLAG.write(True, "x"), "x") is True
+    assert FLAG.read(FLAG.write(False, "x"), "x") is False
+    with pytest.raises(RecordError, match="yes or no"):
+        FLAG.read("true", "x")
+    maybe = Optional(TEXT)
+    assert maybe.read(maybe.write(None, "x"), "x") is None
+    assert maybe.read(maybe.write("", "x"), "x") == ""
+
+
+def test_a_tag_is_given_once():
+    kinds = Kinds("a thing")
+    for made, tag in ((Budget, "budget.1"), (State, "guarantee.pure.1")):
+        with pytest.raises(ValueError, match=tag):
+            kinds.add(made, tag, {})
+    with pytest.raises(ValueError, match="x"):
+        Single(Budget, "x", {"tag": TEXT})
+    with pytest.raises(RecordError):
+        kinds.read({"tag": "budget.1"}, "x")
+
+
+def test_the_page_lists_every_tag_with_its_fields():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "records.md").read_text("utf-8")
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")]
+    listed = {
+        tag: tuple(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", fields)))
+        for tags, fields in rows
+        for tag in re.findall(r"`([\w.-]+)`", tags)
+    }
+    assert listed == TAGS
+    assert all(re.fullmatch(r"[a-z-]+(\.[a-z-]+)?\.[1-9]", tag) for tag in TAGS)

@@ -210,7 +210,7 @@ def test_a_session_reads_a_bound_that_was_fixed_before_its_first_answer():
     assert isinstance(readings, Readings)
     assert readings.always == session.budget
     assert readings.anytime == bound.epsilon(session.spent.rho)
-    assert readings.planned == pytest.approx(0.3, rel=1e-4)
+    assert readings.declared == pytest.approx(0.3, rel=1e-4)
     assert opened().readings(1e-6).anytime is None
     with pytest.raises(InvalidArgument, match="delta"):
         session.readings(0)

@@ -53,7 +53,6 @@ class DrawTerms:
     unit_rows: int = 1
 
 
-
 @frozen
 class Work:
     """What a draw may take, estimated from public facts alone."""
@@ -87,7 +86,7 @@ class Sampler(ABC):
 
     @property
     def rounding(self) -> Fraction:
-        """By less than so many rows a score exceeds the largest error: the price of whole scores."""
+        """By less than so many rows a score exceeds the largest error, for being whole."""
         return Fraction(1)
 
     @property

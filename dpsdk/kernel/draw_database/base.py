@@ -90,6 +90,16 @@ class Sampler(ABC):
         return Fraction(1)
 
     @property
+    def unit(self) -> Fraction:
+        """How many rows one step of the score stands for: the range of the widest function."""
+        return Fraction(1)
+
+    @property
+    def grain(self) -> int:
+        """Into how many parts a row is divided: scores are multiples of one part."""
+        return 1
+
+    @property
     @abstractmethod
     def atoms(self) -> int:
         """The number of atoms: of classes of cells that no function tells apart."""

@@ -78,10 +78,12 @@ class Intervals(Sampler):
     @override
     def work(self) -> Work:
         rows, width = extent(self)
-        level = self.grain * (highest(self, rows) + 1)
+        # Each count goes through as many windows, the most of which are soon found empty.
+        windows = self.grain * (highest(self, rows) + 1) * COUNTS // 2
         part, aim = Thresholds(self.axis), Aim(rows, self.terms.size, ordered=False)
         bits = math.ceil(self.log2_candidates)
-        return part.effort(aim, width).work(level * COUNTS, bits, ordered=False)
+        once = part.effort(aim, width).work(windows, bits, ordered=False)
+        return Work(once.seconds, once.bytes + windows * (200 + bits // 8))
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:

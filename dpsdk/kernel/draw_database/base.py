@@ -75,7 +75,7 @@ class Sampler(ABC):
     __slots__ = ()
 
     kind: str
-    """What the workload is, in a word or two: thresholds, intervals, cells, marginals, ..."""
+    """What the workload is, in a word or two, such as thresholds, intervals, cells, marginals."""
 
     terms: DrawTerms
 
@@ -95,18 +95,18 @@ class Sampler(ABC):
 
     @property
     def unit(self) -> Fraction:
-        """How many rows one step of the score stands for: the range of the widest function."""
+        """How many rows a step of the score stands for."""
         return Fraction(1)
 
     @property
     def grain(self) -> int:
-        """Into how many parts a row is divided: scores are multiples of one part."""
+        """Into how many parts a row is divided, of which scores are multiples."""
         return 1
 
     @property
     @abstractmethod
     def atoms(self) -> int:
-        """The number of atoms: of classes of cells that no function tells apart."""
+        """The number of classes of cells that no function tells apart."""
 
     @property
     def candidates(self) -> int:

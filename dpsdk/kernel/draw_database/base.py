@@ -1,0 +1,149 @@
+"""What samplers of small databases have in common.
+
+A small database y is a table of `size` records. Of a private table of n rows, outside ones
+included, and of 0/1 functions f, let F and G be how many rows of the table and of y have f = 1. The
+score of y is
+
+    s(y) = ceil(max over f of |F - n·G / size|),
+
+in rows, and y comes out with a probability proportional to base(y)·exp(-rate·s(y)), exactly
+(docs/explanation/proofs/small-database.md). One row more, or another one in its place, changes
+every score by one at the most.
+
+Cells that no function tells apart are one *atom*: small databases are drawn over atoms, and each
+record then takes a uniform cell of its atom, which costs nothing. Where rows of the table may lie
+outside the domain, so may records of y: the outside is a cell more, on which every function is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.data.histogram import Histogram
+from dpsdk.forms.facts import Setting
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Ints
+
+__all__ = ["DrawTerms", "Sampler", "Work"]
+
+_ABOVE = 1 + 2.0**-40
+"""More than what floats may round off below, in proportion."""
+
+
+@frozen
+class DrawTerms:
+    """All that is public about one draw, besides the functions, in plain numbers.
+
+    Parameters
+    ----------
+    size
+        The number of records of the small database, at least 1. Never chosen from a private n.
+    epsilon
+        What the draw costs: it is epsilon-DP.
+    setting
+        The public facts of the table: its relation, its number of rows where that is public.
+    unit_rows
+        How many rows a neighbour may differ in.
+    """
+
+    size: int
+    epsilon: Fraction
+    setting: Setting
+    unit_rows: int = 1
+
+
+@frozen
+class Work:
+    """What a draw may take, estimated from public facts alone."""
+
+    seconds: float
+    bytes: int
+
+
+class Sampler(ABC):
+    """An exact sampler for one kind of workload over one domain, on the terms of one draw.
+
+    It is made of public facts only, and says, before anything is charged, what the draw would take.
+    Whoever holds one has not drawn; `draw` keeps nothing, and each call draws anew.
+    """
+
+    __slots__ = ()
+
+    kind: str
+    """What the workload is, in a word or two, such as thresholds, intervals, cells, marginals."""
+
+    terms: DrawTerms
+
+    ordered: bool = False
+    """Whether base(y) counts the orders of its records (a table drawn record by record), so that
+    all together weigh atoms ** size. Otherwise every multiset of atoms weighs one."""
+
+    @property
+    def rate(self) -> Fraction:
+        """By how much the logarithm of a weight falls for each row of its score."""
+        return self.terms.epsilon / (2 * self.terms.unit_rows)
+
+    @property
+    def rounding(self) -> Fraction:
+        """By less than so many rows a score exceeds the largest error, for being whole."""
+        return Fraction(1)
+
+    @property
+    def unit(self) -> Fraction:
+        """How many rows a step of the score stands for."""
+        return Fraction(1)
+
+    @property
+    def grain(self) -> int:
+        """Into how many parts a row is divided, of which scores are multiples."""
+        return 1
+
+    @property
+    @abstractmethod
+    def atoms(self) -> int:
+        """The number of classes of cells that no function tells apart."""
+
+    @property
+    def candidates(self) -> int:
+        """The weight of all small databases together, each of which weighs at least one.
+
+        This is what an error bound may use: with probability 1 - beta, the score is at most
+        ln(candidates / beta) / rate above the least one.
+        """
+        size = self.terms.size
+        return self.atoms**size if self.ordered else math.comb(self.atoms + size - 1, size)
+
+    @property
+    def log2_candidates(self) -> float:
+        """The binary logarithm of `candidates`, rounded up; quick for any size."""
+        size, atoms = self.terms.size, self.atoms
+        if self.ordered:
+            return size * math.log2(atoms) * _ABOVE
+        # C(a + m - 1, m) is the product of 1 + b/i for i up to the lesser of m and a - 1, of which
+        # b is the other. All terms are positive, so that floats lose little.
+        few, many = sorted((size, atoms - 1))
+        places = np.arange(1, few + 1, dtype=np.float64)
+        return float(np.log2((float(many) + places) / places).sum()) * _ABOVE
+
+    @abstractmethod
+    def work(self) -> Work:
+        """What a draw may take, in time and in memory."""
+
+    @abstractmethod
+    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+        """The records of one small database, drawn for this table.
+
+        Time and errors in here are private: whoever calls must hide both.
+
+        Returns
+        -------
+        Ints
+            An array (size, attributes) of cell numbers, for the attributes of the domain in its
+            order; the records are in ascending order. A record outside the domain is -1 throughout;
+            there is none unless the setting has an outside.
+        """

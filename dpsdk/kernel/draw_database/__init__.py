@@ -1,0 +1,1 @@
+"""Drawing a small database from the exponential mechanism, exactly."""

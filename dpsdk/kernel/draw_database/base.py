@@ -1,0 +1,135 @@
+"""What samplers of small databases have in common.
+
+A small database y is a table of `size` records. Of a private table of n rows, outside ones
+included, and of 0/1 functions f, let F and G be how many rows of the table and of y have f = 1. The
+score of y is
+
+    s(y) = ceil(max over f of |F - n·G / size|),
+
+in rows, and y comes out with a probability proportional to base(y)·exp(-rate·s(y)), exactly
+(docs/explanation/proofs/small-database.md). One row more, or another one in its place, changes
+every score by one at the most.
+
+Cells that no function tells apart are one *atom*: small databases are drawn over atoms, and each
+record then takes a uniform cell of its atom, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from attrs import frozen
+
+from dpsdk.data.histogram import Histogram
+from dpsdk.forms.facts import Setting
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Ints
+
+__all__ = ["DrawTerms", "Sampler", "Work", "log2_above"]
+
+
+@frozen
+class DrawTerms:
+    """All that is public about one draw, besides the functions, in plain numbers.
+
+    Parameters
+    ----------
+    size
+        The number of records of the small database, at least 1. Never chosen from a private n.
+    epsilon
+        What the draw costs: it is epsilon-DP.
+    setting
+        The public facts of the table: its relation, its number of rows where that is public.
+    unit_rows
+        How many rows a neighbour may differ in.
+    """
+
+    size: int
+    epsilon: Fraction
+    setting: Setting
+    unit_rows: int = 1
+
+    @property
+    def rate(self) -> Fraction:
+        """By how much a weight's logarithm falls for a score larger by one."""
+        return self.epsilon / (2 * self.unit_rows)
+
+
+@frozen
+class Work:
+    """What a draw may take, estimated from public facts alone."""
+
+    seconds: float
+    bytes: int
+
+
+class Sampler(ABC):
+    """An exact sampler for one kind of workload over one domain, on the terms of one draw.
+
+    It is made of public facts only, and says, before anything is charged, what the draw would take.
+    Whoever holds one has not drawn; `draw` keeps nothing, and each call draws anew.
+    """
+
+    __slots__ = ()
+
+    kind: str
+    """What the workload is, in a word or two: thresholds, intervals, cells, marginals, ..."""
+
+    terms: DrawTerms
+
+    ordered: bool = False
+    """Whether base(y) counts the orders of its records (a table drawn record by record), so that
+    all together weigh atoms ** size. Otherwise every multiset of atoms weighs one."""
+
+    rounding: int = 1
+    """By less than so many rows a score exceeds the largest error: the price of integer scores."""
+
+    @property
+    @abstractmethod
+    def atoms(self) -> int:
+        """The number of atoms: of classes of cells that no function tells apart."""
+
+    @property
+    def candidates(self) -> int:
+        """The weight of all small databases together, each of which weighs at least one.
+
+        This is what an error bound may use: with probability 1 - beta, the score is at most
+        ln(candidates / beta) / rate above the least one.
+        """
+        size = self.terms.size
+        return self.atoms**size if self.ordered else math.comb(self.atoms + size - 1, size)
+
+    @property
+    def log2_candidates(self) -> float:
+        """The binary logarithm of `candidates`, rounded up."""
+        return log2_above(self.candidates)
+
+    @abstractmethod
+    def work(self) -> Work:
+        """What a draw may take, in time and in memory."""
+
+    @abstractmethod
+    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+        """The records of one small database, drawn for this table.
+
+        Time and errors in here are private: whoever calls must hide both.
+
+        Returns
+        -------
+        Ints
+            An array (size, attributes) of cell numbers, for the attributes of the domain in its
+            order; the records are in ascending order.
+        """
+
+
+def log2_above(number: int) -> float:
+    """A float not below the binary logarithm of an integer of at least 1, by little."""
+    length = number.bit_length()
+    if number == 1 << (length - 1):
+        return float(length - 1)
+    head = number >> max(0, length - 53)
+    # The head is exact in a float, and one more covers what was cut off.
+    log = math.log2(head + 1) + max(0, length - 53)
+    return math.nextafter(math.nextafter(log, math.inf), math.inf)

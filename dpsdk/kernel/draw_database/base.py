@@ -11,7 +11,8 @@ in rows, and y comes out with a probability proportional to base(y)·exp(-rate·
 every score by one at the most.
 
 Cells that no function tells apart are one *atom*: small databases are drawn over atoms, and each
-record then takes a uniform cell of its atom, which costs nothing.
+record then takes a uniform cell of its atom, which costs nothing. Where rows of the table may lie
+outside the domain, so may records of y: the outside is a cell more, on which every function is 0.
 """
 
 from __future__ import annotations
@@ -51,10 +52,6 @@ class DrawTerms:
     setting: Setting
     unit_rows: int = 1
 
-    @property
-    def rate(self) -> Fraction:
-        """By how much a weight's logarithm falls for a score larger by one."""
-        return self.epsilon / (2 * self.unit_rows)
 
 
 @frozen
@@ -83,8 +80,15 @@ class Sampler(ABC):
     """Whether base(y) counts the orders of its records (a table drawn record by record), so that
     all together weigh atoms ** size. Otherwise every multiset of atoms weighs one."""
 
-    rounding: int = 1
-    """By less than so many rows a score exceeds the largest error: the price of integer scores."""
+    @property
+    def rate(self) -> Fraction:
+        """By how much the logarithm of a weight falls for each row of its score."""
+        return self.terms.epsilon / (2 * self.terms.unit_rows)
+
+    @property
+    def rounding(self) -> Fraction:
+        """By less than so many rows a score exceeds the largest error: the price of whole scores."""
+        return Fraction(1)
 
     @property
     @abstractmethod
@@ -120,7 +124,8 @@ class Sampler(ABC):
         -------
         Ints
             An array (size, attributes) of cell numbers, for the attributes of the domain in its
-            order; the records are in ascending order.
+            order; the records are in ascending order. A record outside the domain is -1 throughout;
+            there is none unless the setting has an outside.
         """
 
 
@@ -131,5 +136,5 @@ def log2_above(number: int) -> float:
         return float(length - 1)
     head = number >> max(0, length - 53)
     # The head is exact in a float, and one more covers what was cut off.
-    log = math.log2(head + 1) + max(0, length - 53)
+    log = math.log2(head + (length > 53)) + max(0, length - 53)
     return math.nextafter(math.nextafter(log, math.inf), math.inf)

@@ -91,6 +91,11 @@ class Sampler(ABC):
         return Fraction(1)
 
     @property
+    def unit(self) -> Fraction:
+        """How many rows one step of the score stands for: the range of the widest function."""
+        return Fraction(1)
+
+    @property
     @abstractmethod
     def atoms(self) -> int:
         """The number of atoms: of classes of cells that no function tells apart."""

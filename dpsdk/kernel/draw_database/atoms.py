@@ -216,8 +216,9 @@ def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
             return np.arange(size)
         else:
             raise InvalidArgument("form", "made of the factors of dpsdk.forms", "a foreign factor")
-    pairs = np.vstack([classes, np.cumsum(cuts)])
-    return np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+    between = np.cumsum(cuts)
+    pairs = classes * (int(between[-1]) + 1) + between
+    return np.unique(pairs, return_inverse=True)[1].reshape(-1)
 
 
 def _columns(

@@ -10,16 +10,31 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import to_beta, to_count, to_positive
+from dpsdk._checks import shown, to_beta, to_count, to_positive
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real
 
-__all__ = ["Family", "theorem_alpha", "theorem_rows"]
+__all__ = ["LARGEST_SIZE", "Family", "theorem_alpha", "theorem_rows", "to_size"]
+
+LARGEST_SIZE = 2**20
+"""No small database has more records."""
 
 _RATE = 2.0**-46
+"""A relative error that rounding stays far below."""
+
+_LARGE = 2**1000
+
+
+def to_size(size: int) -> int:
+    """A number of records."""
+    number = to_count("size", size)
+    if number > LARGEST_SIZE:
+        raise InvalidArgument("size", f"from 1 to {LARGEST_SIZE:,}", shown(number))
+    return number
 
 
 @frozen
@@ -48,14 +63,18 @@ class Family:
 
         That is ln C(atoms + size - 1, size), or size · ln(atoms) where they are ordered.
         """
-        atoms, records = self.atoms, to_count("size", size)
+        atoms, records = self.atoms, to_size(size)
         if self.ordered:
             exact = records * math.log(atoms)
         else:
-            # C(a + m - 1, m) is the product of a factor for each record, or for each atom but one.
-            # The logarithm of an integer is within one unit in the last place however large it is.
+            # C(a + m - 1, m) is the product of 1 + b/i for i up to the lesser of m and a - 1, of
+            # which b is the other. All logarithms are positive, so that sums keep their digits.
             few, many = sorted((records, atoms - 1))
-            exact = math.fsum(_log_ratio(many, place) for place in range(1, few + 1))
+            places = np.arange(1, few + 1, dtype=np.float64)
+            if many < _LARGE:
+                exact = float(np.log1p(float(many) / places).sum())
+            else:
+                exact = float((math.log(many) - np.log(places)).sum())
         return math.nextafter(exact * (1.0 + _RATE), math.inf)
 
     def excess(self, size: int, rate: Fraction, beta: float) -> int:
@@ -97,10 +116,6 @@ class Family:
         limit = to_count("rows", rows)
         least = math.ceil(limit * self.coverage.radius(size) + self.rounding) - 1
         return min(limit, least + self.excess(size, rate, beta))
-
-
-def _log_ratio(many: int, place: int) -> float:
-    return math.log1p(many / place) if many < 2**1000 else math.log(many) - math.log(place)
 
 
 def theorem_rows(

@@ -11,14 +11,11 @@ from attrs import frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_positive
 from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.draw_database.bounds import Family
+from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, Family
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real
 
 __all__ = ["LARGEST_SIZE", "Planner", "size_for"]
-
-LARGEST_SIZE = 2**20
-"""No small database has more records."""
 
 _GOOD_ENOUGH = Fraction(1, 1000)
 

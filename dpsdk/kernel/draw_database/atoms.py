@@ -139,7 +139,9 @@ class Atoms:
         sums = self.form.evaluate(counts)[self.kept]
         if not (np.abs(sums) < EXACT).all():
             raise ArithmeticError("a sum left the integers that floats hold")
-        return tuple(int(sum_) - int(low) * rows for sum_, low in zip(sums, self.least, strict=True))
+        return tuple(
+            int(sum_) - int(low) * rows for sum_, low in zip(sums, self.least, strict=True)
+        )
 
     def records(self, drawn: Sequence[int], noise: NoiseSource) -> Ints:
         """A uniform cell of each of these atoms; see `Sampler.draw` for the array."""

@@ -53,7 +53,6 @@ class DrawTerms:
     unit_rows: int = 1
 
 
-
 @frozen
 class Work:
     """What a draw may take, estimated from public facts alone."""

@@ -29,6 +29,9 @@ _MOST_FUNCTIONS = 4
 _MACHINE = 2**62
 """Counts below this are kept in the integers of the machine."""
 
+_MOST_SUMS = 2**40
+"""No more sums than this are worked out, whatever the limits are."""
+
 _EACH, _EACH_LARGE, _EACH_SCORE = 4e-9, 1e-7, 5e-8
 """Seconds for a sum of two counts, of two larger ones, and for the score of a combination."""
 
@@ -81,7 +84,8 @@ class Counting(Sampler):
     def work(self) -> Work:
         states = math.prod(self._shape)
         rows = self.terms.setting.row_limit
-        if 2 * max(rows, 1) * self.terms.size * self.merged.widest >= _MACHINE:
+        exact = 2 * max(rows, 1) * self.terms.size * self.merged.widest < _MACHINE
+        if states * self.atoms > _MOST_SUMS or not exact:
             return Work(math.inf, states * 8)
         large = self._large
         each = _EACH_LARGE if large else _EACH

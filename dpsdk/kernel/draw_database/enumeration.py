@@ -29,6 +29,9 @@ _EXACT = 2**62
 _LEVELS = 2**24
 """No more scores than this are counted."""
 
+_MOST_BITS = 60
+"""No more than 2 to this power databases are looked at, whatever the limits are."""
+
 _COUNTERS = 2**22
 _SECTIONS = 64
 _BUFFER = 2**18
@@ -91,8 +94,10 @@ class Enumeration(Sampler):
         rows = setting.row_limit if setting.rows is None else setting.rows
         functions = self.merged.functions
         largest = max(rows, 1) * self.terms.size * self.merged.widest
-        if rows >= _LEVELS or 2 * largest >= _EXACT:
-            return Work(math.inf, rows * 8)
+        # There are at least 2 to the power of the lesser of the records and the other atoms.
+        many = min(self.terms.size, self.atoms - 1) > _MOST_BITS
+        if many or rows > _LEVELS or 2 * largest >= _EXACT:
+            return Work(math.inf, 8 * (rows + 1))
         number = multisets.number
         steps = self.atoms * (self.terms.size + 1) + number / max(1, multisets.block // 8)
         narrow = 1 if rows < 2**15 else 2
@@ -100,9 +105,9 @@ class Enumeration(Sampler):
         # Two passes, of which the second stops within one part of many.
         sections = _sections(rows)
         seconds = (number * each + steps * _EACH_STEP) * (1 + 1 / sections)
-        counters = 8 * (sections + 2) * (rows + 1)
-        tails = 8 * multisets.block * max(1, functions) * (self.terms.size + 1)
-        return Work(seconds, counters + 4 * tails + 2**24)
+        counters = 8 * (sections + 3) * (rows + 1)
+        tails = min(multisets.block, number) * max(1, functions) * (self.terms.size + 1)
+        return Work(seconds, counters + 8 * tails + (2**25 + 2**21) * narrow)
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:

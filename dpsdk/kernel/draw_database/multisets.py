@@ -118,7 +118,9 @@ class Multisets:
         low, high = 0, self.atoms
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._after(middle, records) <= block else (middle + 1, high)
+            low, high = (
+                (low, middle) if self._after(middle, records) <= block else (middle + 1, high)
+            )
         return np.zeros((len(self.weights), self._after(low, records)), dtype=np.int64)
 
     def _headed(self, first: int, records: int, tails: Ints, block: int) -> Iterator[Batch]:

@@ -70,7 +70,10 @@ def test_several_attributes_are_covered_at_once(outside):
         weights = [[int(a == v if part == "c" else a <= v) for a, _ in pairs] for v in range(2)]
         weights += [[int(b == v if other == "c" else b <= v) for _, b in pairs] for v in range(3)]
         weights = [row + [0] * outside for row in weights]
-        parts = (Cells(2) if part == "c" else Thresholds(), Cells(3) if other == "c" else Thresholds())
+        parts = (
+            Cells(2) if part == "c" else Thresholds(),
+            Cells(3) if other == "c" else Thresholds(),
+        )
         for rows, size in ((3, 1), (4, 2), (5, 2), (3, 3)):
             found = covering_radius(weights, rows, size)
             assert found <= Marginals(parts, outside=outside).radius(size)
@@ -99,7 +102,9 @@ def test_a_dimension_helps_where_there_are_very_many_functions():
     many, size = 10**12, 400
     assert AnyFunctions(many, many, 2).radius(size) < AnyFunctions(many, many).radius(size)
     # Sample sizes grow with the dimension, not with the number of functions.
-    assert AnyFunctions(10**60, 10**60, 2).radius(size) == AnyFunctions(10**70, 10**70, 2).radius(size)
+    assert AnyFunctions(10**60, 10**60, 2).radius(size) == AnyFunctions(10**70, 10**70, 2).radius(
+        size
+    )
 
 
 def test_how_many_patterns_a_dimension_allows():

@@ -65,7 +65,9 @@ def brute_law(form, counts, terms, bits=0):
     cells += [(-1,) * len(form.domain.shape)] * outside
     signatures = list(zip(*weights, strict=True))
     atoms = sorted(set(signatures))
-    members = {atom: [c for c, s in zip(cells, signatures, strict=True) if s == atom] for atom in atoms}
+    members = {
+        atom: [c for c, s in zip(cells, signatures, strict=True) if s == atom] for atom in atoms
+    }
     for atom, inside in members.items():
         # A record of an atom that has cells of the domain lies in one of these.
         members[atom] = [c for c in inside if c[0] >= 0] or inside
@@ -98,7 +100,9 @@ def check_law(sampler, form, counts, bits=0):
     outside = counts[-1] if sampler.terms.setting.outside else 0
     inside = counts[: form.domain.size]
     found = law_of(sampler, histogram_of(form.domain, inside, outside))
-    wanted = brute_law(form, list(inside) + [outside] * sampler.terms.setting.outside, sampler.terms, bits)
+    wanted = brute_law(
+        form, list(inside) + [outside] * sampler.terms.setting.outside, sampler.terms, bits
+    )
     assert found.keys() == wanted.keys()
     assert all(math.isclose(found[y], wanted[y], rel_tol=1e-9) for y in wanted)
 
@@ -167,7 +171,9 @@ def test_counts_that_no_machine_integer_holds_are_counted_alike(monkeypatch):
 
 
 @pytest.mark.parametrize("longest", [1, 7, 30, 10**6])
-@pytest.mark.parametrize(("atoms", "size"), [(1, 1), (1, 3), (2, 4), (5, 4), (6, 5), (4, 6), (7, 1)])
+@pytest.mark.parametrize(
+    ("atoms", "size"), [(1, 1), (1, 3), (2, 4), (5, 4), (6, 5), (4, 6), (7, 1)]
+)
 def test_every_multiset_is_looked_at_once(longest, atoms, size, monkeypatch):
     monkeypatch.setattr(multisets, "_LONGEST", longest)
     monkeypatch.setattr(multisets, "_SHORTEST", 1)
@@ -294,6 +300,11 @@ def test_work_is_a_matter_of_public_facts_and_grows_with_size():
     form = dense(LINE, BOOLEAN)
     for kind in KINDS.values():
         atoms = Atoms.of(form, setting_of(LINE, rows=1000))
-        times = [kind(DrawTerms(m, Fraction(1), atoms.setting), atoms).work().seconds for m in (2, 9, 40)]
+        times = [
+            kind(DrawTerms(m, Fraction(1), atoms.setting), atoms).work().seconds for m in (2, 9, 40)
+        ]
         assert times == sorted(times)
-        assert kind(DrawTerms(2, Fraction(1), setting_of(LINE, rows=2**61)), atoms).work().seconds == math.inf
+        assert (
+            kind(DrawTerms(2, Fraction(1), setting_of(LINE, rows=2**61)), atoms).work().seconds
+            == math.inf
+        )

@@ -86,7 +86,7 @@ class Sampler(ABC):
 
     @property
     def rounding(self) -> Fraction:
-        """By less than so many rows a score exceeds the largest error: the price of whole scores."""
+        """By less than so many rows a score exceeds the largest error, for being whole."""
         return Fraction(1)
 
     @property

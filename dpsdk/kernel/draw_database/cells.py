@@ -1,0 +1,276 @@
+"""Disjoint cells, as of a histogram: counted by groups of cells that are equally full."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from dpsdk.data.histogram import Histogram
+from dpsdk.kernel.draw_database.axis import Axis
+from dpsdk.kernel.draw_database.part import Aim, Part, Profile
+from dpsdk.kernel.draw_database.spread import choose
+from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, combine, split
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Ints
+
+__all__ = ["Cells", "Pieces", "Side", "Table"]
+
+
+class Cells(Part):
+    """How many records lie in each atom, but for the last where that is `spare`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+        """Atoms, some of them repeatedly, and how many rows are there. The spare one may lack."""
+
+    @override
+    def profile(self, histogram: Histogram, aim: Aim) -> Profile:
+        asked = self.atoms - self.spare
+        where, weights = self.locate(histogram)
+        occupied, inverse = np.unique(where, return_inverse=True)
+        counts = np.zeros(len(occupied), dtype=np.int64)
+        np.add.at(counts, inverse, weights)
+        kept = (occupied < asked) & (counts > 0)
+        occupied, counts = occupied[kept].astype(np.int64), counts[kept]
+        groups = [
+            _Group(int(count), occupied[counts == count], vacant=None)
+            for count in np.unique(counts)
+        ]
+        if asked > len(occupied):
+            groups.append(_Group(0, occupied, vacant=asked - len(occupied)))
+        return _Near(aim, tuple(groups), occupied, counts, asked, self.spare)
+
+    @override
+    def effort(self, aim: Aim) -> float:
+        return 0.0
+
+
+@frozen(eq=False)
+class _Group:
+    """The cells that have one count: those listed, or, of the vacant, all that are not."""
+
+    count: int
+    listed: Ints
+    vacant: int | None
+
+    @property
+    def cells(self) -> int:
+        return len(self.listed) if self.vacant is None else self.vacant
+
+    def atom(self, number: int) -> int:
+        """The atom of one of its cells."""
+        if self.vacant is None:
+            return int(self.listed[number])
+        before = self.listed - np.arange(len(self.listed))
+        return number + int(np.searchsorted(before, number, side="right"))
+
+
+@frozen(eq=False)
+class _Near(Profile):
+    aim: Aim
+    groups: tuple[_Group, ...]
+    occupied: Ints
+    counts: Ints
+    asked: int
+    spare: bool
+
+    def _bounded(self, level: int) -> list[tuple[Bounded, int]]:
+        """What the cells of each group may hold, and how many they are."""
+        aim = self.aim
+        kinds = [
+            (
+                Bounded(
+                    max(0, aim.least(group.count, level)),
+                    min(aim.size, aim.most(group.count, level)),
+                    aim.size,
+                    aim.ordered,
+                ),
+                group.cells,
+            )
+            for group in self.groups
+        ]
+        if self.spare:
+            kinds.append((Bounded(0, aim.size, aim.size, aim.ordered), 1))
+        return kinds
+
+    def _tables(self, kinds: Sequence[tuple[Bounded, int]]) -> list[Ways]:
+        aim = self.aim
+        tables = [EMPTY]
+        for kind, cells in kinds:
+            tables.append(combine(tables[-1], kind.ways(cells), 0, aim.size, ordered=aim.ordered))
+        return tables
+
+    @override
+    def ways(self, level: int) -> Ways:
+        return self._tables(self._bounded(level))[-1]
+
+    @override
+    def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
+        kinds = self._bounded(level)
+        tables = self._tables(kinds)
+        found: list[int] = []
+        for number in reversed(range(len(kinds))):
+            kind, cells = kinds[number]
+            records, here = split(
+                tables[number], kind.ways(cells), records, noise, ordered=self.aim.ordered
+            )
+            chosen = kind.sample(cells, here, noise)
+            if number == len(self.groups):
+                found += [self.asked] * here
+            else:
+                found += map(self.groups[number].atom, chosen)
+        return sorted(found)
+
+    @override
+    def score(self, atoms: Sequence[int]) -> int:
+        drawn, held = np.unique(np.array(atoms, dtype=np.int64), return_counts=True)
+        theirs = dict(zip(self.occupied.tolist(), self.counts.tolist(), strict=True))
+        ours = dict(zip(drawn.tolist(), held.tolist(), strict=True))
+        ours.pop(self.asked, None)
+        aim = self.aim
+        gaps = [
+            abs(aim.size * theirs.get(cell, 0) - aim.rows * ours.get(cell, 0))
+            for cell in {*theirs, *ours}
+        ]
+        return aim.score(max(gaps, default=0))
+
+
+@frozen(eq=False)
+class Pieces(Cells):
+    """Some pieces of an axis, or all where `chosen` is None, in order; the others are spare."""
+
+    axis: Axis
+    chosen: Ints | None
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return (self.axis.name,)
+
+    @property
+    @override
+    def atoms(self) -> int:
+        return self.axis.pieces if self.chosen is None else len(self.chosen) + 1
+
+    @property
+    @override
+    def spare(self) -> bool:
+        return self.chosen is not None
+
+    @override
+    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+        (codes,), counts = histogram.records((self.axis.name,))
+        pieces, weights = self.axis.locate(codes), counts.astype(np.int64)
+        if self.chosen is None:
+            return pieces, weights
+        places = np.searchsorted(self.chosen, pieces)
+        inside = self.chosen[np.minimum(places, len(self.chosen) - 1)] == pieces
+        return np.where(inside, places, len(self.chosen)).astype(np.int64), weights
+
+    @override
+    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        if self.chosen is None:
+            return (self.axis.fill(atom, noise),)
+        if atom < len(self.chosen):
+            return (self.axis.fill(int(self.chosen[atom]), noise),)
+        others = sorted({*range(self.axis.pieces)} - {*self.chosen.tolist()})
+        lengths = [stop - start for start, stop in map(self.axis.span, others)]
+        return (self.axis.fill(others[choose(lengths, noise)], noise),)
+
+
+@frozen
+class Side:
+    """One attribute of a table: each cell apart, or one range of cells."""
+
+    name: str
+    size: int
+    apart: bool
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """How many cells are in the range."""
+        return self.stop - self.start
+
+
+@frozen(eq=False)
+class Table(Cells):
+    """A table of counts: one atom for each combination of cells along the sides that are apart.
+
+    What lies outside the range of another side is spare.
+    """
+
+    sides: tuple[Side, ...]
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, a field elsewhere
+        return tuple(side.name for side in self.sides)
+
+    @property
+    @override
+    def spare(self) -> bool:
+        return any(side.length < side.size for side in self.sides)
+
+    @property
+    def _asked(self) -> int:
+        return math.prod(side.size for side in self.sides if side.apart)
+
+    @property
+    @override
+    def atoms(self) -> int:
+        return self._asked + self.spare
+
+    @override
+    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+        codes, counts = histogram.records(self.names)
+        cells = np.zeros(len(counts), dtype=np.int64)
+        inside = np.ones(len(counts), dtype=bool)
+        for side, code in zip(self.sides, codes, strict=True):
+            if side.apart:
+                cells = cells * side.size + code
+            else:
+                inside &= (code >= side.start) & (code < side.stop)
+        return np.where(inside, cells, self._asked), counts.astype(np.int64)
+
+    @override
+    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        if atom == self._asked:
+            return self._fill_outside(noise)
+        cell: list[int] = []
+        for side in reversed(self.sides):
+            if side.apart:
+                atom, code = divmod(atom, side.size)
+            else:
+                code = side.start + noise.uniform_below(side.length)
+            cell.append(code)
+        return tuple(reversed(cell))
+
+    def _fill_outside(self, noise: NoiseSource) -> tuple[int, ...]:
+        """A uniform cell outside some range, by the first of the sides that it misses."""
+        sides = self.sides
+        weights = [
+            math.prod(side.length for side in sides[:first])
+            * (sides[first].size - sides[first].length)
+            * math.prod(side.size for side in sides[first + 1 :])
+            for first in range(len(sides))
+        ]
+        first = choose(weights, noise)
+        cell: list[int] = []
+        for number, side in enumerate(sides):
+            if number < first:
+                cell.append(side.start + noise.uniform_below(side.length))
+            elif number > first:
+                cell.append(noise.uniform_below(side.size))
+            else:
+                code = noise.uniform_below(side.size - side.length)
+                cell.append(code if code < side.start else code + side.length)
+        return tuple(cell)

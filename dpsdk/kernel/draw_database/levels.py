@@ -1,0 +1,151 @@
+"""An exact draw from weights exp(-rate·level), from counts of what lies at or below a level.
+
+The levels are cut into segments. A segment is picked with the weight that it would have if all
+that lies at or below its end were at its beginning; one of these is drawn uniformly, and kept if it
+is in the segment, with the chance by which its own level makes it rarer. What is kept has the
+weight of its level, whatever the segments are (docs/explanation/proofs/small-database.md). They
+decide how many tries it takes, so floats may place them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from attrs import frozen
+
+from dpsdk.noise import NoiseSource
+
+__all__ = ["Levels", "Segment", "attempt", "draw", "segmented"]
+
+T = TypeVar("T")
+
+_TRIES = 4.0
+"""Segments are cut until no more tries than this are to be expected, or cutting does not help."""
+
+_FINE = 0.5
+"""Segments along which weights fall by no more than exp(-_FINE) are not cut."""
+
+
+class Levels(ABC, Generic[T]):
+    """Candidates on integer levels from 0, counted by how many lie at or below a level."""
+
+    __slots__ = ()
+
+    worst: int
+    """No candidate is above this level."""
+
+    guess: int
+    """About where the first candidates are, or below."""
+
+    @abstractmethod
+    def count(self, level: int) -> int:
+        """The weight of the candidates at or below a level, from 0 to `worst`."""
+
+    @abstractmethod
+    def sample(self, level: int, noise: NoiseSource) -> T:
+        """One of the candidates at or below a level, with a probability as its base weight."""
+
+    @abstractmethod
+    def level(self, candidate: T) -> int:
+        """The level of a candidate."""
+
+
+@frozen
+class Segment:
+    """The levels above `below` up to `end`, and the counts at or below either."""
+
+    below: int
+    end: int
+    under: int
+    count: int
+
+    def logs(self, rate: float) -> tuple[float, float]:
+        """Logarithms of the weight it is picked with, and of one that it has at the least."""
+        inside = self.count - self.under
+        return _log(self.count) - rate * (self.below + 1), _log(inside) - rate * self.end
+
+
+def _log(number: int) -> float:
+    return math.log(number) if number > 0 else -math.inf
+
+
+def draw(levels: Levels[T], rate: Fraction, noise: NoiseSource) -> T:
+    """One candidate, with a probability proportional to its base weight · exp(-rate · level).
+
+    The least possible level may be any; some candidate must exist.
+    """
+    segments = segmented(levels, float(rate))
+    while True:
+        candidate = attempt(levels, segments, rate, noise)
+        if candidate is not None:
+            return candidate
+
+
+def attempt(
+    levels: Levels[T], segments: Sequence[Segment], rate: Fraction, noise: NoiseSource
+) -> T | None:
+    """One try: a candidate, or None if what was proposed is not kept."""
+    starts = [segment.below + 1 for segment in segments]
+    counts = [segment.count for segment in segments]
+    segment = segments[noise.pick(starts, rate, counts)]
+    candidate = levels.sample(segment.end, noise)
+    above = levels.level(candidate) - (segment.below + 1)
+    return candidate if above >= 0 and noise.bernoulli_exp(rate * above) else None
+
+
+def segmented(levels: Levels[T], rate: float) -> list[Segment]:
+    """Segments that hold all candidates, few and with few tries to expect."""
+    done: list[Segment] = []
+    uncut: list[tuple[float, int, Segment]] = []
+
+    def add(segment: Segment) -> None:
+        if segment.count == segment.under:
+            return
+        length = segment.end - segment.below
+        if length == 1 or (length - 1) * rate <= _FINE:
+            done.append(segment)
+        else:
+            heappush(uncut, (-segment.logs(rate)[0], segment.below, segment))
+
+    for segment in _upwards(levels, rate):
+        add(segment)
+    while uncut and _tries([*done, *(segment for _, _, segment in uncut)], rate) > _TRIES:
+        _, _, segment = heappop(uncut)
+        middle = (segment.below + segment.end) // 2
+        count = levels.count(middle)
+        add(Segment(segment.below, middle, segment.under, count))
+        add(Segment(middle, segment.end, count, segment.count))
+    return done + [segment for _, _, segment in uncut]
+
+
+def _upwards(levels: Levels[T], rate: float) -> Iterator[Segment]:
+    """Segments from the first level on, until what remains weighs little, and the remainder.
+
+    Counting takes longer the higher the level is, and mostly all that matters is far below the
+    worst.
+    """
+    total, worst = levels.count(levels.worst), levels.worst
+    below, under, level, known = -1, 0, min(levels.guess, worst), -math.inf
+    while level < worst and _log(total) - rate * (below + 1) > known:
+        count = levels.count(level)
+        segment = Segment(below, level, under, count)
+        yield segment
+        known = max(known, segment.logs(rate)[1])
+        below, under = level, count
+        level = min(worst, level + max(level // 4, math.ceil(1 / max(rate, 1 / worst))))
+    if below < worst:
+        yield Segment(below, worst, under, total)
+
+
+def _tries(segments: list[Segment], rate: float) -> float:
+    """How many tries to expect, at the most and about."""
+    pairs = [segment.logs(rate) for segment in segments]
+    top = max(most for most, _ in pairs)
+    most = math.fsum(math.exp(upper - top) for upper, _ in pairs)
+    least = math.fsum(math.exp(lower - top) for _, lower in pairs)
+    return most / least if least > 0 else math.inf

@@ -1,0 +1,90 @@
+"""Parts of a workload: functions of the same few attributes, with a structure that can be counted.
+
+A part is public. Of one private table it makes a profile, which counts the small databases that
+come near it in all functions of the part.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from dpsdk.data.histogram import Histogram
+from dpsdk.kernel.draw_database.ways import Ways
+from dpsdk.noise import NoiseSource
+
+__all__ = ["Aim", "Part", "Profile"]
+
+
+@frozen
+class Aim:
+    """What small databases are compared with, in numbers: a private table of so many rows."""
+
+    rows: int
+    size: int
+    ordered: bool
+
+    def least(self, count: int, level: int) -> int:
+        """The fewest records that come within `level` rows of a count; maybe below 0."""
+        return -(self.size * (level - count) // self.rows) if self.rows else 0
+
+    def most(self, count: int, level: int) -> int:
+        """The most records that come within `level` rows of a count; maybe more than there are."""
+        return self.size * (count + level) // self.rows if self.rows else self.size
+
+    def score(self, gap: int) -> int:
+        """The rows, rounded up, of a gap |size·F - rows·G|."""
+        return -(-gap // self.size)
+
+
+class Profile(ABC):
+    """A private table as a part sees it, and the small databases near it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def ways(self, level: int) -> Ways:
+        """The ways to put records into atoms with an error of at most `level` rows."""
+
+    @abstractmethod
+    def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
+        """The atoms, in order, of a uniform one of these ways for so many records."""
+
+    @abstractmethod
+    def score(self, atoms: Sequence[int]) -> int:
+        """The error, in rows and rounded up, of records in these atoms, all others being outside.
+
+        Atoms are in order.
+        """
+
+
+class Part(ABC):
+    """Functions of the attributes `names`, which are 0 outside the domain."""
+
+    __slots__ = ()
+
+    names: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def atoms(self) -> int:
+        """The number of atoms among the cells of these attributes."""
+
+    @property
+    @abstractmethod
+    def spare(self) -> bool:
+        """Whether all functions are 0 on one of the atoms."""
+
+    @abstractmethod
+    def profile(self, histogram: Histogram, aim: Aim) -> Profile:
+        """What this part sees of a private table."""
+
+    @abstractmethod
+    def fill(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        """A uniform cell of an atom, one number for each name."""
+
+    @abstractmethod
+    def effort(self, aim: Aim) -> float:
+        """About how many steps it takes to count once, at the most, and given `aim` for rows."""

@@ -1,0 +1,159 @@
+"""Small databases for workloads of parts: thresholds, cells, or several of either at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from dpsdk.data.histogram import Histogram
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
+from dpsdk.kernel.draw_database.levels import Levels, draw
+from dpsdk.kernel.draw_database.part import Aim, Part, Profile
+from dpsdk.kernel.draw_database.spread import choose, shuffled
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Ints
+
+__all__ = ["Structured", "records"]
+
+
+@frozen(eq=False)
+class Structured(Sampler):
+    """The sampler for parts that share no attribute.
+
+    Several parts are drawn over sequences of records, where they are independent given a bound on
+    the error; a single one over multisets. `whole` says whether all records together are asked for,
+    which only matters where rows may lie outside.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    terms: DrawTerms
+    parts: tuple[Part, ...]
+    whole: bool
+
+    @property
+    @override
+    def ordered(self) -> bool:  # type: ignore[override]  # derived here, a constant elsewhere
+        return len(self.parts) > 1
+
+    @property
+    def outside(self) -> bool:
+        """Whether an atom stands for the outside, because no other one has all functions at 0."""
+        spare = all(part.spare for part in self.parts) and not self.whole
+        return self.terms.setting.outside and not spare
+
+    @property
+    @override
+    def atoms(self) -> int:
+        return math.prod(part.atoms for part in self.parts) + self.outside
+
+    @override
+    def work(self) -> Work:
+        return Work(0.0, 0)
+
+    @override
+    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+        near = self.levels(histogram)
+        found = draw(near, self.rate, noise)
+        return records(self.names, self.shape, self.parts, found, self.terms.size, noise)
+
+    def levels(self, histogram: Histogram) -> Near:
+        """The small databases by their score for a private table."""
+        aim = Aim(histogram.rows, self.terms.size, self.ordered)
+        profiles = tuple(part.profile(histogram, aim) for part in self.parts)
+        inside = int(histogram.records(())[1].sum()) if self.whole else None
+        return Near(aim, profiles, self.outside, inside)
+
+
+def records(
+    names: tuple[str, ...],
+    shape: tuple[int, ...],
+    parts: Sequence[Part],
+    found: Sequence[Sequence[int]],
+    size: int,
+    noise: NoiseSource,
+) -> Ints:
+    """Records with a uniform cell of their atoms, in a uniform order if there are several parts.
+
+    `found` has the atoms of each part; records that are in none of the lists lie outside.
+    """
+    drawn = np.full((size, len(names)), -1, dtype=np.int64)
+    inside = len(found[0])
+    places = {name: place for place, name in enumerate(names)}
+    known = set[str]()
+    for part, atoms in zip(parts, found, strict=True):
+        order = atoms if len(parts) == 1 else shuffled(atoms, noise)
+        for row, atom in enumerate(order):
+            for name, code in zip(part.names, part.fill(atom, noise), strict=True):
+                drawn[row, places[name]] = code
+        known.update(part.names)
+    for name, cells in zip(names, shape, strict=True):
+        if name not in known:
+            column = [noise.uniform_below(cells) for _ in range(inside)]
+            drawn[:inside, places[name]] = column
+    return drawn[np.lexsort(drawn.T[::-1])]
+
+
+@frozen(eq=False)
+class Near(Levels[tuple[tuple[int, ...], ...]]):
+    """Small databases by their score. A candidate is a list of atoms, in order, for each part.
+
+    Where records may lie outside, the lists may be shorter than the small database.
+    """
+
+    aim: Aim
+    profiles: tuple[Profile, ...]
+    outside: bool
+    inside: int | None
+    """How many rows lie in the domain, where that is asked for."""
+
+    @property
+    @override
+    def worst(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        # Neither count is above the number of rows.
+        return self.aim.rows
+
+    @property
+    @override
+    def guess(self) -> int:  # type: ignore[override]  # derived here, a field elsewhere
+        return self.aim.rows // (2 * self.aim.size)
+
+    def _weights(self, level: int) -> list[int]:
+        """For each number of records in the domain the weight of the candidates."""
+        aim = self.aim
+        low, high = 0 if self.outside else aim.size, aim.size
+        if self.inside is not None:
+            low = max(low, aim.least(self.inside, level))
+            high = min(high, aim.most(self.inside, level))
+        weights = [0] * (aim.size + 1)
+        if low > high:
+            return weights
+        ways = [profile.ways(level) for profile in self.profiles]
+        for records in range(low, high + 1):
+            weight = math.comb(aim.size, records) if aim.ordered else 1
+            weights[records] = weight * math.prod(way.of(records) for way in ways)
+        return weights
+
+    @override
+    def count(self, level: int) -> int:
+        return sum(self._weights(level))
+
+    @override
+    def sample(self, level: int, noise: NoiseSource) -> tuple[tuple[int, ...], ...]:
+        records = choose(self._weights(level), noise)
+        return tuple(tuple(profile.sample(level, records, noise)) for profile in self.profiles)
+
+    @override
+    def level(self, candidate: tuple[tuple[int, ...], ...]) -> int:
+        scores = [
+            profile.score(atoms) for profile, atoms in zip(self.profiles, candidate, strict=True)
+        ]
+        if self.inside is not None:
+            gap = self.aim.size * self.inside - self.aim.rows * len(candidate[0])
+            scores.append(self.aim.score(abs(gap)))
+        return max(scores)

@@ -1,0 +1,152 @@
+"""In how many ways records can be put into cells, for each number of records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import mul
+
+from attrs import field, frozen
+
+from dpsdk.kernel.draw_database.spread import choose, multiset, sequence
+from dpsdk.noise import NoiseSource
+
+__all__ = ["EMPTY", "NOTHING", "Bounded", "Ways", "combine", "free", "split"]
+
+
+@frozen
+class Ways:
+    """`counts[i]` ways for `low` + i records, and none for any other number.
+
+    Unordered, a way is a multiset of cells. Ordered, it is a sequence of cells.
+    """
+
+    low: int
+    counts: Sequence[int]
+
+    @property
+    def high(self) -> int:
+        """The largest number of records; below `low` if there is none."""
+        return self.low + len(self.counts) - 1
+
+    def of(self, records: int) -> int:
+        """The ways for so many records."""
+        return self.counts[records - self.low] if self.low <= records <= self.high else 0
+
+    def clipped(self, low: int, high: int) -> Ways:
+        """Those for `low` to `high` records only."""
+        first, last = max(low, self.low), min(high, self.high)
+        if first > last:
+            return NOTHING
+        return Ways(first, self.counts[first - self.low : last - self.low + 1])
+
+
+NOTHING = Ways(0, ())
+"""No way for any number."""
+
+EMPTY = Ways(0, (1,))
+"""The one way to put no record into no cell."""
+
+
+def free(cells: int, most: int, *, ordered: bool) -> Ways:
+    """All ways to put up to `most` records into so many cells."""
+    if cells == 0:
+        return EMPTY
+    counts = [1]
+    for records in range(1, most + 1):
+        if ordered:
+            counts.append(counts[-1] * cells)
+        else:
+            counts.append(counts[-1] * (cells + records - 1) // records)
+    return Ways(0, counts)
+
+
+def combine(left: Ways, right: Ways, low: int, high: int, *, ordered: bool) -> Ways:
+    """The ways for two separate groups of cells together, for `low` to `high` records."""
+    first = max(low, left.low + right.low)
+    last = min(high, left.high + right.high)
+    if first > last or not left.counts or not right.counts:
+        return NOTHING
+    if ordered:
+        return Ways(first, [_interleaved(left, right, n) for n in range(first, last + 1)])
+    backwards = right.counts[::-1]
+    top = left.low + right.high
+    counts: list[int] = []
+    for records in range(first, last + 1):
+        # Of the left, i records; of the right, records - i, which is at place top - records + i
+        # of the list backwards, counted from left.low.
+        shift = top - records
+        start = max(0, -shift)
+        counts.append(sum(map(mul, left.counts[start:], backwards[start + shift :])))
+    return Ways(first, counts)
+
+
+def _interleaved(left: Ways, right: Ways, records: int) -> int:
+    total = 0
+    for i in range(max(left.low, records - right.high), min(left.high, records - right.low) + 1):
+        pair = left.counts[i - left.low] * right.counts[records - i - right.low]
+        total += math.comb(records, i) * pair
+    return total
+
+
+def split(
+    left: Ways, right: Ways, records: int, noise: NoiseSource, *, ordered: bool
+) -> tuple[int, int]:
+    """How many of the records go into either group, as in a uniform way for both together."""
+    first = max(left.low, records - right.high)
+    last = min(left.high, records - right.low)
+    weights = [
+        left.of(i) * right.of(records - i) * (math.comb(records, i) if ordered else 1)
+        for i in range(first, last + 1)
+    ]
+    chosen = first + choose(weights, noise)
+    return chosen, records - chosen
+
+
+@frozen(eq=False)
+class Bounded:
+    """Ways to put up to `size` records into cells that take from `low` to `high` each."""
+
+    low: int
+    high: int
+    size: int
+    ordered: bool
+    _known: dict[int, Ways] = field(init=False, factory=dict[int, Ways], repr=False)
+
+    def ways(self, cells: int) -> Ways:
+        """The ways for so many cells."""
+        known = self._known.get(cells)
+        if known is None:
+            known = self._known[cells] = self._work_out(cells)
+        return known
+
+    @property
+    def _free(self) -> bool:
+        return self.low == 0 and self.high >= self.size
+
+    def _work_out(self, cells: int) -> Ways:
+        if cells == 0:
+            return EMPTY
+        if self.low > self.high or cells * self.low > self.size:
+            return NOTHING
+        if self._free:
+            return free(cells, self.size, ordered=self.ordered)
+        if cells == 1:
+            return Ways(self.low, (1,) * (min(self.high, self.size) - self.low + 1))
+        half = cells // 2
+        both = self.ways(half), self.ways(cells - half)
+        return combine(*both, 0, self.size, ordered=self.ordered)
+
+    def sample(self, cells: int, records: int, noise: NoiseSource) -> list[int]:
+        """The cells of a uniform way, one number below `cells` for each record, in order."""
+        if records == 0:
+            return []
+        if cells == 1:
+            return [0] * records
+        if self._free:
+            return (sequence if self.ordered else multiset)(cells, records, noise)
+        half = cells // 2
+        both = self.ways(half), self.ways(cells - half)
+        left, right = split(*both, records, noise, ordered=self.ordered)
+        second = self.sample(cells - half, right, noise)
+        return self.sample(half, left, noise) + [half + cell for cell in second]

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from dpsdk.data.histogram import Histogram
 from dpsdk.kernel.draw_database.axis import Axis
-from dpsdk.kernel.draw_database.part import Aim, Part, Profile
+from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
 from dpsdk.kernel.draw_database.spread import choose
 from dpsdk.kernel.draw_database.ways import EMPTY, Bounded, Ways, combine, split
 from dpsdk.noise import NoiseSource
@@ -48,8 +48,13 @@ class Cells(Part):
         return _Near(aim, tuple(groups), occupied, counts, asked, self.spare)
 
     @override
-    def effort(self, aim: Aim) -> float:
-        return 0.0
+    def effort(self, aim: Aim, width: int) -> Effort:
+        # Cells of one count are one group, and counts that differ add up to no more than the rows.
+        groups = min(math.isqrt(2 * aim.rows) + 1, self.atoms)
+        # Large groups are halved again and again, each time once or twice.
+        halves = 2 * self.atoms.bit_length()
+        products = aim.size * (groups * width + halves * aim.size)
+        return Effort(groups + halves, products, (groups + halves) * (aim.size + 1))
 
 
 @frozen(eq=False)

@@ -6,13 +6,14 @@ of any number of atoms a few more than twice the records matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from attrs import frozen
 
 from dpsdk.kernel.draw_database.spread import multiset, sequence
-from dpsdk.kernel.draw_database.ways import EMPTY, Ways, combine, free, split
+from dpsdk.kernel.draw_database.ways import EMPTY, NOTHING, Ways, combine, free, split
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
@@ -53,49 +54,49 @@ class Course:
             occupied, counts = np.append(0, occupied), np.append(0, counts)
         return cls(atoms, rows, size, occupied.astype(np.int64), counts.astype(np.int64))
 
-    def checks(self, below: int, above: int) -> set[int]:
-        """The atoms, but for the last, after which bounds on size·F - rows·G bind.
+    def checks(self, below: int, above: int) -> Ints:
+        """The atoms, but for the last, after which bounds on size·F - rows·G bind, in order.
 
         F and G are the running counts of the table and of the small database, and the difference
         is to stay from `below` to `above` after each atom but the last.
         """
-        found = set[int]()
         last = self.atoms - 1
         if not self.rows or not last:
-            return found
-        for records in range(self.size):
-            # The first atom after which more than so many records are needed.
-            least = (self.rows * records + above) // self.size + 1
-            run = self._search(least, "left")
-            if run < len(self.starts) and self.starts[run] < last:
-                found.add(int(self.starts[run]))
-            # The last atom after which no more than so many records are allowed.
-            most = (self.rows * (records + 1) + below - 1) // self.size
-            run = self._search(most, "right")
-            if run > 0:
-                end = int(self.starts[run]) if run < len(self.starts) else last
-                found.add(min(end, last) - 1)
-        return found
+            return np.zeros(0, dtype=np.int64)
+        records = self._exact(np.arange(self.size)) * self.rows
+        # The first atom after which more than so many records are needed.
+        least = self._found((records + above) // self.size + 1, "left")
+        rises = self.starts[least[least < len(self.starts)]]
+        # The last atom after which no more than so many records are allowed.
+        most = self._found((records + (self.rows + below - 1)) // self.size, "right")
+        ends = np.append(self.starts, last)[most[most > 0]]
+        return np.unique(np.concatenate([rises[rises < last], np.minimum(ends, last) - 1]))
 
-    def _search(self, count: int, side: str) -> int:
-        inside = min(max(count, -1), self.rows + 1)
-        if side == "left":
-            return int(np.searchsorted(self.counts, inside, side="left"))
-        return int(np.searchsorted(self.counts, inside, side="right"))
+    @property
+    def _large(self) -> bool:
+        """Whether size·F - rows·G, or twice as much, may be too large for an array of int64."""
+        return self.size * (self.rows + 1) >= 1 << 60
 
-    def steps(self, checks: Iterable[int], below: int, above: int) -> list[Step]:
+    def _exact(self, numbers: Ints) -> Ints:
+        """Integers that do not overflow: where they may, Python's own."""
+        return numbers.astype(np.object_) if self._large else numbers  # type: ignore[return-value]
+
+    def _found(self, counts: Ints, side: Literal["left", "right"]) -> Ints:
+        inside = np.clip(counts, -1, self.rows + 1).astype(np.int64)
+        return np.searchsorted(self.counts, inside, side=side)
+
+    def steps(self, checks: Ints, below: int, above: int) -> list[Step]:
         """The steps between such atoms, and from the last of them to the end, which is free."""
-        steps: list[Step] = []
-        done = 0
-        order = np.array(sorted(checks), dtype=np.int64)
-        runs = np.searchsorted(self.starts, order, side="right") - 1
-        for atom, count in zip(order.tolist(), self.counts[runs].tolist(), strict=True):
-            needed = -((above - self.size * count) // self.rows)
-            allowed = (self.size * count - below) // self.rows
-            steps.append(Step(atom + 1 - done, max(0, needed), min(self.size, allowed)))
-            done = atom + 1
-        steps.append(Step(self.atoms - done, 0, self.size))
-        return steps
+        done = [0, *(checks + 1).tolist()]
+        lengths = np.diff(np.array([*done, self.atoms], dtype=np.int64)).tolist()
+        if not len(checks):
+            return [Step(self.atoms, 0, self.size)]
+        runs = np.searchsorted(self.starts, checks, side="right") - 1
+        counts = self._exact(self.counts[runs]) * self.size
+        needed = np.maximum(-((above - counts) // self.rows), 0).tolist()
+        allowed = np.minimum((counts - below) // self.rows, self.size).tolist()
+        bounds = zip(lengths, [*needed, 0], [*allowed, self.size], strict=True)
+        return [Step(*step) for step in bounds]
 
     def extremes(self, records: Sequence[int], *, last: bool) -> tuple[int, int]:
         """The least and the largest of size·F - rows·G, after the atoms and before the first.
@@ -110,9 +111,7 @@ class Course:
             places = places[places < self.atoms - 1]
         table = self.counts[np.searchsorted(self.starts, places, side="right") - 1]
         small = np.searchsorted(ours, places, side="right")
-        exact = self.size * self.rows < 1 << 62
-        kind = np.int64 if exact else object
-        gaps = table.astype(kind) * self.size - small.astype(kind) * self.rows
+        gaps = self._exact(table) * self.size - self._exact(small) * self.rows
         if not len(gaps):
             return 0, 0
         return min(0, int(gaps.min())), max(0, int(gaps.max()))
@@ -132,6 +131,9 @@ class Chain:
         tables = [EMPTY]
         for step in steps:
             before = tables[-1]
+            if not before.counts:
+                tables.append(NOTHING)
+                continue
             more = free(step.atoms, max(0, step.high - before.low), ordered=ordered)
             tables.append(combine(before, more, step.low, step.high, ordered=ordered))
         return cls(steps, tables, ordered)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
@@ -21,7 +22,7 @@ from dpsdk.kernel.draw_database.chain import Chain, Course
 from dpsdk.kernel.draw_database.levels import Levels, draw
 from dpsdk.kernel.draw_database.part import Aim
 from dpsdk.kernel.draw_database.spread import choose, multiset
-from dpsdk.kernel.draw_database.structured import records
+from dpsdk.kernel.draw_database.structured import COUNTS, extent, highest, records
 from dpsdk.kernel.draw_database.thresholds import Thresholds, course
 from dpsdk.kernel.draw_database.ways import NOTHING, Ways, free, split
 from dpsdk.noise import NoiseSource
@@ -75,12 +76,16 @@ class Intervals(Sampler):
 
     @override
     def work(self) -> Work:
-        return Work(0.0, 0)
+        rows, width = extent(self)
+        level = self.grain * (highest(self, rows) + 1)
+        part, aim = Thresholds(self.axis), Aim(rows, self.terms.size, ordered=False)
+        bits = self.candidates.bit_length()
+        return part.effort(aim, width).work(level * COUNTS, bits, ordered=False)
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
         found = draw(self.levels(histogram), self.rate / self.grain, noise)
-        part = Thresholds(self.axis, spare=False)
+        part = Thresholds(self.axis)
         return records(self.names, self.shape, (part,), (found,), self.terms.size, noise)
 
     def levels(self, histogram: Histogram) -> Near:
@@ -158,7 +163,7 @@ class Near(Levels[tuple[int, ...]]):
             self._known[below, above] = known
         return known
 
-    def _chain(self, checks: set[int], below: int, above: int) -> Chain:
+    def _chain(self, checks: Ints, below: int, above: int) -> Chain:
         return Chain.along(self.course.steps(checks, below, above), ordered=False)
 
     def _touching(self, window: _Window) -> int:
@@ -179,7 +184,7 @@ class Near(Levels[tuple[int, ...]]):
         windows = list(self._windows(level))
         window = windows[choose(list(map(self._touching, windows)), noise)]
         below, inner, above = window.below, window.inner, window.above
-        checks = self.course.checks(below, above) | self.course.checks(inner, above)
+        checks = np.union1d(self.course.checks(below, above), self.course.checks(inner, above))
         wide = self._chain(checks, below, above)
         if inner > 0:
             # The gap before the first cell is in the first part already.

@@ -24,11 +24,14 @@ __all__ = ["Levels", "Segment", "attempt", "draw", "segmented"]
 
 T = TypeVar("T")
 
-_TRIES = 4.0
+_TRIES = 6.0
 """Segments are cut until no more tries than this are to be expected, or cutting does not help."""
 
-_FINE = 0.5
+_FINE = 1.0
 """Segments along which weights fall by no more than exp(-_FINE) are not cut."""
+
+_SHARE = 0.25
+"""Where all that could be cut is less of the tries than this, nothing is cut any more."""
 
 
 class Levels(ABC, Generic[T]):
@@ -114,7 +117,7 @@ def segmented(levels: Levels[T], rate: float) -> list[Segment]:
 
     for segment in _upwards(levels, rate):
         add(segment)
-    while uncut and _tries([*done, *(segment for _, _, segment in uncut)], rate) > _TRIES:
+    while _worth_cutting(done, [segment for _, _, segment in uncut], rate):
         _, _, segment = heappop(uncut)
         middle = (segment.below + segment.end) // 2
         count = levels.count(middle)
@@ -142,10 +145,11 @@ def _upwards(levels: Levels[T], rate: float) -> Iterator[Segment]:
         yield Segment(below, worst, under, total)
 
 
-def _tries(segments: list[Segment], rate: float) -> float:
-    """How many tries to expect, at the most and about."""
-    pairs = [segment.logs(rate) for segment in segments]
-    top = max(most for most, _ in pairs)
-    most = math.fsum(math.exp(upper - top) for upper, _ in pairs)
-    least = math.fsum(math.exp(lower - top) for _, lower in pairs)
-    return most / least if least > 0 else math.inf
+def _worth_cutting(done: list[Segment], uncut: list[Segment], rate: float) -> bool:
+    """Whether many tries are to be expected, and not for the segments that are done."""
+    logs = [segment.logs(rate) for segment in done + uncut]
+    top = max((most for most, _ in logs), default=0.0)
+    most = [math.exp(upper - top) for upper, _ in logs]
+    least = math.fsum(math.exp(lower - top) for _, lower in logs)
+    cuttable = math.fsum(most[len(done) :])
+    return cuttable > _SHARE * math.fsum(most) and math.fsum(most) > _TRIES * least

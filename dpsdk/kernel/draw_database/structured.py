@@ -12,12 +12,15 @@ from typing_extensions import override
 from dpsdk.data.histogram import Histogram
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.levels import Levels, draw
-from dpsdk.kernel.draw_database.part import Aim, Part, Profile
+from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
 from dpsdk.kernel.draw_database.spread import choose, shuffled
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = ["Structured", "records"]
+__all__ = ["COUNTS", "Structured", "extent", "highest", "records"]
+
+COUNTS = 40
+"""About how often the small databases up to some level are counted for one draw, at the most."""
 
 
 @frozen(eq=False)
@@ -54,7 +57,15 @@ class Structured(Sampler):
 
     @override
     def work(self) -> Work:
-        return Work(0.0, 0)
+        rows, width = extent(self)
+        aim = Aim(rows, self.terms.size, self.ordered)
+        efforts = [part.effort(aim, width) for part in self.parts]
+        whole = Effort(
+            sum(effort.steps for effort in efforts),
+            sum(effort.products for effort in efforts),
+            sum(effort.numbers for effort in efforts),
+        )
+        return whole.work(COUNTS, self.candidates.bit_length(), ordered=self.ordered)
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
@@ -68,6 +79,21 @@ class Structured(Sampler):
         profiles = tuple(part.profile(histogram, aim) for part in self.parts)
         inside = int(histogram.records(())[1].sum()) if self.whole else None
         return Near(aim, profiles, self.outside, inside)
+
+
+def extent(sampler: Sampler) -> tuple[int, int]:
+    """From public facts, the most rows, and by how many records running counts may differ."""
+    setting, size = sampler.terms.setting, sampler.terms.size
+    if setting.rows is None:
+        return setting.row_limit, size + 1
+    level = highest(sampler, setting.rows)
+    return setting.rows, min(size, 2 * size * level // max(setting.rows, 1) + 1) + 1
+
+
+def highest(sampler: Sampler, rows: int) -> int:
+    """About the highest level, in rows, that has to be counted for a table of so many rows."""
+    spread = math.log(2) * sampler.log2_candidates / float(sampler.rate)
+    return math.ceil(min(float(rows), 1.25 * (rows / sampler.terms.size + spread)))
 
 
 def records(

@@ -10,7 +10,7 @@ from typing_extensions import override
 from dpsdk.data.histogram import Histogram
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.chain import Chain, Course
-from dpsdk.kernel.draw_database.part import Aim, Part, Profile
+from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
 from dpsdk.kernel.draw_database.ways import Ways
 from dpsdk.noise import NoiseSource
 
@@ -25,14 +25,9 @@ def course(axis: Axis, histogram: Histogram, aim: Aim) -> Course:
 
 @frozen(eq=False)
 class Thresholds(Part):
-    """How many records lie at or before the end of each piece of an axis, but for the last.
-
-    `spare` says whether records in the last piece count in no function of the workload: whether
-    all records together are not asked for.
-    """
+    """How many records lie at or before the end of each piece of an axis, but for the last."""
 
     axis: Axis
-    spare: bool
 
     @property
     @override
@@ -44,6 +39,11 @@ class Thresholds(Part):
     def atoms(self) -> int:
         return self.axis.pieces
 
+    @property
+    @override
+    def spare(self) -> bool:
+        return True
+
     @override
     def profile(self, histogram: Histogram, aim: Aim) -> Profile:
         return _Near(course(self.axis, histogram, aim), aim)
@@ -53,8 +53,9 @@ class Thresholds(Part):
         return (self.axis.fill(atom, noise),)
 
     @override
-    def effort(self, aim: Aim) -> float:
-        return 0.0
+    def effort(self, aim: Aim, width: int) -> Effort:
+        steps = min(2 * aim.size, self.atoms) + 1
+        return Effort(steps, steps * width * width, steps * width)
 
 
 @frozen(eq=False)

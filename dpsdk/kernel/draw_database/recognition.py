@@ -1,0 +1,180 @@
+"""Which workloads have a structure that can be counted, told from the blocks of their forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import define, field
+
+from dpsdk.domain import Domain
+from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.kernel.draw_database.axis import Axis
+from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
+from dpsdk.kernel.draw_database.cells import Pieces, Side, Table
+from dpsdk.kernel.draw_database.intervals import Intervals
+from dpsdk.kernel.draw_database.part import Part
+from dpsdk.kernel.draw_database.structured import Structured
+from dpsdk.kernel.draw_database.thresholds import Thresholds
+
+__all__ = ["recognised"]
+
+_READ_LIMIT = 2**22
+"""Factors of more weights than this are not read through."""
+
+
+def recognised(form: LinearForm, terms: DrawTerms) -> Sampler | None:
+    """The sampler for a workload of thresholds, intervals, disjoint cells, or one-way marginals.
+
+    Any ranges of one attribute are near in what they ask if all intervals between their ends are;
+    so they are drawn as these, unless they are thresholds or disjoint. None stands for any other
+    workload.
+    """
+    asked = _Asked(form.domain)
+    for block in form.blocks:
+        if not isinstance(block, Kronecker) or not asked.take(block):
+            return None
+    return asked.sampler(terms)
+
+
+@define
+class _Ranges:
+    """What is asked of one attribute: every cell, every prefix, and some ranges."""
+
+    size: int
+    every_cell: bool = False
+    every_prefix: bool = False
+    some: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
+
+    def take(self, factor: Factor) -> bool:
+        """Add the functions of a factor; False if they are no ranges."""
+        if isinstance(factor, Identity):
+            self.every_cell = True
+        elif isinstance(factor, Prefix):
+            self.every_prefix = True
+        elif isinstance(factor, Range):
+            self.some.add((factor.start, factor.stop))
+        else:
+            ranges = _read(factor)
+            self.some.update(ranges or ())
+            return ranges is not None
+        return True
+
+    def settle(self) -> bool:
+        """Leave out what is empty or everything; whether everything was asked."""
+        everything = (0, self.size) in self.some or self.every_prefix
+        everything |= self.every_cell and self.size == 1
+        self.some = {(a, b) for a, b in self.some if a < b and (a, b) != (0, self.size)}
+        if self.every_cell:
+            self.some = {(a, b) for a, b in self.some if b > a + 1}
+        if self.every_prefix:
+            self.some = {(a, b) for a, b in self.some if a > 0}
+        if self.size == 1:
+            self.every_cell = self.every_prefix = False
+        return everything
+
+    @property
+    def asks(self) -> bool:
+        """Whether anything is left."""
+        return self.every_cell or self.every_prefix or bool(self.some)
+
+    def axis(self, name: str) -> Axis:
+        """The pieces that are told apart."""
+        if self.every_cell or self.every_prefix:
+            return Axis(name, self.size, None)
+        return Axis.cut(name, self.size, [end for pair in self.some for end in pair])
+
+    def part(self, name: str) -> Part | None:
+        """The part of these functions, unless they cross."""
+        axis = self.axis(name)
+        if not self.every_cell and all(start == 0 for start, _ in self.some):
+            return Thresholds(axis)
+        if self.every_prefix or (self.every_cell and self.some):
+            return None
+        if self.every_cell:
+            return Pieces(axis, None)
+        ordered = sorted(self.some)
+        if any(stop > start for (_, stop), (start, _) in zip(ordered, ordered[1:], strict=False)):
+            return None
+        if len(ordered) == axis.pieces:
+            return Pieces(axis, None)
+        return Pieces(axis, axis.locate(np.array([start for start, _ in ordered])))
+
+
+@define
+class _Asked:
+    """What the blocks of a form ask for."""
+
+    domain: Domain
+    whole: bool = False
+    table: tuple[Side, ...] | None = None
+    ranges: dict[str, _Ranges] = field(factory=dict[str, _Ranges])
+
+    def take(self, block: Kronecker) -> bool:
+        """Add the functions of a block; False if they have no structure that is known here."""
+        if block.scale != 1.0:
+            return False
+        pairs = [
+            (name, factor)
+            for name, factor in zip(block.names, block.factors, strict=True)
+            if not (isinstance(factor, Range) and factor.stop - factor.start == factor.size)
+        ]
+        if not pairs:
+            self.whole = True
+            return True
+        if len(pairs) == 1:
+            (name, factor) = pairs[0]
+            known = self.ranges.setdefault(name, _Ranges(self.domain[name].size))
+            return known.take(factor)
+        sides = tuple(_sides(pairs))
+        if self.table not in (None, sides) or len(sides) < len(pairs):
+            return False
+        self.table = sides
+        return True
+
+    def sampler(self, terms: DrawTerms) -> Sampler | None:
+        """What draws for all of it."""
+        names, shape = self.domain.names, self.domain.shape
+        for asked in self.ranges.values():
+            self.whole |= asked.settle()
+        ranges = {name: asked for name, asked in self.ranges.items() if asked.asks}
+        if self.table is not None:
+            if ranges:
+                return None
+            parts: list[Part] = [Table(self.table)]
+            return Structured("cells", names, shape, terms, tuple(parts), self.whole)
+        known = [asked.part(name) for name, asked in ranges.items()]
+        parts = [part for part in known if part is not None]
+        if len(parts) == len(known) > 0:
+            kind = "thresholds" if isinstance(parts[0], Thresholds) else "cells"
+            kind = "marginals" if len(parts) > 1 else kind
+            return Structured(kind, names, shape, terms, tuple(parts), self.whole)
+        if len(known) == 1:
+            ((name, asked),) = ranges.items()
+            return Intervals(names, shape, terms, asked.axis(name))
+        return None
+
+
+def _sides(pairs: list[tuple[str, Factor]]) -> Iterator[Side]:
+    """The sides of a table, of those factors that can be one."""
+    for name, factor in pairs:
+        if isinstance(factor, Identity):
+            yield Side(name, factor.size, True, 0, factor.size)
+        elif isinstance(factor, Range) and factor.start < factor.stop:
+            yield Side(name, factor.size, False, factor.start, factor.stop)
+
+
+def _read(factor: Factor) -> list[tuple[int, int]] | None:
+    """The ranges that the functions of a factor are indicators of; None if they are not."""
+    if factor.rows * factor.size > _READ_LIMIT:
+        return None
+    weights = factor.matrix()
+    if not ((weights == 0) | (weights == 1)).all():
+        return None
+    starts = weights.argmax(axis=1)
+    lengths = weights.sum(axis=1).astype(np.int64)
+    cells = np.arange(factor.size)
+    inside = (cells >= starts[:, None]) & (cells < (starts + lengths)[:, None])
+    if not (inside == (weights == 1)).all():
+        return None
+    return list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True))

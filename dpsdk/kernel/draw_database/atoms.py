@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from attrs import field, frozen
@@ -164,7 +164,7 @@ class Atoms:
         order = np.argsort(self._of_grid, kind="stable")
         bounds = np.searchsorted(self._of_grid[order], np.arange(self.number + 1))
         members: list[tuple[Ints, list[int]]] = []
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             inside = order[start:stop]
             places = np.unravel_index(inside, shape)
             sizes = (
@@ -254,6 +254,7 @@ def _told_apart(columns: Ints) -> Ints:
     # The larger one in the order of texts, so that a function and its complement are alike.
     first = (up != down).argmax(axis=1)
     at = np.arange(len(varying))
-    chosen = np.where((up[at, first] >= down[at, first])[:, None], up, down)
-    places = np.unique(chosen, axis=0, return_index=True)[1]
+    smaller = np.asarray(up[at, first] < down[at, first])
+    up[smaller] = down[smaller]
+    places = np.unique(up, axis=0, return_index=True)[1]
     return varying[np.sort(places)]

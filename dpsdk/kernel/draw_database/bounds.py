@@ -51,12 +51,15 @@ class Family:
         Whether each is weighed by the number of orders of its records.
     rounding
         By less than so many rows a score exceeds the largest error.
+    grain
+        Into how many parts scores divide a row.
     """
 
     coverage: Coverage
     atoms: int
     ordered: bool = False
     rounding: Fraction = Fraction(1)
+    grain: int = 1
 
     def log_candidates(self, size: int) -> float:
         """The logarithm of the weight of all databases of a size together, rounded up.
@@ -77,7 +80,7 @@ class Family:
                 exact = float((math.log(many) - np.log(places)).sum())
         return math.nextafter(exact * (1.0 + _RATE), math.inf)
 
-    def excess(self, size: int, rate: Fraction, beta: float) -> int:
+    def excess(self, size: int, rate: Fraction, beta: float) -> Fraction:
         """How far the score drawn exceeds the least one, at the most, with probability 1 - beta.
 
         Parameters
@@ -92,17 +95,18 @@ class Family:
 
         Returns
         -------
-        int
-            In rows, at least 0.
+        Fraction
+            In rows, at least 0; scores are whole parts of a row.
         """
         failure = to_beta(beta)
         odds = self.log_candidates(size) + math.log1p(-failure) - math.log(failure)
         odds += abs(odds) * _RATE + _RATE
         # A draw is bad with odds of at most candidates · exp(-rate · t), where the least score is
         # t rows or more below all that are bad.
-        return max(1, math.ceil(Fraction(odds) / rate)) - 1
+        steps = max(1, math.ceil(Fraction(odds) * self.grain / rate))
+        return Fraction(steps - 1, self.grain)
 
-    def error(self, size: int, rate: Fraction, rows: int, beta: float) -> int:
+    def error(self, size: int, rate: Fraction, rows: int, beta: float) -> Fraction:
         """How far a count of the table is from its share of the database scaled to it, in rows.
 
         Of all functions of the class at once, with probability 1 - beta, for every table of at most
@@ -114,8 +118,8 @@ class Family:
             If an argument is out of range.
         """
         limit = to_count("rows", rows)
-        least = math.ceil(limit * self.coverage.radius(size) + self.rounding) - 1
-        return min(limit, least + self.excess(size, rate, beta))
+        least = math.ceil((limit * self.coverage.radius(size) + self.rounding) * self.grain) - 1
+        return min(Fraction(limit), Fraction(least, self.grain) + self.excess(size, rate, beta))
 
 
 def theorem_rows(

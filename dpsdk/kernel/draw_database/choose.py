@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from typing import TypeAlias, cast
 
 from attrs import evolve, frozen
 
@@ -12,15 +13,30 @@ from dpsdk.errors import ExactSamplingInfeasible, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, Family
+from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, Family, to_size
 from dpsdk.kernel.draw_database.counting import Counting
-from dpsdk.kernel.draw_database.coverage import AnyFunctions
+from dpsdk.kernel.draw_database.coverage import (
+    AnyFunctions,
+    Cells,
+    Coverage,
+    Intervals,
+    Marginals,
+    Thresholds,
+)
 from dpsdk.kernel.draw_database.enumeration import Enumeration
+from dpsdk.kernel.draw_database.intervals import Intervals as IntervalSampler
+from dpsdk.kernel.draw_database.part import Part
+from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.structured import Structured
+from dpsdk.kernel.draw_database.thresholds import Thresholds as ThresholdPart
 
 __all__ = ["Chosen", "Limits", "choose", "feasible_size"]
 
 _BETA = 0.05
 """At which confidence samplers are compared."""
+
+_MOST_BITS = 2**18
+"""Numbers of small databases are not longer than this."""
 
 
 @frozen
@@ -52,6 +68,17 @@ class Chosen:
     bias: float = 0.0
     """What rounding of weights may add to the error of each row, in the unit of the form."""
 
+    def work(self) -> Work:
+        """What a draw may take; infinite where there are too many databases to be counted."""
+        log = self.family.log_candidates(self.sampler.terms.size)
+        return self.sampler.work() if log < _MOST_BITS / 2 else Work(math.inf, _MOST_BITS)
+
+    def at(self, size: int) -> Chosen:
+        """The same for another size."""
+        # Every sampler is a frozen value with the terms of the draw among its fields.
+        sampler = cast("Enumeration", self.sampler)
+        return evolve(self, sampler=evolve(sampler, terms=evolve(sampler.terms, size=size)))
+
     def error(self, beta: float) -> Fraction:
         """How far a count may be from its share of the database, scaled to the table, in rows.
 
@@ -65,10 +92,35 @@ class Chosen:
         return steps * self.sampler.unit + Fraction(2 * rows * self.bias)
 
 
-Recognise = Callable[[LinearForm, DrawTerms], Iterator[Chosen]]
+def _structured(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
+    """The sampler for the structure of a workload, if it has one that is known."""
+    sampler = recognised(form, terms)
+    if sampler is None:
+        return
+    grain = sampler.grain if isinstance(sampler, IntervalSampler) else 1
+    yield Chosen(
+        sampler,
+        Family(_coverage(sampler), sampler.atoms, sampler.ordered, sampler.rounding, grain),
+    )
 
 
-def general(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
+def _coverage(sampler: Sampler) -> Coverage:
+    """What is proven of the functions that a sampler scores, which may be more than are asked."""
+    if isinstance(sampler, IntervalSampler):
+        return Intervals()
+    if not isinstance(sampler, Structured):
+        raise TypeError(type(sampler).__name__)
+    if len(sampler.parts) == 1 and not sampler.whole:
+        return _of_part(sampler.parts[0], sampler.atoms)
+    parts = tuple(_of_part(part, part.atoms) for part in sampler.parts)
+    return Marginals(parts, sampler.outside)
+
+
+def _of_part(part: Part, atoms: int) -> Thresholds | Cells:
+    return Thresholds() if isinstance(part, ThresholdPart) else Cells(atoms)
+
+
+def _general(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
     """The samplers that need no structure."""
     merged = Atoms.of(form, terms.setting)
     coverage = AnyFunctions(merged.functions, merged.number)
@@ -80,7 +132,9 @@ def general(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
         yield Chosen(sampler, family, merged.change)
 
 
-_KINDS: tuple[Recognise, ...] = (general,)
+_Kind: TypeAlias = Callable[[LinearForm, DrawTerms], Iterator[Chosen]]
+
+_KINDS: tuple[_Kind, ...] = (_structured, _general)
 
 
 def choose(form: LinearForm, terms: DrawTerms, limits: Limits | None = None) -> Chosen:
@@ -102,11 +156,12 @@ def choose(form: LinearForm, terms: DrawTerms, limits: Limits | None = None) -> 
     InvalidArgument
         If the weights are too large to be summed exactly.
     """
+    to_size(terms.size)
     allowed = limits or Limits()
     found, widest = _applicable(form, terms)
-    feasible = [one for one in found if allowed.allow(one.sampler.work())]
+    feasible = [one for one in found if allowed.allow(one.work())]
     if feasible:
-        return min(feasible, key=lambda one: (one.error(_BETA), one.sampler.work().seconds))
+        return min(feasible, key=lambda one: (one.error(_BETA), one.work().seconds))
     raise _infeasible(form, terms, allowed, found, widest)
 
 
@@ -129,14 +184,12 @@ def feasible_size(form: LinearForm, terms: DrawTerms, limits: Limits | None = No
     """
     allowed = limits or Limits()
     found, _ = _applicable(form, evolve(terms, size=1))
-    return max((_largest(one.sampler, allowed) for one in found), default=0)
+    return max((_largest(one, allowed) for one in found), default=0)
 
 
-def _largest(sampler: Sampler, limits: Limits) -> int:
+def _largest(chosen: Chosen, limits: Limits) -> int:
     def fits(size: int) -> bool:
-        terms = evolve(sampler.terms, size=size)
-        # Samplers are made of public facts, of which the size is one.
-        return limits.allow(evolve(sampler, terms=terms).work())
+        return limits.allow(chosen.at(size).work())
 
     if not fits(1):
         return 0
@@ -153,8 +206,8 @@ def _largest(sampler: Sampler, limits: Limits) -> int:
 def _infeasible(
     form: LinearForm, terms: DrawTerms, limits: Limits, found: Sequence[Chosen], atoms: int
 ) -> ExactSamplingInfeasible:
-    best = min(found, key=lambda one: one.sampler.work().seconds, default=None)
-    seconds = math.inf if best is None else best.sampler.work().seconds
+    best = min(found, key=lambda one: one.work().seconds, default=None)
+    seconds = math.inf if best is None else best.work().seconds
     family = Family(AnyFunctions(1, max(atoms, 1)), max(atoms, 1)) if best is None else best.family
     largest = feasible_size(form, terms, limits)
     alternatives = [f"size={largest}, the largest within the limits"] if largest else []

@@ -42,7 +42,7 @@ _LARGE_BYTES = 40
 class Counting(Sampler):
     """Databases over the atoms of at most four functions, counted by what these sum up to."""
 
-    terms: DrawTerms  # type: ignore[misc]  # a field here, declared only there
+    terms: DrawTerms
     merged: Atoms
 
     kind = "few functions"

@@ -35,6 +35,7 @@ _MOST_BITS = 60
 _COUNTERS = 2**22
 _SECTIONS = 64
 _BUFFER = 2**18
+_KNOWN = 2**24
 
 _EACH, _EACH_FUNCTION, _EACH_STEP = 4e-9, 2.5e-10, 1.5e-5
 """Seconds for a database, for each function of one, and for a head or a kind of tail."""
@@ -73,7 +74,7 @@ class Enumeration(Sampler):
     are in units of the widest range.
     """
 
-    terms: DrawTerms  # type: ignore[misc]  # a field here, declared only there
+    terms: DrawTerms
     merged: Atoms
 
     kind = "any functions"
@@ -195,11 +196,12 @@ def _batch_scores(
         worst = np.zeros(width, dtype=scores.kind)
         for function in range(functions):
             key = function, int(sums[function, head])
-            levels = known.get(key)
-            if levels is None:
+            if key in known:
+                levels = known[key]
+            else:
                 both = batch.tails[function] + key[1]
                 levels = scores.of_sums(function, both).astype(scores.kind)
-                if len(known) * width < 2**24:
+                if len(known) * width < _KNOWN:
                     known[key] = levels
             np.maximum(worst, levels, out=worst)
         yield head * width, worst

@@ -58,7 +58,7 @@ class Batch:
     @property
     def number(self) -> int:
         """How many multisets it has: those of one head follow one another."""
-        return len(self.heads) * self.tails.shape[1]
+        return len(self.heads) * int(self.tails.shape[1])
 
 
 @frozen(eq=False)

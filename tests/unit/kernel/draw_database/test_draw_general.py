@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpsdk import Domain, Integer, Neighbors, PrivateData
+from dpsdk import Domain, Integer, Neighbors
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, TooLarge

@@ -95,6 +95,11 @@ class Sampler(ABC):
         return Fraction(1)
 
     @property
+    def grain(self) -> int:
+        """Into how many parts a row is divided: scores are multiples of one part."""
+        return 1
+
+    @property
     @abstractmethod
     def atoms(self) -> int:
         """The number of atoms: of classes of cells that no function tells apart."""

@@ -7,7 +7,7 @@ of any number of atoms a few more than twice the records matter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from attrs import frozen
@@ -79,7 +79,7 @@ class Course:
 
     def _exact(self, numbers: Ints) -> Ints:
         """Integers that do not overflow: where they may, Python's own."""
-        return numbers.astype(np.object_) if self._large else numbers  # type: ignore[return-value]
+        return cast("Ints", numbers.astype(np.object_)) if self._large else numbers
 
     def _found(self, counts: Ints, side: Literal["left", "right"]) -> Ints:
         inside = np.clip(counts, -1, self.rows + 1).astype(np.int64)

@@ -52,8 +52,8 @@ class Intervals(Sampler):
     kind: str = field(init=False, default="intervals")
 
     @property
+    @override
     def grain(self) -> int:
-        """Into how many parts a row is divided."""
         return 1 if self.terms.setting.replaced else min(self.terms.size, _GRAIN)
 
     @property

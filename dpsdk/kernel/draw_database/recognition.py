@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from attrs import define, field
@@ -94,7 +95,7 @@ class _Ranges:
         if self.every_cell:
             return Pieces(axis, None)
         ordered = sorted(self.some)
-        if any(stop > start for (_, stop), (start, _) in zip(ordered, ordered[1:], strict=False)):
+        if any(stop > start for (_, stop), (start, _) in pairwise(ordered)):
             return None
         if len(ordered) == axis.pieces:
             return Pieces(axis, None)

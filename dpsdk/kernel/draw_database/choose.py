@@ -97,11 +97,11 @@ def _structured(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
     sampler = recognised(form, terms)
     if sampler is None:
         return
-    grain = sampler.grain if isinstance(sampler, IntervalSampler) else 1
-    yield Chosen(
-        sampler,
-        Family(_coverage(sampler), sampler.atoms, sampler.ordered, sampler.rounding, grain),
-    )
+    yield Chosen(sampler, _family(_coverage(sampler), sampler))
+
+
+def _family(coverage: Coverage, sampler: Sampler) -> Family:
+    return Family(coverage, sampler.atoms, sampler.ordered, sampler.rounding, sampler.grain)
 
 
 def _coverage(sampler: Sampler) -> Coverage:
@@ -128,8 +128,7 @@ def _general(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
     if Counting.fits(merged):
         samplers.append(Counting(terms, merged))
     for sampler in samplers:
-        family = Family(coverage, sampler.atoms, sampler.ordered, sampler.rounding)
-        yield Chosen(sampler, family, merged.change)
+        yield Chosen(sampler, _family(coverage, sampler), merged.change)
 
 
 _Kind: TypeAlias = Callable[[LinearForm, DrawTerms], Iterator[Chosen]]

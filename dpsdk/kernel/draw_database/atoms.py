@@ -131,7 +131,7 @@ class Atoms:
 
     @property
     def unit(self) -> Fraction:
-        """The range of the widest function: by so much a row moves an answer at the most."""
+        """By how much a row moves an answer at the most, which is the widest function's range."""
         return Fraction(self.widest, 1 << self.bits)
 
     def answers(self, counts: Counts, rows: int) -> tuple[int, ...]:

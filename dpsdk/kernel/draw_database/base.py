@@ -91,12 +91,12 @@ class Sampler(ABC):
 
     @property
     def unit(self) -> Fraction:
-        """How many rows one step of the score stands for: the range of the widest function."""
+        """How many rows a whole score stands for, which is the widest function's range."""
         return Fraction(1)
 
     @property
     def grain(self) -> int:
-        """Into how many parts a row is divided: scores are multiples of one part."""
+        """Into how many parts a row is divided, of which scores are multiples."""
         return 1
 
     @property

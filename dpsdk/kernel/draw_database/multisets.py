@@ -57,7 +57,7 @@ class Batch:
 
     @property
     def number(self) -> int:
-        """How many multisets it has: those of one head follow one another."""
+        """How many multisets it has, those of one head after one another."""
         return len(self.heads) * int(self.tails.shape[1])
 
 

@@ -102,7 +102,7 @@ class Sampler(ABC):
     @property
     @abstractmethod
     def atoms(self) -> int:
-        """The number of atoms: of classes of cells that no function tells apart."""
+        """The number of atoms, the classes of cells that no function tells apart."""
 
     @property
     def candidates(self) -> int:

@@ -71,7 +71,7 @@ class Sampler(ABC):
     __slots__ = ()
 
     kind: str
-    """What the workload is, in a word or two: thresholds, intervals, cells, marginals, ..."""
+    """What the workload is, in a word or two, such as thresholds or cells."""
 
     terms: DrawTerms
 

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_count, to_positive
 from dpsdk.errors import InvalidArgument
@@ -37,6 +37,10 @@ def to_size(size: int) -> int:
     return number
 
 
+def _to_atoms(atoms: int) -> int:
+    return to_count("atoms", atoms, bits=None)
+
+
 @frozen
 class Family:
     """The small databases over which one draw is made, of whatever size, and what is proven.
@@ -56,7 +60,7 @@ class Family:
     """
 
     coverage: Coverage
-    atoms: int
+    atoms: int = field(converter=_to_atoms)
     ordered: bool = False
     rounding: Fraction = Fraction(1)
     grain: int = 1
@@ -98,12 +102,12 @@ class Family:
         Fraction
             In rows, at least 0; scores are whole parts of a row.
         """
-        failure = to_beta(beta)
+        failure, falls = to_beta(beta), to_positive("rate", rate)
         odds = self.log_candidates(size) + math.log1p(-failure) - math.log(failure)
         odds += abs(odds) * _RATE + _RATE
         # A draw is bad with odds of at most candidates · exp(-rate · t), where the least score is
         # t rows or more below all that are bad.
-        steps = max(1, math.ceil(Fraction(odds) * self.grain / rate))
+        steps = max(1, math.ceil(Fraction(odds) * self.grain / falls))
         return Fraction(steps - 1, self.grain)
 
     def error(self, size: int, rate: Fraction, rows: int, beta: float) -> Fraction:

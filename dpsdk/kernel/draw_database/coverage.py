@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from functools import partial
 
-from attrs import field, frozen, validators
+from attrs import converters, field, frozen
 
-from dpsdk._checks import to_count
+from dpsdk._checks import shown, to_count, to_integer
+from dpsdk.errors import InvalidArgument
 
 __all__ = [
     "AnyFunctions",
@@ -33,6 +35,15 @@ _FACTORS = (2, 4, 8, 16, 32, 64, 128)
 def _above(number: float) -> Fraction:
     """A fraction just above what a few rounded operations on floats came to."""
     return Fraction(math.nextafter(number * (1.0 + 2.0**-48), math.inf))
+
+
+def _whole(parameter: str, least: int, value: int) -> int:
+    """A whole number of any length, at least so large."""
+    expected = f"an integer of at least {least}"
+    number = to_integer(parameter, value, expected, bits=None)
+    if number < least:
+        raise InvalidArgument(parameter, expected, shown(number))
+    return number
 
 
 class Coverage(ABC):
@@ -91,7 +102,7 @@ class Cells(Coverage):
     Largest remainders miss none of K shares by more than (1 - 1/K) / m.
     """
 
-    cells: int
+    cells: int = field(converter=partial(_whole, "cells", 1))
 
     def _radius(self, size: int) -> Fraction:
         return Fraction(self.cells - 1, self.cells * size)
@@ -124,9 +135,11 @@ class AnyFunctions(Coverage):
     Vapnik and Chervonenkis does not exceed, for functions of two values.
     """
 
-    functions: int = field(validator=validators.ge(0))
-    atoms: int = field(validator=validators.ge(1))
-    dimension: int | None = None
+    functions: int = field(converter=partial(_whole, "functions", 0))
+    atoms: int = field(converter=partial(_whole, "atoms", 1))
+    dimension: int | None = field(
+        default=None, converter=converters.optional(partial(_whole, "dimension", 0))
+    )
 
     def _radius(self, size: int) -> Fraction:
         if not self.functions or self.atoms == 1:

@@ -317,3 +317,22 @@ def test_a_wish_that_no_size_leaves_room_for_is_refused():
     planner = Planner(Family(Thresholds(), 9), Fraction(1), 0.05, most=10)
     with pytest.raises(InvalidArgument, match="alpha"):
         planner.rows("0.05")
+
+
+@pytest.mark.parametrize(
+    ("made", "parameter"),
+    [
+        (lambda: Cells(0), "cells"),
+        (lambda: Cells(2.5), "cells"),
+        (lambda: AnyFunctions(-1, 3), "functions"),
+        (lambda: AnyFunctions(1, 0), "atoms"),
+        (lambda: AnyFunctions(1, 3, -1), "dimension"),
+        (lambda: Family(Thresholds(), 0), "atoms"),
+        (lambda: Family(Thresholds(), 9).error(3, Fraction(0), 10, 0.05), "rate"),
+        (lambda: Family(Thresholds(), 9).error(3, Fraction(1), 0, 0.05), "rows"),
+        (lambda: Family(Thresholds(), 9).error(3, Fraction(1), 10, 1.5), "beta"),
+    ],
+)
+def test_what_is_out_of_range_is_named(made, parameter):
+    with pytest.raises(InvalidArgument, match=parameter):
+        made()

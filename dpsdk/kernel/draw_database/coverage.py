@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import partial
 
-from attrs import converters, field, frozen
+from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_integer
 from dpsdk.errors import InvalidArgument
@@ -44,6 +43,22 @@ def _whole(parameter: str, least: int, value: int) -> int:
     if number < least:
         raise InvalidArgument(parameter, expected, shown(number))
     return number
+
+
+def _to_cells(value: int) -> int:
+    return _whole("cells", 1, value)
+
+
+def _to_functions(value: int) -> int:
+    return _whole("functions", 0, value)
+
+
+def _to_atoms(value: int) -> int:
+    return _whole("atoms", 1, value)
+
+
+def _to_dimension(value: int | None) -> int | None:
+    return None if value is None else _whole("dimension", 0, value)
 
 
 class Coverage(ABC):
@@ -102,7 +117,7 @@ class Cells(Coverage):
     Largest remainders miss none of K shares by more than (1 - 1/K) / m.
     """
 
-    cells: int = field(converter=partial(_whole, "cells", 1))
+    cells: int = field(converter=_to_cells)
 
     def _radius(self, size: int) -> Fraction:
         return Fraction(self.cells - 1, self.cells * size)
@@ -135,11 +150,9 @@ class AnyFunctions(Coverage):
     Vapnik and Chervonenkis does not exceed, for functions of two values.
     """
 
-    functions: int = field(converter=partial(_whole, "functions", 0))
-    atoms: int = field(converter=partial(_whole, "atoms", 1))
-    dimension: int | None = field(
-        default=None, converter=converters.optional(partial(_whole, "dimension", 0))
-    )
+    functions: int = field(converter=_to_functions)
+    atoms: int = field(converter=_to_atoms)
+    dimension: int | None = field(default=None, converter=_to_dimension)
 
     def _radius(self, size: int) -> Fraction:
         if not self.functions or self.atoms == 1:

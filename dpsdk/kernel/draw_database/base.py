@@ -21,6 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
+import numpy as np
 from attrs import frozen
 
 from dpsdk.data.histogram import Histogram
@@ -28,7 +29,10 @@ from dpsdk.forms.facts import Setting
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
 
-__all__ = ["DrawTerms", "Sampler", "Work", "log2_above"]
+__all__ = ["DrawTerms", "Sampler", "Work"]
+
+_ABOVE = 1 + 2.0**-40
+"""More than what floats may round off below, in proportion."""
 
 
 @frozen
@@ -116,8 +120,15 @@ class Sampler(ABC):
 
     @property
     def log2_candidates(self) -> float:
-        """The binary logarithm of `candidates`, rounded up."""
-        return log2_above(self.candidates)
+        """The binary logarithm of `candidates`, rounded up; quick for any size."""
+        size, atoms = self.terms.size, self.atoms
+        if self.ordered:
+            return size * math.log2(atoms) * _ABOVE
+        # C(a + m - 1, m) is the product of 1 + b/i for i up to the lesser of m and a - 1, of which
+        # b is the other. All terms are positive, so that floats lose little.
+        few, many = sorted((size, atoms - 1))
+        places = np.arange(1, few + 1, dtype=np.float64)
+        return float(np.log2((float(many) + places) / places).sum()) * _ABOVE
 
     @abstractmethod
     def work(self) -> Work:
@@ -136,14 +147,3 @@ class Sampler(ABC):
             order; the records are in ascending order. A record outside the domain is -1 throughout;
             there is none unless the setting has an outside.
         """
-
-
-def log2_above(number: int) -> float:
-    """A float not below the binary logarithm of an integer of at least 1, by little."""
-    length = number.bit_length()
-    if number == 1 << (length - 1):
-        return float(length - 1)
-    head = number >> max(0, length - 53)
-    # The head is exact in a float, and one more covers what was cut off.
-    log = math.log2(head + (length > 53)) + max(0, length - 53)
-    return math.nextafter(math.nextafter(log, math.inf), math.inf)

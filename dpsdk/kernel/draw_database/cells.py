@@ -49,12 +49,12 @@ class Cells(Part):
 
     @override
     def effort(self, aim: Aim, width: int) -> Effort:
-        # Cells of one count are one group, and counts that differ add up to no more than the rows.
-        groups = min(math.isqrt(2 * aim.rows) + 1, self.atoms)
-        # Large groups are halved again and again, each time once or twice.
+        # Cells that may hold equally much are one kind, and there are few bounds on what they may.
+        kinds = min(2 * aim.size + 1, math.isqrt(2 * aim.rows) + 1, self.atoms)
+        # Large kinds are halved again and again, each time once or twice.
         halves = 2 * self.atoms.bit_length()
-        products = aim.size * (groups * width + halves * aim.size)
-        return Effort(groups + halves, products, (groups + halves) * (aim.size + 1))
+        products = aim.size * (kinds * width + halves * aim.size)
+        return Effort(kinds + halves, products // 4, (kinds + halves) * (aim.size + 1))
 
 
 @frozen(eq=False)
@@ -78,6 +78,30 @@ class _Group:
 
 
 @frozen(eq=False)
+class _Kind:
+    """The groups whose cells may hold equally much."""
+
+    bounded: Bounded
+    groups: Sequence[_Group]
+
+    @property
+    def cells(self) -> int:
+        return sum(group.cells for group in self.groups)
+
+    @property
+    def ways(self) -> Ways:
+        return self.bounded.ways(self.cells)
+
+    def atom(self, number: int) -> int:
+        """The atom of one of its cells."""
+        for group in self.groups:
+            if number < group.cells:
+                return group.atom(number)
+            number -= group.cells
+        raise ArithmeticError("a cell beyond the last")
+
+
+@frozen(eq=False)
 class _Near(Profile):
     aim: Aim
     groups: tuple[_Group, ...]
@@ -86,51 +110,42 @@ class _Near(Profile):
     asked: int
     spare: bool
 
-    def _bounded(self, level: int) -> list[tuple[Bounded, int]]:
-        """What the cells of each group may hold, and how many they are."""
+    def _kinds(self, level: int) -> list[_Kind]:
+        """The cells by what they may hold, the spare one last."""
         aim = self.aim
+        alike: dict[tuple[int, int], list[_Group]] = {}
+        for group in self.groups:
+            low = max(0, aim.least(group.count, level))
+            high = min(aim.size, aim.most(group.count, level))
+            alike.setdefault((low, high), []).append(group)
         kinds = [
-            (
-                Bounded(
-                    max(0, aim.least(group.count, level)),
-                    min(aim.size, aim.most(group.count, level)),
-                    aim.size,
-                    aim.ordered,
-                ),
-                group.cells,
-            )
-            for group in self.groups
+            _Kind(Bounded(low, high, aim.size, aim.ordered), groups)
+            for (low, high), groups in alike.items()
         ]
         if self.spare:
-            kinds.append((Bounded(0, aim.size, aim.size, aim.ordered), 1))
+            spare = _Group(0, np.array([self.asked], dtype=np.int64), vacant=None)
+            kinds.append(_Kind(Bounded(0, aim.size, aim.size, aim.ordered), [spare]))
         return kinds
 
-    def _tables(self, kinds: Sequence[tuple[Bounded, int]]) -> list[Ways]:
+    def _tables(self, kinds: Sequence[_Kind]) -> list[Ways]:
         aim = self.aim
         tables = [EMPTY]
-        for kind, cells in kinds:
-            tables.append(combine(tables[-1], kind.ways(cells), 0, aim.size, ordered=aim.ordered))
+        for kind in kinds:
+            tables.append(combine(tables[-1], kind.ways, 0, aim.size, ordered=aim.ordered))
         return tables
 
     @override
     def ways(self, level: int) -> Ways:
-        return self._tables(self._bounded(level))[-1]
+        return self._tables(self._kinds(level))[-1]
 
     @override
     def sample(self, level: int, records: int, noise: NoiseSource) -> list[int]:
-        kinds = self._bounded(level)
+        kinds = self._kinds(level)
         tables = self._tables(kinds)
         found: list[int] = []
-        for number in reversed(range(len(kinds))):
-            kind, cells = kinds[number]
-            records, here = split(
-                tables[number], kind.ways(cells), records, noise, ordered=self.aim.ordered
-            )
-            chosen = kind.sample(cells, here, noise)
-            if number == len(self.groups):
-                found += [self.asked] * here
-            else:
-                found += map(self.groups[number].atom, chosen)
+        for before, kind in zip(reversed(tables[:-1]), reversed(kinds), strict=True):
+            records, here = split(before, kind.ways, records, noise, ordered=self.aim.ordered)
+            found += map(kind.atom, kind.bounded.sample(kind.cells, here, noise))
         return sorted(found)
 
     @override

@@ -8,6 +8,7 @@ least of them is; for each beginning these are counted, less those that keep awa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -79,7 +80,7 @@ class Intervals(Sampler):
         rows, width = extent(self)
         level = self.grain * (highest(self, rows) + 1)
         part, aim = Thresholds(self.axis), Aim(rows, self.terms.size, ordered=False)
-        bits = self.candidates.bit_length()
+        bits = math.ceil(self.log2_candidates)
         return part.effort(aim, width).work(level * COUNTS, bits, ordered=False)
 
     @override

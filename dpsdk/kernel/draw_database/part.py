@@ -6,6 +6,7 @@ come near it in all functions of the part.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -22,6 +23,10 @@ _STEP, _PRODUCT, _BIT = 2e-5, 1e-7, 1e-10
 """Seconds, on a machine of 2024, for a step of a count, for a product, and for each of its bits."""
 
 
+_LONGEST = 1 << 24
+"""Weights of more bits cannot be picked by."""
+
+
 @frozen
 class Effort:
     """What it takes to count once: steps, products of large integers, and integers to keep."""
@@ -32,7 +37,9 @@ class Effort:
 
     def work(self, times: int, bits: int, *, ordered: bool) -> Work:
         """What so many counts take, in integers of so many bits."""
-        product = (_PRODUCT + bits * _BIT) * (4 if ordered else 1)
+        if bits > _LONGEST:
+            return Work(math.inf, 2 * self.numbers * (64 + bits // 8))
+        product = (_PRODUCT + bits * _BIT) * (2 if ordered else 1)
         seconds = times * (self.steps * _STEP + self.products * product)
         return Work(seconds, 2 * self.numbers * (64 + bits // 8))
 

@@ -65,7 +65,7 @@ class Structured(Sampler):
             sum(effort.products for effort in efforts),
             sum(effort.numbers for effort in efforts),
         )
-        return whole.work(COUNTS, self.candidates.bit_length(), ordered=self.ordered)
+        return whole.work(COUNTS, math.ceil(self.log2_candidates), ordered=self.ordered)
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:

@@ -55,7 +55,7 @@ class Thresholds(Part):
     @override
     def effort(self, aim: Aim, width: int) -> Effort:
         steps = min(2 * aim.size, self.atoms) + 1
-        return Effort(steps, steps * width * width, steps * width)
+        return Effort(steps, steps * width * width // 2, steps * width)
 
 
 @frozen(eq=False)

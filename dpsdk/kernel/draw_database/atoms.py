@@ -24,6 +24,9 @@ __all__ = ["Atoms"]
 _GRID = 2**20
 """No more cells are told apart by attribute, before those that are alike are merged."""
 
+_CELLS = 2**22
+"""No attribute that functions depend on has more cells."""
+
 _WEIGHTS = 2**24
 """No more weights are written out."""
 
@@ -87,6 +90,10 @@ class Atoms:
         """
         lattice, bits, change = _on_lattice(form, setting)
         touched = set(lattice.names)
+        for name, size in zip(setting.names, setting.shape, strict=True):
+            if name in touched and size > _CELLS:
+                advice = "ask for thresholds, ranges or single cells only, or a coarser attribute"
+                raise TooLarge(f"attribute {name!r}", size, _CELLS, "cells", advice)
         classes = tuple(
             _classes_of(lattice, name, size) if name in touched else np.zeros(0, dtype=np.int64)
             for name, size in zip(setting.names, setting.shape, strict=True)

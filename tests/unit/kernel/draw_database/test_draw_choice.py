@@ -138,6 +138,16 @@ def test_structures_are_told_and_covered_as_proven(form, kind, coverage):
     assert (chosen.sampler.kind, chosen.family.coverage) == (kind, coverage)
 
 
+def test_a_structure_is_drawn_from_however_large_its_attribute_is():
+    chosen = choose(form_over(LARGE, *THRESHOLDS), terms_for(LARGE, 5))
+    assert chosen.sampler.kind == "thresholds"
+    # Without one, there are as many kinds of records as the attribute has cells, for all we know.
+    mixed = form_over(LARGE, {"x": Range(CELLS, 0, 9), "y": Range(100, 0, 9)}, *THRESHOLDS)
+    with pytest.raises(ExactSamplingInfeasible) as caught:
+        choose(mixed, terms_for(LARGE, 5))
+    assert caught.value.atoms == CELLS
+
+
 SMALL = Domain(Integer("a", 0, 2))
 PAIR = Domain(Integer("a", 0, 1), Integer("b", 0, 1))
 FORMS = {

@@ -11,6 +11,7 @@
     │   └── PublicSizeRequired            a share of the rows needs a public row count
     ├── DataError (ValueError)            a table does not fit its declaration
     ├── TooLarge (MemoryError)            refused before anything was allocated
+    ├── ExactSamplingInfeasible           no exact draw within the limits; nothing was charged
     ├── BudgetExceeded                    refused, nothing was charged
     ├── UnsupportedGuarantee              a composition cannot price this guarantee
     ├── Untrusted                         a run that nobody vouched for
@@ -44,6 +45,7 @@ __all__ = [
     "DataError",
     "DomainError",
     "DpsdkError",
+    "ExactSamplingInfeasible",
     "InvalidArgument",
     "LedgerConflict",
     "MissingExtra",
@@ -188,6 +190,41 @@ class TooLarge(DpsdkError, MemoryError):
         return (
             f"{self.what} needs {self.needed:,} {self.unit}, more than the limit of "
             f"{self.limit:,}; {self.advice}"
+        )
+
+
+@define(str=False, eq=False)
+class ExactSamplingInfeasible(DpsdkError):
+    """No small database can be drawn exactly within the limits. Nothing was charged.
+
+    Decided by public facts alone: by the workload, the universe, the size asked for, and the number
+    of rows where that is public.
+
+    Parameters
+    ----------
+    atoms
+        How many kinds of records the workload tells apart, or a number above it.
+    size
+        How many records the small database was to have.
+    log2_candidates
+        The binary logarithm of the number of small databases to draw from.
+    seconds
+        About how long the draw would take; infinite where no sampler applies.
+    alternatives
+        What could be asked for instead, in words.
+    """
+
+    atoms: int
+    size: int
+    log2_candidates: float
+    seconds: float
+    alternatives: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"no exact draw of {self.size} records over {self.atoms} atoms, one of "
+            f"2^{self.log2_candidates} small databases, fits the limits: it would take about "
+            f"{self.seconds} seconds; instead: {', or '.join(self.alternatives) or 'nothing'}"
         )
 
 

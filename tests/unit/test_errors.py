@@ -31,6 +31,7 @@ def made(cls):
     """One error with telling fields."""
     values = {
         "int": 1234567,
+        "float": 1234.5,
         "str": "telling",
         "tuple[str, ...]": ("first", "second"),
         "tuple[int, ...]": (1, 2),

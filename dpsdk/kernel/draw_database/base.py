@@ -75,7 +75,7 @@ class Sampler(ABC):
     __slots__ = ()
 
     kind: str
-    """What the workload is, in a word or two, such as thresholds, intervals, cells, marginals."""
+    """What the workload is, in a word or two, such as thresholds or cells."""
 
     terms: DrawTerms
 
@@ -95,7 +95,7 @@ class Sampler(ABC):
 
     @property
     def unit(self) -> Fraction:
-        """How many rows a step of the score stands for."""
+        """How many rows a whole score stands for, which is the widest function's range."""
         return Fraction(1)
 
     @property
@@ -106,7 +106,7 @@ class Sampler(ABC):
     @property
     @abstractmethod
     def atoms(self) -> int:
-        """The number of classes of cells that no function tells apart."""
+        """The number of atoms, the classes of cells that no function tells apart."""
 
     @property
     def candidates(self) -> int:

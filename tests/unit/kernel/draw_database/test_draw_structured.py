@@ -22,7 +22,7 @@ from plain_databases import (
 )
 
 from dpsdk.domain import Categorical, Domain, Integer
-from dpsdk.forms import Identity, Kronecker, LinearForm, Matrix, Prefix, Range
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.levels import Levels, attempt, segmented
 from dpsdk.kernel.draw_database.recognition import recognised
@@ -86,7 +86,7 @@ CASES: dict[str, Case] = {
         False,
     ),
     "rows of a matrix": (
-        form(LINE, {"x": Matrix(np.array([[1, 1, 0, 0, 0], [0, 0, 0, 1, 0]]))}),
+        form(LINE, {"x": Weights(np.array([[1, 1, 0, 0, 0], [0, 0, 0, 1, 0]]))}),
         "cells",
         False,
     ),
@@ -440,9 +440,9 @@ def test_one_way_marginals_of_ten_to_the_twenty_cells() -> None:
         form(
             PLANE, {"x": Identity(3), "y": Identity(2)}, {"x": Range(3, 0, 1), "y": Range(2, 0, 1)}
         ),
-        form(LINE, {"x": Matrix(np.array([[1.0, 0, 1, 0, 0]]))}),
-        form(LINE, {"x": Matrix(np.array([[0.5, 0.5, 0, 0, 0]]))}),
-        form(LINE, {"x": Matrix(np.array([[2.0, 2.0, 0, 0, 0]]))}),
+        form(LINE, {"x": Weights(np.array([[1.0, 0, 1, 0, 0]]))}),
+        form(LINE, {"x": Weights(np.array([[0.5, 0.5, 0, 0, 0]]))}),
+        form(LINE, {"x": Weights(np.array([[2.0, 2.0, 0, 0, 0]]))}),
         form(LINE, {}),
         LinearForm(LINE, [Kronecker(("x",), (Prefix(5),), 2.0)]),
         form(PLANE, {"x": Prefix(3), "y": Identity(2)}),

@@ -1,0 +1,267 @@
+"""Atoms: the classes of cells that none of some functions tells apart."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import EXACT, Counts
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Array, Ints
+
+__all__ = ["Atoms"]
+
+_GRID = 2**20
+"""No more cells are told apart by attribute, before those that are alike are merged."""
+
+_CELLS = 2**22
+"""No attribute that functions depend on has more cells."""
+
+_WEIGHTS = 2**24
+"""No more weights are written out."""
+
+_FINEST = 20
+"""Weights that are no integers are rounded to multiples of 2^-20, or coarser ones."""
+
+_LARGEST_WEIGHT = 2**40
+
+
+@frozen(eq=False)
+class Atoms:
+    """What a general draw needs to know of a form: its functions on atoms, and what is in these.
+
+    Functions that are constant, or that differ from another by a constant or by the sign, are left
+    out, since no score depends on them.
+
+    Parameters
+    ----------
+    form
+        The functions, with integer weights in units of 2**-bits.
+    bits
+        The lattice of the weights.
+    change
+        By how much rounding onto it moved a weight, at the most, in the old unit.
+    kept
+        Which functions of the form are scored.
+    weights
+        Their weights, an array (functions, atoms) of integers of at least 0: the least of each is
+        subtracted, which no score notices.
+    least
+        What was subtracted from each of them.
+    widest
+        The largest range of a function, at least 1, in units of the lattice.
+    """
+
+    form: LinearForm
+    setting: Setting
+    bits: int
+    change: float
+    kept: Ints
+    weights: Ints
+    least: Ints
+    widest: int
+    _classes: tuple[Ints, ...] = field(repr=False)
+    """For each attribute of the domain, the class of each of its cells; empty where untouched."""
+    _of_grid: Ints = field(repr=False)
+    """The atom of each combination of classes, in C order over the touched attributes."""
+    _outside: int | None = field(repr=False)
+    """The atom of the outside, where there is one."""
+
+    @classmethod
+    def of(cls, form: LinearForm, setting: Setting) -> Atoms:
+        """Merge the cells of a domain that the functions of a form do not tell apart.
+
+        Raises
+        ------
+        TooLarge
+            If the classes of single attributes have too many combinations to be looked at.
+        InvalidArgument
+            If weights are too large to be summed exactly.
+        """
+        lattice, bits, change = _on_lattice(form, setting)
+        touched = set(lattice.names)
+        for name, size in zip(setting.names, setting.shape, strict=True):
+            if name in touched and size > _CELLS:
+                advice = "ask for thresholds, ranges or single cells only, or a coarser attribute"
+                raise TooLarge(f"attribute {name!r}", size, _CELLS, "cells", advice)
+        classes = tuple(
+            _classes_of(lattice, name, size) if name in touched else np.zeros(0, dtype=np.int64)
+            for name, size in zip(setting.names, setting.shape, strict=True)
+        )
+        counts = [int(of.max()) + 1 for of in classes if of.size]
+        grid = math.prod(counts)
+        if grid > _GRID or grid * lattice.rows > _WEIGHTS:
+            advice = "ask fewer functions, or coarser ones"
+            limit = min(_GRID, _WEIGHTS // lattice.rows)
+            raise TooLarge("to tell the cells apart", grid, limit, "combinations", advice)
+        columns = _columns(lattice, setting, classes, counts)
+        if setting.outside:
+            columns = np.concatenate([columns, np.zeros((len(columns), 1), np.int64)], axis=1)
+        merged, place = np.unique(columns, axis=1, return_inverse=True)
+        place = place.reshape(-1)
+        kept = _told_apart(merged)
+        least = merged[kept].min(axis=1, initial=_LARGEST_WEIGHT)
+        weights = np.ascontiguousarray(merged[kept] - least[:, None])
+        return cls(
+            lattice,
+            setting,
+            bits,
+            change,
+            kept,
+            weights,
+            least,
+            max(1, int(weights.max(initial=0))),
+            classes,
+            place[:grid],
+            int(place[grid]) if setting.outside else None,
+        )
+
+    @property
+    def number(self) -> int:
+        """How many atoms there are."""
+        return int(self.weights.shape[1])
+
+    @property
+    def functions(self) -> int:
+        """How many functions are scored."""
+        return int(self.weights.shape[0])
+
+    @property
+    def unit(self) -> Fraction:
+        """By how much a row moves an answer at the most, which is the widest function's range."""
+        return Fraction(self.widest, 1 << self.bits)
+
+    def answers(self, counts: Counts, rows: int) -> tuple[int, ...]:
+        """The functions that are scored, summed over a table of so many rows, outside included."""
+        sums = self.form.evaluate(counts)[self.kept]
+        if not (np.abs(sums) < EXACT).all():
+            raise ArithmeticError("a sum left the integers that floats hold")
+        return tuple(
+            int(sum_) - int(low) * rows for sum_, low in zip(sums, self.least, strict=True)
+        )
+
+    def records(self, drawn: Sequence[int], noise: NoiseSource) -> Ints:
+        """A uniform cell of each of these atoms; see `Sampler.draw` for the array."""
+        found = [self._cell(atom, noise) for atom in drawn]
+        records = np.array(sorted(found), dtype=np.int64)
+        return records.reshape(len(found), len(self.setting.shape))
+
+    @cached_property
+    def _volumes(self) -> tuple[Array, ...]:
+        """How many cells each class of each attribute has; all in one where it is untouched."""
+        return tuple(
+            np.bincount(of) if of.size else np.array([size], dtype=object)
+            for of, size in zip(self._classes, self.setting.shape, strict=True)
+        )
+
+    @cached_property
+    def _members(self) -> tuple[tuple[Ints, list[int]], ...]:
+        """Of each atom, the combinations in it, and how many cells these have up to each."""
+        shape = tuple(len(volume) for volume in self._volumes)
+        order = np.argsort(self._of_grid, kind="stable")
+        bounds = np.searchsorted(self._of_grid[order], np.arange(self.number + 1))
+        members: list[tuple[Ints, list[int]]] = []
+        for start, stop in pairwise(bounds):
+            inside = order[start:stop]
+            places = np.unravel_index(inside, shape)
+            sizes = (
+                math.prod(int(volume[at]) for volume, at in zip(self._volumes, place, strict=True))
+                for place in zip(*places, strict=True)
+            )
+            members.append((inside, list(accumulate(sizes))))
+        return tuple(members)
+
+    def _cell(self, atom: int, noise: NoiseSource) -> tuple[int, ...]:
+        inside, totals = self._members[atom]
+        if not totals:
+            return (-1,) * len(self.setting.shape)
+        at = noise.uniform_below(totals[-1])
+        which = bisect_right(totals, at)
+        rest = at - (totals[which - 1] if which else 0)
+        shape = tuple(len(volume) for volume in self._volumes)
+        places = np.unravel_index(int(inside[which]), shape)
+        cell: list[int] = []
+        for of, volume, place in zip(self._classes, self._volumes, places, strict=True):
+            rest, member = divmod(rest, int(volume[place]))
+            cell.append(int(np.flatnonzero(of == place)[member]) if of.size else member)
+        return tuple(cell)
+
+
+def _on_lattice(form: LinearForm, setting: Setting) -> tuple[LinearForm, int, float]:
+    """The form with integer weights, the bits of their unit, and the largest change of one."""
+    most = max(setting.row_limit, 1)
+    for bits in (0,) if form.integral else range(_FINEST, -1, -1):
+        lattice, change = (form, 0.0) if form.integral else form.rounded(bits)
+        if lattice.reach * most < EXACT and lattice.largest < _LARGEST_WEIGHT:
+            return lattice, bits, change
+    expected = "small enough that rows times weight stay within 2**53"
+    raise InvalidArgument("weights", expected, f"up to {form.reach:.3g} a row")
+
+
+def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
+    """Numbers from 0 for the cells of an attribute; cells that differ for some factor differ."""
+    cuts = np.zeros(size, dtype=bool)
+    classes = np.zeros(size, dtype=np.int64)
+    for block in form.blocks:
+        if name not in block.names:
+            continue
+        factor = block.factors[block.names.index(name)] if isinstance(block, Kronecker) else None
+        if isinstance(factor, Range):
+            cuts[[at for at in (factor.start, factor.stop) if at < size]] = True
+        elif isinstance(factor, Weights) and factor.rows < size:
+            signs = np.vstack([classes[None, :], factor.weights])
+            classes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
+        elif factor is None or isinstance(factor, Identity | Prefix | Weights):
+            return np.arange(size)
+        else:
+            raise InvalidArgument("form", "made of the factors of dpsdk.forms", "a foreign factor")
+    between = np.cumsum(cuts)
+    pairs = classes * (int(between[-1]) + 1) + between
+    return np.unique(pairs, return_inverse=True)[1].reshape(-1)
+
+
+def _columns(
+    form: LinearForm, setting: Setting, classes: Sequence[Ints], counts: Sequence[int]
+) -> Ints:
+    """The weights of all functions on all combinations of classes."""
+    named = [(name, of) for name, of in zip(setting.names, classes, strict=True) if of.size]
+    grid = np.unravel_index(np.arange(math.prod(counts)), tuple(counts)) if counts else ()
+    # Any cell stands for its class.
+    cells = {
+        name: np.unique(of, return_index=True)[1][at]
+        for (name, of), at in zip(named, grid, strict=True)
+    }
+    width = math.prod(counts)
+    rows = np.empty((form.rows, width), dtype=np.int64)
+    start = 0
+    for block in form.blocks:
+        weights = block.columns([cells[name] for name in block.names])
+        # A block without attributes has one column.
+        rows[start : start + block.rows] = np.broadcast_to(weights, (block.rows, width))
+        start += block.rows
+    return rows
+
+
+def _told_apart(columns: Ints) -> Ints:
+    """The places of functions that vary, and are no copies or complements of others."""
+    low, high = columns.min(axis=1), columns.max(axis=1)
+    varying = np.flatnonzero(low < high)
+    up = columns[varying] - low[varying, None]
+    down = high[varying, None] - columns[varying]
+    # The larger one in the order of texts, so that a function and its complement are alike.
+    first = (up != down).argmax(axis=1)
+    at = np.arange(len(varying))
+    smaller = np.asarray(up[at, first] < down[at, first])
+    up[smaller] = down[smaller]
+    places = np.unique(up, axis=0, return_index=True)[1]
+    return varying[np.sort(places)]

@@ -1,0 +1,221 @@
+"""How far off a small database may be, and what that takes: functions of public facts alone.
+
+The exponential mechanism draws a database whose score is close to the least one, and coverage says
+how small the least one is. Both hold for every table, so that a bound says nothing about this one
+(docs/explanation/proofs/small-database.md, "Accuracy" and "Planning").
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta, to_count, to_positive
+from dpsdk.errors import InvalidArgument
+from dpsdk.kernel.draw_database.coverage import Coverage
+from dpsdk.typing import Real
+
+__all__ = ["LARGEST_SIZE", "Family", "theorem_alpha", "theorem_rows", "to_size"]
+
+LARGEST_SIZE = 2**20
+"""No small database has more records."""
+
+_RATE = 2.0**-46
+"""A relative error that rounding stays far below."""
+
+_LARGE = 2**1000
+
+
+def to_size(size: int) -> int:
+    """A number of records."""
+    number = to_count("size", size)
+    if number > LARGEST_SIZE:
+        raise InvalidArgument("size", f"from 1 to {LARGEST_SIZE:,}", shown(number))
+    return number
+
+
+def _to_atoms(atoms: int) -> int:
+    return to_count("atoms", atoms, bits=None)
+
+
+@frozen
+class Family:
+    """The small databases over which one draw is made, of whatever size, and what is proven.
+
+    Parameters
+    ----------
+    coverage
+        How closely they can follow any table.
+    atoms
+        Over how many kinds of records they are.
+    ordered
+        Whether each is weighed by the number of orders of its records.
+    rounding
+        By less than so many rows a score exceeds the largest error.
+    grain
+        Into how many parts scores divide a row.
+    """
+
+    coverage: Coverage
+    atoms: int = field(converter=_to_atoms)
+    ordered: bool = False
+    rounding: Fraction = Fraction(1)
+    grain: int = 1
+
+    def log_candidates(self, size: int) -> float:
+        """The logarithm of the weight of all databases of a size together, rounded up.
+
+        That is ln C(atoms + size - 1, size), or size · ln(atoms) where they are ordered.
+        """
+        atoms, records = self.atoms, to_size(size)
+        if self.ordered:
+            exact = records * math.log(atoms)
+        else:
+            # C(a + m - 1, m) is the product of 1 + b/i for i up to the lesser of m and a - 1, of
+            # which b is the other. All logarithms are positive, so that sums keep their digits.
+            few, many = sorted((records, atoms - 1))
+            places = np.arange(1, few + 1, dtype=np.float64)
+            if many < _LARGE:
+                exact = float(np.log1p(float(many) / places).sum())
+            else:
+                exact = float((math.log(many) - np.log(places)).sum())
+        return math.nextafter(exact * (1.0 + _RATE), math.inf)
+
+    def excess(self, size: int, rate: Fraction, beta: float) -> Fraction:
+        """How far the score drawn exceeds the least one, at the most, with probability 1 - beta.
+
+        Parameters
+        ----------
+        size : int
+            The number of records.
+        rate : Fraction
+            By how much the logarithm of a weight falls for each row of its score: epsilon / 2, and
+            less where a person has several rows.
+        beta : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        Fraction
+            In rows, at least 0; scores are whole parts of a row.
+        """
+        failure, falls = to_beta(beta), to_positive("rate", rate)
+        odds = self.log_candidates(size) + math.log1p(-failure) - math.log(failure)
+        odds += abs(odds) * _RATE + _RATE
+        # A draw is bad with odds of at most candidates · exp(-rate · t), where the least score is
+        # t rows or more below all that are bad.
+        steps = max(1, math.ceil(Fraction(odds) * self.grain / falls))
+        return Fraction(steps - 1, self.grain)
+
+    def error(self, size: int, rate: Fraction, rows: int, beta: float) -> Fraction:
+        """How far a count of the table is from its share of the database scaled to it, in rows.
+
+        Of all functions of the class at once, with probability 1 - beta, for every table of at most
+        so many rows; in units of the widest function's range.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is out of range.
+        """
+        limit = to_count("rows", rows)
+        least = math.ceil((limit * self.coverage.radius(size) + self.rounding) * self.grain) - 1
+        return min(Fraction(limit), Fraction(least, self.grain) + self.excess(size, rate, beta))
+
+
+def theorem_rows(
+    alpha: Real, beta: float, epsilon: Real, *, functions: int, universe: int
+) -> Fraction:
+    """How many rows are enough for an error: Theorem 4.5 of Dwork and Roth (2014), corrected.
+
+    With a database of ceil(2 ln(2k) / alpha²) records, k functions with values in [0, 1] have, with
+    probability 1 - beta, all shares within alpha on a table of n rows, n public, once
+
+        n >= (8 ln(2k) ln|X| / alpha² + 4 ln|X| + 4 ln(1/beta) + 2 epsilon) / (epsilon alpha).
+
+    The size is a whole number here, all databases are counted in the range, and a score is a whole
+    number of rows. `Planner.rows` of the sizes module needs fewer for most classes.
+
+    Parameters
+    ----------
+    alpha : int, Fraction, Decimal, str or float
+        The error as a share of the rows, from above 0 to 1.
+    beta : float
+        The chance of a larger error, strictly between 0 and 1.
+    epsilon : int, Fraction, Decimal, str or float
+        Above 0.
+    functions : int
+        k, at least 1.
+    universe : int
+        |X|, the number of cells, with the outside where rows may lie outside; at least 1.
+
+    Returns
+    -------
+    Fraction
+        A number of rows, rounded up in its last digits.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
+    """
+    share, strength = _share(alpha), to_positive("epsilon", epsilon)
+    squares, rest = _theorem(beta, strength, functions, universe)
+    return (squares / share**2 + rest) / (strength * share)
+
+
+def theorem_alpha(
+    rows: int, beta: float, epsilon: Real, *, functions: int, universe: int
+) -> Fraction:
+    """Which error results of a number of rows: `theorem_rows` solved for alpha.
+
+    Parameters
+    ----------
+    rows : int
+        The public number of rows, at least 1.
+    beta, epsilon, functions, universe
+        As there.
+
+    Returns
+    -------
+    Fraction
+        The least alpha, to a part in a million, for which so many rows are enough; 1 where no
+        smaller one is, since no share is off by more.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
+    """
+    strength, number = to_positive("epsilon", epsilon), to_count("rows", rows)
+    squares, rest = _theorem(beta, strength, functions, universe)
+    low, high = 0, 1 << 40
+    while (high - low) << 20 > high:
+        middle = (low + high) // 2
+        share = Fraction(middle, 1 << 40)
+        if middle and squares / share**2 + rest <= number * strength * share:
+            high = middle
+        else:
+            low = middle
+    return Fraction(high, 1 << 40)
+
+
+def _theorem(
+    beta: float, epsilon: Fraction, functions: int, universe: int
+) -> tuple[Fraction, Fraction]:
+    """What is divided by alpha cubed, and by alpha, in Theorem 4.5."""
+    cells = math.log(to_count("universe", universe, bits=None))
+    spread = math.log(2 * to_count("functions", functions, bits=None))
+    slack = 1 + Fraction(1, 1 << 40)
+    rest = Fraction(4 * cells) - Fraction(4 * math.log(to_beta(beta)))
+    return Fraction(8 * spread * cells) * slack, rest * slack + 2 * epsilon
+
+
+def _share(alpha: Real) -> Fraction:
+    share = to_positive("alpha", alpha)
+    if share > 1:
+        raise InvalidArgument("alpha", "a share above 0, and at most 1", str(float(share)))
+    return share

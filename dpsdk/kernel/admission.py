@@ -99,7 +99,7 @@ class Admitted:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one record can move the answers, before weights are on a lattice."""
+        """How far the rows of one person can move the answers, before weights are on a lattice."""
         if self._moves is None:
             self._moves = sensitivity(self.form, self.setting)
         return self._moves

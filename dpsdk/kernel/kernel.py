@@ -249,9 +249,10 @@ class Kernel(HasAccess):
         Parameters
         ----------
         guarantees
-            What is proven of each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
-            a discrete Gaussian for any of at most its ρ on no coarser a lattice; `noise.cover` for
-            what is measured with a noise, before its lattice is known.
+            What is paid for each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
+            and `noise.cover` for what is measured with a noise. A discrete Gaussian pays for those
+            of a little less ρ, and not for itself: which run it will be may depend on answers that
+            come in between, and choosing among lattices is worth something.
 
         Raises
         ------

@@ -17,9 +17,17 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.admission import Admitted
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_lattice", "on_very_lattice"]
+__all__ = [
+    "FINEST",
+    "allowed_bits",
+    "exact",
+    "exact_one",
+    "finest",
+    "on_lattice",
+    "on_very_lattice",
+]
 
-_FINEST = 40
+FINEST = 40
 """The finest lattice has steps of 2**-40."""
 
 _LEFT = "a sum left the integers that floats hold"
@@ -27,7 +35,7 @@ _LEFT = "a sum left the integers that floats hold"
 
 def finest(wanted: float, least: int = 0) -> int:
     """So many bits, rounded up, but at least the least and no more than the finest lattice has."""
-    return math.ceil(min(max(wanted, least), _FINEST))
+    return math.ceil(min(max(wanted, least), FINEST))
 
 
 def allowed_bits(row_limit: int) -> int:

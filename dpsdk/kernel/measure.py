@@ -28,6 +28,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.prices.claims import claim_holds, claim_rho
+from dpsdk.accounting.prices.covering import cover_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
@@ -57,10 +58,6 @@ __all__ = [
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
-
-_COVER = 8
-"""So wide is the noise of what is paid before its lattice is known. It costs what wider noise does,
-and is still a half of the least variance that is measured with where it can be chosen, or less."""
 
 _WIDE = 64
 """Gaussian noise has at least this variance, in squared steps: 8 steps and more behave as the
@@ -116,15 +113,22 @@ class GaussianNoise:
     def cover(self) -> Guarantee:
         """What pays, in an allowance, for a batch that is measured with this noise.
 
-        It is the noise of one count on the coarsest lattice where its variance is at least 8. For a
-        rho up to 1/16 these are the integers, and no batch has narrower noise: all are covered. For
-        a larger one all are whose noise has a variance of 32 steps or more, as `measure` makes it
-        wherever its lattice has room; not so weights that differ by less than about 2**-30.
+        It has a fiftieth of rho more, from a rho of 2 on a nineteenth, since which batch it will be
+        may be chosen by answers in between; `covered` has a rho for noise whose cover is given. For
+        a rho up to 1/128 all batches are covered. For a larger one all are whose noise has a
+        variance of 64 steps or more, as `measure` makes it wherever its lattice has room; not so
+        weights that differ by less than about 2**-30.
         """
-        bits = 0
-        while 4**bits < _COVER * 2 * self.rho and bits < 2 * finest(math.inf):
+        rho, bits = cover_rho(self.rho), 0
+        while 4**bits < _WIDE * 2 * rho and bits < 2 * finest(math.inf):
             bits += 1
-        return DiscreteGaussianGuarantee(4**bits / (2 * self.rho), 4**bits, 2**bits, self.claim)
+        return DiscreteGaussianGuarantee(4**bits / (2 * rho), 4**bits, 2**bits, self.claim)
+
+    @classmethod
+    def covered(cls, rho: Real) -> GaussianNoise:
+        """The noise whose cover has this rho, or a little less."""
+        whole = _rho(rho)
+        return cls(whole * whole / cover_rho(whole))
 
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""

@@ -202,15 +202,12 @@ def _nobody(division: Division) -> Bools:
     """For each kind, as it stands, whether there are no neighbours that differ in it."""
     asked = len(division.places)
     unasked = division.parts - asked
+    gone = np.arange(asked + 1) < (not unasked)
     if not division.moves:
-        nobody = np.zeros(asked + 1, dtype=np.bool_)
-        nobody[0] = not unasked
-        return nobody
-    nobody = np.eye(asked + 1, dtype=np.bool_)
-    nobody[0, :] |= not unasked
-    nobody[:, 0] |= not unasked
-    nobody[0, 0] = unasked < 2
-    return nobody
+        return gone
+    pairs = np.logical_or.outer(gone, gone) | np.eye(asked + 1, dtype=np.bool_)
+    pairs[0, 0] = unasked < 2
+    return pairs
 
 
 def _division(read: Mapping[str, object]) -> Division:

@@ -150,7 +150,9 @@ class MemoryLedger:
 
 def memory_of(ledger: object) -> Memory | None:
     """What a ledger in memory holds; None for any other, also of a class below it."""
-    return ledger._memory if type(ledger) is MemoryLedger else None
+    if type(ledger) is not MemoryLedger:
+        return None
+    return ledger._memory  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
 def _copied(books: Books) -> Books:

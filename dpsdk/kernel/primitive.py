@@ -152,7 +152,9 @@ def _check_methods(request: Request[object]) -> None:
     for name in tuple(own):
         # A text of another class could answer for any name when it is looked up.
         method = getattr_static(type(request), name, None) if type(name) is str else name
-        if callable(method) or isinstance(method, classmethod | str):
+        if isinstance(method, classmethod | str) or (
+            callable(method) and not isinstance(method, type)
+        ):
             expected = "with the methods of its class alone"
             raise InvalidArgument("request", expected, f"one with its own {shown(name)}")
 

@@ -129,8 +129,10 @@ def _anatomy(query: object) -> _Anatomy:
     """
     found: _Anatomy = []
     getters: dict[type, _Getter | None] = dict.fromkeys(_ATOMS)
-    waiting = [query]
-    while waiting:
+    # What classes of the package hold is not asked whether it stays: they copy what might not.
+    strange, known = [query], list[object]()
+    while strange or known:
+        waiting = strange or known
         one = waiting.pop()
         if isinstance(one, tuple):
             waiting.extend(cast("tuple[object, ...]", one))
@@ -142,19 +144,15 @@ def _anatomy(query: object) -> _Anatomy:
         if getter is not None:
             held = getter(one)
             found.append((None if one is query else one, getter, held))
-            waiting.extend(held if not _packaged(kind) else filter(_compound, held))
-        elif kind not in _ATOMS and not _lasting(one):
+            (strange if type(getter) is partial else known).extend(held)
+        elif waiting is strange and kind not in _ATOMS and not _lasting(one):
             raise TypeError(kind.__name__)
     return found
 
 
 def _packaged(kind: type) -> bool:
-    """Whether a class is of the package, so that it copies what could be written into."""
+    """Whether a class is of the package."""
     return kind.__module__.partition(".")[0] == "dpsdk"
-
-
-def _compound(value: object) -> bool:
-    return isinstance(value, tuple) or has(type(value)) or isinstance(value, Query)
 
 
 def _lasting(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 from fractions import Fraction
@@ -442,3 +443,19 @@ def test_a_trusted_request_has_the_methods_of_its_class_alone(name):
         asked.run_all([Measure(FORM, LaplaceNoise("0.1")), request])
     assert not odometer.count
     assert isinstance(asked.run(Loose()), int)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithDefault(Request[int]):
+    """Keeps what its fields hold where a class has their defaults."""
+
+    law: type = DiscreteLaplace
+
+    def price(self, terms, /):
+        return Rows().price(terms)
+
+
+def test_a_field_whose_default_can_be_called_is_no_method():
+    asked, odometer = kernel(trust={f"{__name__}.WithDefault"})
+    assert isinstance(asked.run(WithDefault()), int)
+    assert odometer.count == 1

@@ -9,12 +9,13 @@ import pytest
 
 from dpsdk import Budget, Neighbors, Session
 from dpsdk._memo import Memo
-from dpsdk.accounting import BasicComposition, Odometer
-from dpsdk.errors import Closed, InvalidArgument
+from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.forms import Dense, Facts, Form, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
 from dpsdk.kernel import Kernel, LaplaceNoise, admission
 from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.observe import Answered, Charged, Refused
 from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.session.memo import FormMemo
 from dpsdk.testing.noise import seeded
@@ -331,3 +332,47 @@ class Numbers(Query[float]):
 def test_a_query_of_values_that_stay_is_lowered_once(query):
     lowered = FormMemo(DATA.facts)
     assert lowered.form(query) is lowered.form(query)
+
+
+class Failing:
+    """A ledger whose charges cannot be read at times."""
+
+    durable = False
+
+    def __init__(self):
+        self.kept, self.fails = MemoryLedger(), False
+
+    def transact(self, decide, request_id=None):
+        return self.kept.transact(decide, request_id)
+
+    def read(self):
+        return self.kept.read()
+
+    def charges(self, since=0):
+        if self.fails:
+            raise OSError
+        return self.kept.charges(since)
+
+    def store(self, request_id, answer):
+        raise NotImplementedError
+
+    def stored(self, request_id):
+        raise NotImplementedError
+
+
+def test_a_ledger_that_cannot_be_read_hides_no_error_and_no_event():
+    ledger, events = Failing(), []
+    composition = BasicComposition()
+    session = Session(
+        DATA, Budget(1), composition=composition, noise=seeded(1), ledger=ledger,
+        observer=events.append,
+    )  # fmt: skip
+    channel = session.open(Laplace("0.6"))
+    events.clear()
+    ledger.fails = True
+    assert isinstance(channel.answer(Count()), float)
+    with pytest.raises(BudgetExceeded):
+        channel.answer(Count())
+    assert [type(event) for event in events] == [Charged, Answered, Refused]
+    ledger.fails = False
+    assert [receipt.answered for receipt in session.history] == [True]

@@ -307,6 +307,10 @@ class DenseHypothesis(Hypothesis):
                 raise InvalidArgument("its weights", "finite float64 numbers", "others")
         if not (weights > (-math.inf if logs else 0.0)).any():
             raise InvalidArgument("its weights", "not all zero", "zeros only")
+        with np.errstate(over="ignore"):
+            total = 0.0 if logs else float(weights.sum()) + float(outside.sum())
+        if not math.isfinite(total):
+            raise InvalidArgument("its weights", "of a sum that a float holds", "larger ones")
         beyond = float(outside[0]) if outside.size else None
         return cls(domain, Cells(weights.reshape(domain.shape), beyond, logs=logs))
 

@@ -27,6 +27,10 @@ SIZE_LIMIT = 2**62
 
 _PREFERRED_FROM = 2**20
 
+_LEVEL = 2.0**20
+"""Logarithms that are all further from nought are read anew from there, since the logarithm of a
+length would be lost beside them."""
+
 
 class PiecewiseHypothesis(Hypothesis):
     """A distribution over one ordered attribute of up to 2^62 cells.
@@ -305,6 +309,10 @@ class PiecewiseHypothesis(Hypothesis):
             raise InvalidArgument("its pieces", "one logarithm a piece", "others")
         if not (logs > -math.inf).any():
             raise InvalidArgument("its pieces", "not all without weight", "none with any")
+        level = float(numbers.max())
+        if abs(level) > _LEVEL:
+            with np.errstate(over="ignore"):
+                logs, outside = logs - level, outside - level
         return cls(domain, starts, logs, float(outside[0]) if outside.size else None)
 
     def _normalise(self) -> None:

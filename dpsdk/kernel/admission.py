@@ -147,7 +147,7 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
     copying = _Copying(setting)
     blocks = [copying.block(block) for block in tuple(form.blocks)]
     own = LinearForm(_domain(setting), blocks)
-    size = own.nbytes
+    size = own.lattice_nbytes
     most = next((most for limit, most in _KEPT if size <= limit), _KEPT_OF_LARGE)
     admitted = Admitted(own, setting, Kept[object, object](most), Kept(most))
     kept = (admitted, *known[: _SETTINGS - 1])

@@ -381,7 +381,10 @@ class Watch:
         if not 0 <= first < gaps.rows:
             raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
         unit = gaps.steps
-        height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        try:
+            height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        except OverflowError:
+            height = math.inf
         if not abs(height) * unit <= FARTHEST:
             raise InvalidArgument("threshold", in_rows(unit), shown(threshold))
         return _Asked(gaps, round(height * unit), first)

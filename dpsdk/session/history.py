@@ -8,7 +8,7 @@ from itertools import count
 from attrs import frozen
 
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Guarantee, Odometer
+from dpsdk.accounting import Charge, Guarantee, Odometer
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
@@ -86,7 +86,9 @@ class History:
 
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""
-        charges = self._odometer.charged_for(question.asked.number, question.since)
+        charges: tuple[Charge, ...] = ()
+        with suppress(Exception):  # a ledger that fails must not take the place of the error
+            charges = self._odometer.charged_for(question.asked.number, question.since)
         if not charges:
             return
         cost = Cost(tuple(charge.guarantee for charge in charges))
@@ -98,8 +100,10 @@ class History:
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
         question.end()
-        if not question.answered and not self._paid(question):
-            self._asked.pop(question.asked.number, None)
+        if not question.answered:
+            with suppress(Exception):  # if a ledger fails, whether it was charged is not known
+                if not self._paid(question):
+                    self._asked.pop(question.asked.number, None)
         if self._observer is not None:
             question.listener = None  # so that questions keep no session alive
             if event is not None:

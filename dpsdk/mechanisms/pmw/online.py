@@ -19,7 +19,7 @@ from dpsdk.hypothesis import (
     Start,
     Uniform,
 )
-from dpsdk.hypothesis.start import kind_for, to_start
+from dpsdk.hypothesis.start import kind_for, opened, share_of, to_start
 from dpsdk.kernel import Allowance, Kernel, Measure, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import HypothesisMechanism
@@ -155,7 +155,7 @@ class OnlinePMW(HypothesisMechanism):
         if self.threshold is not None and self.updates is None:
             expected = "left out where a promise sets it"
             raise InvalidArgument("threshold", expected, shown(self.threshold))
-        if self.start is not None and self.start.share and self.updates is None:
+        if self.start is not None and share_of(self.start) and self.updates is None:
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
         if self.when_spent not in ("hypothesis", "raise"):
@@ -199,7 +199,7 @@ class OnlinePMW(HypothesisMechanism):
                 self.queries or 1000,
                 facts,
                 threshold=self.threshold,
-                share=self._begins(facts).share,
+                share=share_of(self._begins(facts)),
                 prepaid=self.prepaid,
             )
         if self.alpha is None or self.beta is None or self.queries is None:
@@ -243,7 +243,7 @@ class OnlinePMW(HypothesisMechanism):
         # All that can be refused comes first, so that a refusal costs nothing.
         start = self._begins(facts)
         start.check(facts)
-        hypothesis = None if start.share else start.open(kernel)
+        hypothesis = None if share_of(start) else opened(start, kernel)
         allowance: Allowance | None = None
         if self.prepaid:
             if schedule.updates > _PREPAID_LIMIT:
@@ -253,7 +253,7 @@ class OnlinePMW(HypothesisMechanism):
                 )
             allowance = kernel.allowance(self._prepaid(schedule, terms).guarantees)
         if hypothesis is None:
-            hypothesis = start.open(kernel, schedule.start, allowance)
+            hypothesis = opened(start, kernel, schedule.start, allowance)
         raises = self.when_spent == "raise"
         return OnlineStrategy(
             kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance

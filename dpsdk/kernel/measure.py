@@ -52,6 +52,7 @@ __all__ = [
     "Pricing",
     "copied",
     "prepare",
+    "prepare_measure",
 ]
 
 _SATURATION = 2**62 - 1 - 2**53
@@ -201,7 +202,12 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
 
 
 def _prepared(asked: Measure, facts: Facts) -> Prepared:
-    return prepare(asked.form, asked.noise, Setting.of(facts), facts.domain)
+    return prepare_measure(asked, Setting.of(facts), facts.domain)
+
+
+def prepare_measure(asked: Measure, setting: Setting, domain: Domain) -> Prepared:
+    """What the kernel is to do for a request. Raises as `price` does."""
+    return prepare(asked.form, asked.noise, setting, domain)
 
 
 @frozen(eq=False)

@@ -17,7 +17,7 @@ from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
-from dpsdk.hypothesis.layout import function_of, pieces
+from dpsdk.hypothesis.layout import check_written, function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
 from dpsdk.hypothesis.seeking import inside, move_share
 from dpsdk.hypothesis.streams import Streams
@@ -177,6 +177,11 @@ class DenseHypothesis(Hypothesis):
         answers = self._marginals.evaluate(form, self._cells)
         answers /= self._cells.total
         return answers
+
+    @override
+    def check(self, form: LinearForm) -> None:
+        self._check(form)
+        check_written(form)
 
     @override
     def table(self, names: tuple[str, ...]) -> Floats:

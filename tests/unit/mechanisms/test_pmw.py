@@ -437,7 +437,7 @@ def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
     assert tops > runs
 
 
-def test_a_promise_is_of_the_plan_that_its_constants_say():
+def test_a_promise_is_of_the_schedule_that_its_constants_say():
     facts = table(10**5).facts
     schedule = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).schedule(facts)
     rows, potential = 10**5, math.log(9)
@@ -538,7 +538,7 @@ def test_it_does_not_stop_while_something_may_be_left():
     assert odometer.spent.charges == before + 1
 
 
-def test_a_plan_without_a_promise_goes_by_its_updates_alone():
+def test_a_schedule_without_a_promise_goes_by_its_updates_alone():
     strategy, odometer = strategy_over(np.eye(8)[3], sharp(0.5))
     strategy.answer(part([3]).lower(EIGHT))
     before = odometer.spent.charges

@@ -11,7 +11,7 @@ from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import Dense, Form, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
-from dpsdk.kernel import Kernel, LaplaceNoise, admission
+from dpsdk.kernel import Kernel, LaplaceNoise, copies
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.queries import Count, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.session.memo import FormMemo
@@ -194,9 +194,9 @@ def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
     queries += [Workload([query, Count()]) for query in queries]
     forms = [query.lower(PEOPLE) for query in queries]
     few = {
-        admission: ("_admitted", Memo(4, 2**20)),
+        copies: ("_own_forms", Memo(4, 2**20)),
         layout: ("_known", Memo(100, 2**12)),
-        marginals: ("_plans", Memo(4, 2**12)),
+        marginals: ("_known", Memo(4, 2**12)),
     }
 
     def answers():

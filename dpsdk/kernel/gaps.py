@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Gap, GapForm, LinearForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.copies import own_form
-from dpsdk.kernel.lattice import exact, on_very_lattice
+from dpsdk.kernel.lattice import exact, on_given_lattice
 from dpsdk.typing import Ints
 
 __all__ = ["FARTHEST", "LatticeGaps", "in_rows", "own_gaps"]
@@ -93,7 +93,7 @@ def _linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> _Linea
     """The numbers are copied first, and checked then: they might have changed since the gap did."""
     own = own_form(gap.form, setting, domain)
     copy = GapForm(own.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
-    lattice, _ = on_very_lattice(own, bits, "gap")
+    lattice, _ = on_given_lattice(own, bits, "gap")
     low, high = lattice.limits
     unit = 2.0**bits
     if not (low >= 0 and high <= unit):

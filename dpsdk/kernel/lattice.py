@@ -17,7 +17,7 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.copies import OwnForm
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_lattice", "on_very_lattice"]
+__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_lattice", "on_given_lattice"]
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
@@ -59,7 +59,7 @@ def on_lattice(own: OwnForm, bits: int) -> tuple[int, LinearForm, float]:
         bits = max(0, bits - max(1, step))
 
 
-def on_very_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
+def on_given_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
     """The same with just so many bits, for what shares a lattice with others.
 
     Raises

@@ -33,7 +33,7 @@ from dpsdk.kernel.access import Access, HasAccess, access_of
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.copies import own_form
 from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, in_rows, own_gaps
-from dpsdk.kernel.lattice import allowed_bits, finest, on_very_lattice
+from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import HalfWidths, Standing
@@ -159,7 +159,7 @@ class Watching:
         if form is None:
             return usual
         own = own_form(form, Setting.of(facts), facts.domain)
-        change = on_very_lattice(own, self.lattice_bits(own.setting), "gap")[1]
+        change = on_given_lattice(own, self.lattice_bits(own.setting), "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.admission import Admitted
+from dpsdk.kernel.copies import OwnForm
 from dpsdk.typing import Floats, Ints
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "exact",
     "exact_one",
     "finest",
+    "on_given_lattice",
     "on_lattice",
-    "on_very_lattice",
 ]
 
 FINEST = 40
@@ -43,7 +43,7 @@ def allowed_bits(row_limit: int) -> int:
     return math.floor(math.log2(EXACT / max(row_limit, 1))) - 1
 
 
-def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
+def on_lattice(own: OwnForm, bits: int) -> tuple[int, LinearForm, float]:
     """A form in integer units of 2**-bits, and the largest change of a weight.
 
     With so many bits, or as many as exact sums allow. Rounding moves a weight by half a step at the
@@ -55,10 +55,10 @@ def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
     InvalidArgument
         If the counts could not be summed exactly on any lattice.
     """
-    form = admitted.form
+    form = own.form
     while True:
-        lattice, change = admitted.lattice(bits) if bits or not form.integral else (form, 0.0)
-        excess = admitted.reaches(lattice)
+        lattice, change = own.lattice(bits) if bits or not form.integral else (form, 0.0)
+        excess = own.reaches(lattice)
         if excess < 1.0:
             return bits, lattice, change
         if not bits:
@@ -67,7 +67,7 @@ def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
         bits = max(0, bits - max(1, step))
 
 
-def on_very_lattice(admitted: Admitted, bits: int, parameter: str) -> tuple[LinearForm, float]:
+def on_given_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
     """The same with just so many bits, for what shares a lattice with others.
 
     Raises
@@ -75,8 +75,8 @@ def on_very_lattice(admitted: Admitted, bits: int, parameter: str) -> tuple[Line
     InvalidArgument
         If the counts could not be summed exactly there; it names the parameter.
     """
-    lattice, change = admitted.lattice(bits)
-    if not admitted.reaches(lattice) < 1.0:
+    lattice, change = own.lattice(bits)
+    if not own.reaches(lattice) < 1.0:
         raise _too_large(parameter, lattice)
     return lattice, change
 

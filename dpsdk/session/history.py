@@ -69,11 +69,11 @@ class History:
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
-    def ask(self, query: str, mechanism: str, ending: Lifetime) -> Question:
+    def ask(self, query: str, mechanism: str, lifetime: Lifetime) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers))
         observed = self._observer is not None
-        question = Question(asked, ending, self._odometer.since, observed=observed)
+        question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:
             question.listener = self._tell
         # Before anything is charged, so that what is charged is found here.

@@ -98,6 +98,7 @@ class OnlineStrategy:
         return self._turns.take(lambda: self._answered(form, kernel))
 
     def _answered(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        self._hypothesis.check(form)
         answers = _Answers(form.rows)
         start = 0
         # In parts, since what comes after an update is answered anew.

@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Kronecker, LinearForm, Weights, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
-from dpsdk.kernel.admission import Admitted
+from dpsdk.kernel.copies import OwnForm
 from dpsdk.kernel.measure import prepare
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
@@ -186,8 +186,8 @@ def test_noise_needs_a_positive_parameter(make, value):
 
 
 def test_what_is_kept_of_forms_that_are_multiplied_out_is_counted_as_large_as_it_is(monkeypatch):
-    memo = Memo[tuple[Admitted, ...]](100, 2**24)
-    monkeypatch.setattr("dpsdk.kernel.admission._admitted", memo)
+    memo = Memo[tuple[OwnForm, ...]](100, 2**24)
+    monkeypatch.setattr("dpsdk.kernel.copies._own_forms", memo)
     size = 2**9
     domain = Domain(Integer("a", 0, size - 1), Integer("b", 0, size - 1))
     terms = Terms(facts(domain))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 import sys
 import types
 from fractions import Fraction
@@ -20,6 +22,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
+from dpsdk.accounting import odometer as odometers
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
@@ -119,6 +122,29 @@ def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
     with pytest.raises(BudgetExceeded):
         asked.run(Rows(Fraction(9, 10)))
     assert odometer.spent.epsilon == Fraction(2, 10)
+
+
+def test_terms_of_a_kernel_are_like_others_before_and_after_their_composition_is_asked_for():
+    asked, _ = kernel(composition=ZCDPComposition())
+    whole = Terms(asked.facts, ZCDPComposition())
+    assert hash(asked.terms) == hash(whole)
+    assert repr(asked.terms) == repr(whole)
+    assert copy.deepcopy(asked.terms) == whole
+    assert pickle.loads(pickle.dumps(asked.terms)) == whole  # noqa: S301 - made here
+    assert attrs.evolve(asked.terms, trust={NAME}) == Terms(asked.facts, ZCDPComposition(), {NAME})
+    assert asked.terms != Terms(asked.facts)
+    assert Terms(asked.facts).composition == default_composition()
+
+
+def test_a_quote_copies_no_composition_that_it_does_not_use(monkeypatch):
+    session = Session(data(), Budget(1))
+    copies = []
+    copied = odometers.client_composition
+    monkeypatch.setattr(
+        odometers, "client_composition", lambda one: copies.append(one) or copied(one)
+    )
+    session.quote(Threshold("age", 3), using=Laplace("0.1"))
+    assert not copies
 
 
 def test_a_trusted_request_is_priced_by_the_terms_of_its_kernel():

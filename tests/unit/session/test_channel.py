@@ -13,7 +13,7 @@ from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
 from dpsdk.forms import Dense, Facts, Form, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
-from dpsdk.kernel import Kernel, LaplaceNoise, admission
+from dpsdk.kernel import Kernel, LaplaceNoise, copies
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.observe import Answered, Charged, Refused
 from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
@@ -197,9 +197,9 @@ def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
     queries += [Workload([query, Count()]) for query in queries]
     forms = [query.lower(PEOPLE) for query in queries]
     few = {
-        admission: ("_admitted", Memo(4, 2**20)),
+        copies: ("_own_forms", Memo(4, 2**20)),
         layout: ("_known", Memo(100, 2**12)),
-        marginals: ("_plans", Memo(4, 2**12)),
+        marginals: ("_known", Memo(4, 2**12)),
     }
 
     def answers():

@@ -17,17 +17,9 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.kernel.copies import OwnForm
 from dpsdk.typing import Floats, Ints
 
-__all__ = [
-    "FINEST",
-    "allowed_bits",
-    "exact",
-    "exact_one",
-    "finest",
-    "on_given_lattice",
-    "on_lattice",
-]
+__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_given_lattice", "on_lattice"]
 
-FINEST = 40
+_FINEST = 40
 """The finest lattice has steps of 2**-40."""
 
 _LEFT = "a sum left the integers that floats hold"
@@ -35,7 +27,7 @@ _LEFT = "a sum left the integers that floats hold"
 
 def finest(wanted: float, least: int = 0) -> int:
     """So many bits, rounded up, but at least the least and no more than the finest lattice has."""
-    return math.ceil(min(max(wanted, least), FINEST))
+    return math.ceil(min(max(wanted, least), _FINEST))
 
 
 def allowed_bits(row_limit: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from attrs import field, frozen
 
@@ -9,7 +11,7 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import LaplaceNoise, Measure, Noise, Terms
-from dpsdk.kernel.lattice import FINEST, allowed_bits
+from dpsdk.kernel.lattice import allowed_bits, finest
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
@@ -41,7 +43,7 @@ def on_any_lattice(noise: Noise, facts: Facts) -> float:
     Of functions with `fine` weights. On a finer lattice noise reaches up to a row further. Rounded
     weights add half a step a row: a thousandth of the deviation, where the lattice can be so fine.
     """
-    most = facts.row_limit * 2.0 ** -min(FINEST + 1, allowed_bits(facts.row_limit))
+    most = facts.row_limit * 2.0 ** -min(finest(math.inf) + 1, allowed_bits(facts.row_limit))
     return 1 + max(law_of_count(noise, facts).standard_deviation() / 1000, most)
 
 

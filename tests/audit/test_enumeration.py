@@ -63,7 +63,7 @@ def test_no_neighbours_exceed_the_claim(case, parameter, relation, monkeypatch):
     if not runs_every_relation(case, relation):
         return
     if case.lattice is not None:
-        monkeypatch.setattr("dpsdk.kernel.lattice.FINEST", case.lattice)
+        monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
     pairs = neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows)
     report = audit(case.build(parameter), pairs, case.claim(parameter))
     assert report.passed, report
@@ -114,7 +114,7 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
     case = next(case for case in OF_TWO_ROWS if case.name.startswith(start))
     pairs = neighbours(case.domain, case.rows, unit_rows=2)
     if case.lattice is not None:
-        monkeypatch.setattr("dpsdk.kernel.lattice.FINEST", case.lattice)
+        monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
     monkeypatch.setattr(owner, attribute, wrong)
     parameter = case.parameters[0]
     measure._for_one.cache_clear()

@@ -17,7 +17,7 @@ import dpsdk.kernel.lattice as lattice
 from dpsdk import Neighbors
 from dpsdk.testing.audit import audit, neighbours, replay
 
-finest = lattice.FINEST
+finest = lattice._FINEST
 
 
 def mechanisms() -> None:
@@ -32,7 +32,7 @@ def mechanisms() -> None:
                 continue
             for parameter in case.parameters:
                 bits = finest if case.lattice is None else case.lattice
-                lattice.FINEST = bits
+                lattice._FINEST = bits
                 pairs = neighbours(case.domain, case.rows, relation)
                 report = audit(case.build(parameter), pairs, case.claim(parameter))
                 claimed = f"{report.quantity} {report.allowed:g}"
@@ -41,7 +41,7 @@ def mechanisms() -> None:
                     f"{report.figure / report.allowed:7.4f} {report.pairs:6} {report.paths:8} "
                     f"{report.seconds:6.2f}{'' if report.passed else '  EXCEEDED'}"
                 )
-    lattice.FINEST = finest
+    lattice._FINEST = finest
 
 
 def canaries() -> None:

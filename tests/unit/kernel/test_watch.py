@@ -476,7 +476,7 @@ TAIL = 1e-8
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr("dpsdk.kernel.lattice.FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
 
 
 def kernel_over(data, noise):
@@ -649,7 +649,7 @@ def test_rates_are_of_the_rows_of_the_table_outside_ones_included(neighbors, mon
 
 @pytest.mark.parametrize(("rate", "rounded"), [(0.74, 0.5), (0.75, 1.0), (0.8, 1.0), (0.26, 0.5)])
 def test_rates_are_rounded_half_up_to_the_lattice(rate, rounded, monkeypatch):
-    monkeypatch.setattr("dpsdk.kernel.lattice.FINEST", 1)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 1)
     kernel = kernel_over(PrivateData.from_counts(COUNTS, LINE), seeded(1))
     gap = GapForm(PREFIXES.row(3), [rate], [0.0], absolute=False, numeric=True)
     top = kernel.watch(Watching(10**4, 10**4)).first_above(gap, 0.0)

@@ -888,7 +888,7 @@ BIT = Domain(Boolean("bit"))
 
 @pytest.mark.parametrize(("questions", "updates"), [((True, False), 2), ((True, False, True), 1)])
 def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, monkeypatch):
-    monkeypatch.setattr("dpsdk.kernel.lattice.FINEST", 0)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     data = PrivateData.from_counts([1, 4], BIT)
     schedule = Schedule(updates, Watching(2, 2), LaplaceNoise(4), 1.0, 0.1, 0.05, "exact")
     queries = [Conjunction({"bit": bit}) for bit in questions]

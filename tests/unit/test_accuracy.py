@@ -387,4 +387,6 @@ def test_a_quote_straight_from_a_mechanism_is_in_rows():
     assert quote.error() == 200 * data.quote(Count(), using=Laplace("0.5")).error()
     assert not quote.bound().vacuous
     assert Told(lambda n: Risk()).quote(form, Terms(data.facts)).error() == 0.25
-    refused(Told(lambda n: NoAccuracy("why")).quote(form, Terms(data.facts)).error, "why", "bound(beta)")
+    refused(
+        Told(lambda n: NoAccuracy("why")).quote(form, Terms(data.facts)).error, "why", "bound(beta)"
+    )

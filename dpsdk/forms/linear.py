@@ -93,10 +93,10 @@ class LinearForm(Form):
         """Roughly how many bytes it takes, with the arrays that it is made of."""
         return _FORM_BYTES + sum([block.nbytes for block in self.blocks])
 
-    @cached_property
+    @property
     def lattice_nbytes(self) -> int:
         """Roughly how many bytes it takes on a lattice, with products that are multiplied out."""
-        return self.nbytes + sum(self._written.values())
+        return self.nbytes if self.integral else self.nbytes + sum(self._written.values())
 
     @classmethod
     def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:
@@ -175,8 +175,6 @@ class LinearForm(Form):
     @cached_property
     def _written(self) -> dict[int, int]:
         """The places of the blocks that are multiplied out, with the bytes that each takes then."""
-        if self.integral:
-            return {}
         room, written = _WRITTEN_LIMIT, dict[int, int]()
         for place, block in enumerate(self.blocks):
             if isinstance(block, Kronecker) and block.uneven > 1:

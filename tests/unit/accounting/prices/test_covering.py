@@ -117,10 +117,10 @@ def test_covering_is_an_order():
         family = DiscreteGaussianGuarantee | BoundedRangeGuarantee
         assert covers(one, one) is (not isinstance(one, family))
         assert covers(cover_of(one), one) or one.variance < 64
-    below = {one: {two for two in RUNS if covers(one, two)} for one in RUNS}
-    for one in RUNS:
-        for two in below[one]:
-            assert below[two] <= below[one]
+    covered = [{place for place, run in enumerate(RUNS) if covers(one, run)} for one in RUNS]
+    for runs in covered:
+        for run in runs:
+            assert covered[run] <= runs
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_covering_is_an_order():
         (PureGuarantee(1), DiscreteGaussianGuarantee(10**6, 1, 1)),
         (PureGuarantee(1), ApproximateGuarantee("0.1", "1e-9")),
         (PureGuarantee("0.1"), PureGuarantee("0.11")),
-        # A law says more than its epsilon, and plans use it.
+        # A law says more than its epsilon, and `Declared` uses it.
         (DiscreteLaplaceGuarantee(10, 1), PureGuarantee("0.1")),
         (DiscreteLaplaceGuarantee(10, 1), DiscreteLaplaceGuarantee(20, 2)),
         (BoundedRangeGuarantee(1), PureGuarantee("0.1")),

@@ -59,7 +59,7 @@ class _Statement(ABC):
 
     __slots__ = ()
     kind: str
-    """On what it rests, for people; of no bound, why there is none."""
+    """What it rests on, in words; where there is no bound, why."""
     standing: Standing
     """Whether that is a theorem, a promise, a guess or nothing."""
 
@@ -290,7 +290,7 @@ def half_widths(accuracy: Accuracy, answer: str, beta: float) -> HalfWidths:
 
 
 def no_bound(accuracy: Accuracy, answer: str, beta: float) -> NoBound:
-    """The refusal of a bound that there is not."""
+    """The refusal of a bound where there is none."""
     return NoBound(answer, *_missing(accuracy, beta))
 
 

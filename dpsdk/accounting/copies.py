@@ -1,4 +1,4 @@
-"""Exact copies of guarantees, and figures that are worked out once for each.
+"""Exact copies of guarantees, and what is worked out once for each.
 
 A guarantee, or a number in it, can be of a class that lies about being equal, and can be changed
 after it was handed over. So nothing is looked up by it: it is read once, into a tuple of plain
@@ -59,10 +59,10 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in _FIELDS}
 
 _LIMIT = 4096
-"""How many figures each function remembers, and how many guarantees are kept."""
+"""How many results of each function are kept, and how many guarantees."""
 
 _BESIDE = 32
-"""How many figures are kept beside one of them."""
+"""How many results are kept beside one of them."""
 
 _NOTHING = object()
 
@@ -73,7 +73,7 @@ class _Kept:
 
     guarantee: Guarantee
     key: Key
-    figures: dict[object, object] = field(factory=dict[object, object])
+    results: dict[object, object] = field(factory=dict[object, object])
 
 
 _by_key: dict[Key, _Kept] = {}
@@ -255,11 +255,11 @@ def worked_out_once(function: Callable[P, R]) -> Callable[P, R]:
         else:
             place = function if len(given) == 1 else (function, *map(key_of, given[1:]))
             # Asked once, since another thread may clear them at any time.
-            result = ours.figures.get(place, _NOTHING)
+            result = ours.results.get(place, _NOTHING)
             if result is _NOTHING:
-                if len(ours.figures) >= _BESIDE:
-                    ours.figures.clear()
-                result = ours.figures[place] = function(*args, **kwargs)
+                if len(ours.results) >= _BESIDE:
+                    ours.results.clear()
+                result = ours.results[place] = function(*args, **kwargs)
         return cast("R", _fresh(result) if type(result) is Fraction else result)
 
     return looked_up

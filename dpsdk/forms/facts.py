@@ -113,7 +113,7 @@ class Setting:
             bool(facts.outside),
             None if facts.rows is None else _plain(facts.rows),
             _plain(facts.row_limit),
-            # Checked anew, since none at all would make every sensitivity nought.
+            # Checked anew: 0 would make every sensitivity 0.
             _unit_rows(facts.unit_rows),
             # Texts and integers of another class may answer as they like when they are asked again.
             tuple([str.__str__(name) for name in facts.domain.names]),

@@ -34,6 +34,8 @@ _GROUP_LIMIT = 2**12
 _WRITTEN_LIMIT = 2**22
 """The most weights that are multiplied out to be rounded together."""
 
+_WEIGHT_BYTES = 8
+
 _FORM_BYTES = 512
 """What a form takes beside its blocks, roughly."""
 
@@ -90,6 +92,11 @@ class LinearForm(Form):
     def nbytes(self) -> int:
         """Roughly how many bytes it takes, with the arrays that it is made of."""
         return _FORM_BYTES + sum([block.nbytes for block in self.blocks])
+
+    @property
+    def lattice_nbytes(self) -> int:
+        """Roughly how many bytes it takes on a lattice, with products that are multiplied out."""
+        return self.nbytes if self.integral else self.nbytes + sum(self._written.values())
 
     @classmethod
     def stack(cls, forms: Sequence[LinearForm]) -> LinearForm:
@@ -159,16 +166,23 @@ class LinearForm(Form):
     @cached_property
     def _joined(self) -> tuple[Kronecker | Dense, ...]:
         """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
-        room, joined = _WRITTEN_LIMIT, list[Kronecker | Dense]()
-        for block in self.blocks:
+        written = self._written
+        return tuple(
+            block.written() if isinstance(block, Kronecker) and place in written else block
+            for place, block in enumerate(self.blocks)
+        )
+
+    @cached_property
+    def _written(self) -> dict[int, int]:
+        """The places of the blocks that are multiplied out, with the bytes that each takes then."""
+        room, written = _WRITTEN_LIMIT, dict[int, int]()
+        for place, block in enumerate(self.blocks):
             if isinstance(block, Kronecker) and block.uneven > 1:
                 needed = block.rows * math.prod(block.shape)
                 if needed <= room:
                     room -= needed
-                    joined.append(block.written())
-                    continue
-            joined.append(block)
-        return tuple(joined)
+                    written[place] = _WEIGHT_BYTES * needed
+        return written
 
     @cached_property
     def _slacks(self) -> tuple[float, ...]:

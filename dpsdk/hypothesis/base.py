@@ -19,7 +19,8 @@ class Hypothesis(Distribution):
     """A public distribution that also moves: updates change it in place.
 
     Not safe for use by several threads at once. A subclass has what a distribution has, and
-    `shift`, `blend`, `kl_cap` and `copy`; it may have a quicker `move_to` of its own.
+    `shift`, `blend`, `kl_cap` and `copy`, and `check` where it cannot learn all that it answers; it
+    may have a quicker `move_to` of its own.
     """
 
     __slots__ = ()
@@ -97,6 +98,18 @@ class Hypothesis(Distribution):
         if step != 0.0:
             self.shift(form, step, answer)
         return step
+
+    def check(self, form: LinearForm) -> None:
+        """Refuse a form of which some function could be answered, but not learnt.
+
+        Mechanisms ask before they pay for what `shift` and `move_to` are to learn.
+
+        Raises
+        ------
+        QueryError, TooLarge
+            If this kind of hypothesis cannot be moved along some function of the form.
+        """
+        del form
 
     @abstractmethod
     def kl_cap(self) -> float:

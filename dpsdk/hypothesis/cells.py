@@ -21,7 +21,7 @@ _DOUBT = 1024 * _EPS
 """The total is counted anew before its relative error may exceed this."""
 
 _SURE = 1 / 64
-"""Whoever leaves less of a total than this had better count what is left."""
+"""Where less than this is left of a total, it is counted anew."""
 
 _SMALL_FACTOR = 0.25
 _ROW = 512

@@ -17,7 +17,7 @@ from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
 from dpsdk.hypothesis.files import Arrays, Flag
-from dpsdk.hypothesis.layout import function_of, pieces
+from dpsdk.hypothesis.layout import check_written, function_of, pieces
 from dpsdk.hypothesis.marginals import Marginals
 from dpsdk.hypothesis.seeking import inside, move_share
 from dpsdk.hypothesis.streams import Streams
@@ -28,6 +28,9 @@ __all__ = ["DenseHypothesis"]
 
 CELL_LIMIT = 2**28
 """No dense hypothesis has more cells: 2 GiB."""
+
+_FEW = 16
+"""With so many draws a line, each line is searched by itself."""
 
 
 class DenseHypothesis(Hypothesis):
@@ -176,6 +179,11 @@ class DenseHypothesis(Hypothesis):
         return answers
 
     @override
+    def check(self, form: LinearForm) -> None:
+        self._check(form)
+        check_written(form)
+
+    @override
     def table(self, names: tuple[str, ...]) -> Floats:
         for name in names:
             self.domain.position(name)
@@ -277,8 +285,7 @@ class DenseHypothesis(Hypothesis):
         for table in self._cells.lines(axis, known):
             last = first + len(table)
             mine = order[ends[first] : ends[last]]
-            lines = np.repeat(np.arange(len(table)), np.diff(ends[first : last + 1]))
-            codes[mine] = _reached(table, lines, levels[mine])
+            codes[mine] = _reached(table, ends[first : last + 1] - ends[first], levels[mine])
             first = last
         return codes
 
@@ -307,20 +314,38 @@ class DenseHypothesis(Hypothesis):
                 raise InvalidArgument("its weights", "finite float64 numbers", "others")
         if not (weights > (-math.inf if logs else 0.0)).any():
             raise InvalidArgument("its weights", "not all zero", "zeros only")
+        with np.errstate(over="ignore"):
+            total = 0.0 if logs else float(weights.sum()) + float(outside.sum())
+        if not math.isfinite(total):
+            raise InvalidArgument("its weights", "of a sum that a float holds", "larger ones")
         beyond = float(outside[0]) if outside.size else None
         return cls(domain, Cells(weights.reshape(domain.shape), beyond, logs=logs))
 
 
-def _reached(table: Floats, lines: Ints, levels: Floats) -> Ints:
-    """The first cell of a line at which the share of its weight so far exceeds a level."""
+def _reached(table: Floats, ends: Ints, levels: Floats) -> Ints:
+    """The first cell of a line at which the share of its weight so far exceeds a level.
+
+    The levels from `ends[i]` on, up to those from `ends[i + 1]` on, are for line i.
+    """
     rising: Floats = np.cumsum(table, axis=1)
     totals = rising[:, -1]
     if not (totals > 0.0).all():
         raise nowhere()
+    last: Ints = (rising < totals[:, None]).sum(axis=1).astype(np.int64)
+    if len(levels) >= _FEW * len(table):
+        return np.concatenate(
+            [
+                np.minimum(np.searchsorted(line, levels[start:end] * total, side="right"), most)
+                for line, total, most, start, end in zip(
+                    rising, totals, last, ends[:-1].tolist(), ends[1:].tolist(), strict=True
+                )
+            ]
+        )
+    # Many lines of few levels: all at once.
+    lines = np.repeat(np.arange(len(table)), np.diff(ends))
     wanted = levels * totals[lines]
-    last = (rising < totals[:, None]).sum(axis=1)
     low: Ints = np.zeros(len(lines), dtype=np.int64)
-    high: Ints = last[lines].astype(np.int64)
+    high = last[lines]
     for _ in range(table.shape[1].bit_length()):
         middle = (low + high) // 2
         above = rising[lines, middle] > wanted

@@ -12,6 +12,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Mapping
+from errno import EINVAL
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -44,6 +45,8 @@ _ARRAY = re.compile(
     rb"\{'descr': '(<f8|<i8)', 'fortran_order': False, 'shape': \(([0-9]{1,10}),\), \} *\n"
 )
 """What numpy writes before a plain row of numbers; nothing else is evaluated."""
+
+_NO_ARCHIVE = "it is no archive of plain arrays, or a damaged one"
 
 _CELL_LIMIT = 2**28 + 1
 _PART = 2**20
@@ -136,7 +139,12 @@ def read(path: str | PathLike[str]) -> tuple[Domain, dict[str, object], Arrays]:
         raise damaged(path, str(error)) from None
     except (zipfile.BadZipFile, ValueError, EOFError, KeyError, RuntimeError, struct.error):
         # RuntimeError has NotImplementedError and RecursionError below it.
-        raise damaged(path, "it is no archive of plain arrays, or a damaged one") from None
+        raise damaged(path, _NO_ARCHIVE) from None
+    except OSError as error:
+        # What a damaged file says of places before its beginning. Others are of the file system.
+        if error.errno != EINVAL:
+            raise
+        raise damaged(path, _NO_ARCHIVE) from None
     return domain, flags, arrays
 
 

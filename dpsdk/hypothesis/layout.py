@@ -90,6 +90,22 @@ def function_of(form: LinearForm) -> Function:
     return known
 
 
+def check_written(form: LinearForm) -> None:
+    """Refuse a form if weights of one of its functions would take too much room written out.
+
+    Raises
+    ------
+    TooLarge
+        As `function_of` does for such a function.
+    """
+    for block in form.blocks:
+        if isinstance(block, Kronecker):
+            real = [factor.size for factor in block.factors if isinstance(factor, Weights)]
+            if math.prod(real) > _WRITTEN_LIMIT:
+                for row in range(block.rows):
+                    function_of(LinearForm(form.domain, [block.row(row)]))
+
+
 def split(shape: tuple[int, ...], limit: int = CHUNK) -> Iterator[Box]:
     """Cut an array into consecutive boxes of at most `limit` cells, in C order."""
     width, axis = 1, len(shape)

@@ -24,10 +24,10 @@ _KEPT_SHARE = 16
 _KEPT_CELLS = 2**22
 _STACKED_WEIGHTS = 2**22
 
-Plan: TypeAlias = tuple[tuple[Block, "slice | Ints", bool], ...]
+Parts: TypeAlias = tuple[tuple[Block, "slice | Ints", bool], ...]
 """Blocks, the places of their answers, and whether they are answered from a marginal table."""
 
-_plans: Memo[Plan] = Memo(most=2**10, most_bytes=2**28)
+_known: Memo[Parts] = Memo(most=2**10, most_bytes=2**28)
 
 
 class Marginals:
@@ -65,12 +65,12 @@ class Marginals:
                 if function.chosen is None and function.weights is None:
                     return np.array([function.height * cells.mass(function.boxes)])
             return np.array(self._answer(block, cells))
-        plan = _plans.get(form)
-        if plan is None:
-            plan = _plan(form, self._shape)
-            _plans.keep(form, plan, sum([256 + block.nbytes for block, _, _ in plan]))
+        parts = _known.get(form)
+        if parts is None:
+            parts = _parts_of(form, self._shape)
+            _known.keep(form, parts, sum([256 + block.nbytes for block, _, _ in parts]))
         answers = np.empty(form.rows)
-        for block, places, tabled in plan:
+        for block, places, tabled in parts:
             if tabled:
                 answers[places] = block.answer(self.table(block.names, cells))
             else:
@@ -158,7 +158,7 @@ def _kept(size: int) -> int:
     return min(_KEPT_CELLS, size // _KEPT_SHARE)
 
 
-def _plan(form: LinearForm, shape: tuple[int, ...]) -> Plan:
+def _parts_of(form: LinearForm, shape: tuple[int, ...]) -> Parts:
     """The blocks to evaluate: alike ones together, unless each touches so few cells by itself."""
     size = math.prod(shape)
     steps: list[tuple[Block, slice | Ints, bool]] = []

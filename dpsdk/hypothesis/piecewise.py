@@ -27,6 +27,10 @@ SIZE_LIMIT = 2**62
 
 _PREFERRED_FROM = 2**20
 
+_LEVEL = 2.0**20
+"""Logarithms that are all further from nought are read anew from there, since the logarithm of a
+length would be lost beside them."""
+
 
 class PiecewiseHypothesis(Hypothesis):
     """A distribution over one ordered attribute of up to 2^62 cells.
@@ -199,6 +203,12 @@ class PiecewiseHypothesis(Hypothesis):
         return block.answer(self.table(block.names))
 
     @override
+    def check(self, form: LinearForm) -> None:
+        self._check(form)
+        if not all(map(_of_ranges, form.blocks)):
+            raise _unfit(_OTHERS)
+
+    @override
     def table(self, names: tuple[str, ...]) -> Floats:
         if not names:
             return np.array(self._masses.sum())
@@ -305,6 +315,10 @@ class PiecewiseHypothesis(Hypothesis):
             raise InvalidArgument("its pieces", "one logarithm a piece", "others")
         if not (logs > -math.inf).any():
             raise InvalidArgument("its pieces", "not all without weight", "none with any")
+        level = float(numbers.max())
+        if abs(level) > _LEVEL:
+            with np.errstate(over="ignore"):
+                logs, outside = logs - level, outside - level
         return cls(domain, starts, logs, float(outside[0]) if outside.size else None)
 
     def _normalise(self) -> None:
@@ -329,7 +343,7 @@ class PiecewiseHypothesis(Hypothesis):
         self._check_one(form)
         found = _range_of(form.blocks[0])
         if found is None:
-            raise _unfit("functions other than ranges")
+            raise _unfit(_OTHERS)
         start, stop, scale = found
         return start, min(stop, self.domain.size), scale
 
@@ -378,6 +392,16 @@ def _range_of(block: Block) -> tuple[int, int, float] | None:
             return factor.start, factor.stop, block.scale
         case _:
             return None
+
+
+def _of_ranges(block: Block) -> bool:
+    """Whether each function of a block is a multiple of a range."""
+    if not isinstance(block, Kronecker):
+        return False
+    return all(isinstance(factor, Identity | Prefix | Range) for factor in block.factors)
+
+
+_OTHERS = "functions other than ranges"
 
 
 def _unfit(what: str) -> QueryError:

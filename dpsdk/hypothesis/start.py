@@ -11,7 +11,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_probability
+from dpsdk._checks import shown, to_fraction, to_probability
 from dpsdk.accounting import Guarantee
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
@@ -23,7 +23,17 @@ from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.typing import Floats, Real
 
-__all__ = ["Given", "Product", "Start", "StartLike", "Uniform", "kind_for", "to_start"]
+__all__ = [
+    "Given",
+    "Product",
+    "Start",
+    "StartLike",
+    "Uniform",
+    "kind_for",
+    "opened",
+    "share_of",
+    "to_start",
+]
 
 _BLEND = 1e-3
 """What was measured or given keeps so much of the uniform, so that nothing is impossible."""
@@ -194,6 +204,44 @@ class Product(Start):
         hypothesis = DenseHypothesis.product(facts.domain, tables, outside)
         hypothesis.blend(_BLEND)
         return hypothesis
+
+
+def share_of(start: Start) -> Fraction:
+    """What part of the budget a start may take, as it says, whoever wrote it.
+
+    Raises
+    ------
+    InvalidArgument
+        If that is no number of at least 0 and below 1.
+    """
+    expected = "one whose share is a number of at least 0 and below 1"
+    share = to_fraction("start", start.share, expected)
+    if not 0 <= share < 1:
+        raise InvalidArgument("start", expected, shown(share))
+    return share
+
+
+def opened(
+    start: Start, kernel: Kernel, noise: Noise | None = None, allowance: Allowance | None = None
+) -> Hypothesis:
+    """The first hypothesis of a start, whoever wrote it.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none for such a table.
+    """
+    hypothesis: object = start.open(kernel, noise, allowance)
+    expected = "one that opens to a hypothesis over the domain of the table"
+    if not isinstance(hypothesis, Hypothesis):
+        raise InvalidArgument("start", expected, shown(hypothesis))
+    facts = kernel.facts
+    if hypothesis.domain != facts.domain:
+        raise InvalidArgument("start", expected, "one over another domain")
+    if facts.outside and not hypothesis.outside:
+        expected = "one that opens to a hypothesis with the cell outside, as the table has it"
+        raise InvalidArgument("start", expected, "one without")
+    return hypothesis
 
 
 def _to_distribution(distribution: Distribution) -> Distribution:

@@ -193,9 +193,8 @@ class Access:
         """The same as they were when the table was made. Prices and readings rest on it."""
         return self._shared.setting
 
-    @property
     def composition(self) -> Composition:
-        """The filter that decides what fits."""
+        """The filter that decides what fits; a copy each time."""
         return self._shared.odometer.composition
 
     def public_generator(self) -> PublicGenerator:

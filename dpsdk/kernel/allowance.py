@@ -7,7 +7,7 @@ from typing import NoReturn, final
 
 from dpsdk._beside import Beside
 from dpsdk._turns import Turns
-from dpsdk.accounting import Guarantee
+from dpsdk.accounting import DiscreteGaussianGuarantee, Guarantee, zcdp_rho
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.errors import InvalidArgument, Redacted
 
@@ -40,9 +40,17 @@ class _Paid:
             return None
         least = able[0]
         for paid in able[1:]:
-            if covers(least, paid):
+            if covers(least, paid) or _smaller(paid, least):
                 least = paid
         return self._left[least].pop()
+
+
+def _smaller(paid: Guarantee, other: Guarantee) -> bool:
+    """Whether one discrete Gaussian has less ρ than another, though they cover alike."""
+    both = isinstance(paid, DiscreteGaussianGuarantee) and isinstance(
+        other, DiscreteGaussianGuarantee
+    )
+    return both and zcdp_rho(paid) < zcdp_rho(other)
 
 
 # Beside the allowances and not inside, since strategies hold these: they can neither make one, nor
@@ -54,9 +62,9 @@ _paid: Beside[_Paid] = Beside()
 class Allowance:
     """Runs that were charged together; later runs use them up. Made by `kernel.allowance`.
 
-    A run may use up a paid one that covers it: whose guarantee the run satisfies, so that it costs
-    no more under any composition of the package. docs/explanation/proofs/allowance.md has the
-    proof.
+    A run may use up a paid one that covers it: one that was enough to set aside for it under any
+    composition of the package, whatever is answered in between.
+    docs/explanation/proofs/allowance.md has the proof.
     """
 
     __slots__ = ("__weakref__",)

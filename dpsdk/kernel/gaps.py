@@ -13,11 +13,11 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Gap, GapForm, LinearForm
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.admission import admit
-from dpsdk.kernel.lattice import exact, on_very_lattice
+from dpsdk.kernel.copies import own_form
+from dpsdk.kernel.lattice import exact, on_given_lattice
 from dpsdk.typing import Ints
 
-__all__ = ["FARTHEST", "LatticeGaps", "admit_gaps", "in_rows"]
+__all__ = ["FARTHEST", "LatticeGaps", "in_rows", "own_gaps"]
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
@@ -91,9 +91,9 @@ class _Linear:
 
 def _linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> _Linear:
     """The numbers are copied first, and checked then: they might have changed since the gap did."""
-    admitted = admit(gap.form, setting, domain)
-    copy = GapForm(admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
-    lattice, _ = on_very_lattice(admitted, bits, "gap")
+    own = own_form(gap.form, setting, domain)
+    copy = GapForm(own.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
+    lattice, _ = on_given_lattice(own, bits, "gap")
     low, high = lattice.limits
     unit = 2.0**bits
     if not (low >= 0 and high <= unit):
@@ -116,7 +116,7 @@ _KINDS: dict[type[Gap], _Reader] = {GapForm: _linear}
 """How the gaps of each kind go onto the lattice. What is not in here is refused."""
 
 
-def admit_gaps(gap: Gap, setting: Setting, domain: Domain, bits: int) -> LatticeGaps:
+def own_gaps(gap: Gap, setting: Setting, domain: Domain, bits: int) -> LatticeGaps:
     """The kernel's own copy of gaps, on the lattice that a watch uses.
 
     Raises

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NoReturn, TypeVar, cast, final, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast, final, overload
 
 from dpsdk.accounting import Budget, Guarantee, Odometer
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
+from dpsdk.domain import Domain
 from dpsdk.errors import Redacted
 from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.measure import Measure, Noise, prepare
+from dpsdk.kernel.measure import Measure, Noise, prepare_measure
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
 from dpsdk.kernel.terms import Terms, to_trust
@@ -28,6 +30,14 @@ __all__ = ["Kernel"]
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+
+_Prepare: TypeAlias = Callable[[Any, Setting, Domain], Due[object]]
+
+_OWN: tuple[tuple[type, _Prepare], ...] = ((Measure, prepare_measure),)
+"""The requests of this package, and how each becomes what is about to be run.
+
+That is made of the request and of the kernel's own setting and domain, and holds copies alone.
+"""
 
 
 @final
@@ -131,7 +141,7 @@ class Kernel(HasAccess):
     def terms(self) -> Terms:
         """The facts, how costs add up, and who is trusted; a copy."""
         access = self._access
-        return Terms(access.facts, access.composition, access.trust)
+        return Terms.asking(access.facts, access.composition, access.trust)
 
     def run(self, request: Request[R], /, *, allowance: Allowance | None = None) -> R:
         """Price a request, pay for it, and only then do what it asks for.
@@ -191,10 +201,10 @@ class Kernel(HasAccess):
 
     def _due(self, request: Request[R]) -> Due[R]:
         """The one gate: own requests, by their very class, and those that somebody vouched for."""
-        access = self._access
-        if type(request) is Measure:
-            due = prepare(request.form, request.noise, access.setting, access.facts.domain)
-            return cast("Due[R]", due)
+        access, given = self._access, type(request)
+        for kind, prepare in _OWN:
+            if kind is given:  # and not one that calls itself equal
+                return cast("Due[R]", prepare(request, access.setting, access.facts.domain))
         return vouched(request, self.terms)
 
     def measure(
@@ -249,9 +259,10 @@ class Kernel(HasAccess):
         Parameters
         ----------
         guarantees
-            What is proven of each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
-            a discrete Gaussian for any of at most its ρ on no coarser a lattice; `noise.cover` for
-            what is measured with a noise, before its lattice is known.
+            What is paid for each run. `PureGuarantee(e)` pays for any run that is at most e-DP,
+            and `noise.cover` for what is measured with a noise. A discrete Gaussian pays for those
+            of a little less ρ, and not for itself: which run it will be may depend on answers that
+            come in between, and choosing among lattices is worth something.
 
         Raises
         ------

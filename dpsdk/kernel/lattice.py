@@ -14,10 +14,10 @@ import numpy as np
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.forms.linear import EXACT
-from dpsdk.kernel.admission import Admitted
+from dpsdk.kernel.copies import OwnForm
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_lattice", "on_very_lattice"]
+__all__ = ["allowed_bits", "exact", "exact_one", "finest", "on_given_lattice", "on_lattice"]
 
 _FINEST = 40
 """The finest lattice has steps of 2**-40."""
@@ -35,7 +35,7 @@ def allowed_bits(row_limit: int) -> int:
     return math.floor(math.log2(EXACT / max(row_limit, 1))) - 1
 
 
-def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
+def on_lattice(own: OwnForm, bits: int) -> tuple[int, LinearForm, float]:
     """A form in integer units of 2**-bits, and the largest change of a weight.
 
     With so many bits, or as many as exact sums allow. Rounding moves a weight by half a step at the
@@ -47,10 +47,10 @@ def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
     InvalidArgument
         If the counts could not be summed exactly on any lattice.
     """
-    form = admitted.form
+    form = own.form
     while True:
-        lattice, change = admitted.lattice(bits) if bits or not form.integral else (form, 0.0)
-        excess = admitted.reaches(lattice)
+        lattice, change = own.lattice(bits) if bits or not form.integral else (form, 0.0)
+        excess = own.reaches(lattice)
         if excess < 1.0:
             return bits, lattice, change
         if not bits:
@@ -59,7 +59,7 @@ def on_lattice(admitted: Admitted, bits: int) -> tuple[int, LinearForm, float]:
         bits = max(0, bits - max(1, step))
 
 
-def on_very_lattice(admitted: Admitted, bits: int, parameter: str) -> tuple[LinearForm, float]:
+def on_given_lattice(own: OwnForm, bits: int, parameter: str) -> tuple[LinearForm, float]:
     """The same with just so many bits, for what shares a lattice with others.
 
     Raises
@@ -67,8 +67,8 @@ def on_very_lattice(admitted: Admitted, bits: int, parameter: str) -> tuple[Line
     InvalidArgument
         If the counts could not be summed exactly there; it names the parameter.
     """
-    lattice, change = admitted.lattice(bits)
-    if not admitted.reaches(lattice) < 1.0:
+    lattice, change = own.lattice(bits)
+    if not own.reaches(lattice) < 1.0:
         raise _too_large(parameter, lattice)
     return lattice, change
 

@@ -28,6 +28,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.prices.claims import claim_holds, claim_rho
+from dpsdk.accounting.prices.covering import cover_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
@@ -35,7 +36,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.sensitivity import of_one_function
-from dpsdk.kernel.admission import Admitted, admit, numbers
+from dpsdk.kernel.copies import OwnForm, numbers, own_form
 from dpsdk.kernel.lattice import exact, exact_one, finest, on_lattice
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
@@ -52,15 +53,12 @@ __all__ = [
     "Pricing",
     "copied",
     "prepare",
+    "prepare_measure",
 ]
 
 _SATURATION = 2**62 - 1 - 2**53
 """Released integers are clamped here. The noise saturates at 2**62 - 1 and true answers stay
 within 2**53, so clamping the sum gives what clamping the ideal sum would: post-processing."""
-
-_COVER = 8
-"""So wide is the noise of what is paid before its lattice is known. It costs what wider noise does,
-and is still a half of the least variance that is measured with where it can be chosen, or less."""
 
 _WIDE = 64
 """Gaussian noise has at least this variance, in squared steps: 8 steps and more behave as the
@@ -116,15 +114,22 @@ class GaussianNoise:
     def cover(self) -> Guarantee:
         """What pays, in an allowance, for a batch that is measured with this noise.
 
-        It is the noise of one count on the coarsest lattice where its variance is at least 8. For a
-        rho up to 1/16 these are the integers, and no batch has narrower noise: all are covered. For
-        a larger one all are whose noise has a variance of 32 steps or more, as `measure` makes it
-        wherever its lattice has room; not so weights that differ by less than about 2**-30.
+        It has a fiftieth of rho more, from a rho of 2 on a nineteenth, since which batch it will be
+        may be chosen by answers in between; `covered` has a rho for noise whose cover is given. For
+        a rho up to 1/128 all batches are covered. For a larger one all are whose noise has a
+        variance of 64 steps or more, as `measure` makes it wherever its lattice has room; not so
+        weights that differ by less than about 2**-30.
         """
-        bits = 0
-        while 4**bits < _COVER * 2 * self.rho and bits < 2 * finest(math.inf):
+        rho, bits = cover_rho(self.rho), 0
+        while 4**bits < _WIDE * 2 * rho and bits < 2 * finest(math.inf):
             bits += 1
-        return DiscreteGaussianGuarantee(4**bits / (2 * self.rho), 4**bits, 2**bits, self.claim)
+        return DiscreteGaussianGuarantee(4**bits / (2 * rho), 4**bits, 2**bits, self.claim)
+
+    @classmethod
+    def covered(cls, rho: Real) -> GaussianNoise:
+        """The noise whose cover has this rho, or a little less."""
+        whole = _rho(rho)
+        return cls(whole * whole / cover_rho(whole))
 
     def log_scale(self, largest_move: float) -> float:
         """The binary logarithm of the noise that goes at least where one answer moves so far."""
@@ -201,7 +206,12 @@ class Measure(Request[Measurement[NoiseAccuracy]]):
 
 
 def _prepared(asked: Measure, facts: Facts) -> Prepared:
-    return prepare(asked.form, asked.noise, Setting.of(facts), facts.domain)
+    return prepare_measure(asked, Setting.of(facts), facts.domain)
+
+
+def prepare_measure(asked: Measure, setting: Setting, domain: Domain) -> Prepared:
+    """What the kernel is to do for a request. Raises as `price` does."""
+    return prepare(asked.form, asked.noise, setting, domain)
 
 
 @frozen(eq=False)
@@ -281,15 +291,15 @@ def _own(key: _Key) -> Noise:
 
 def prepare(form: LinearForm, noise: Noise, setting: Setting, domain: Domain) -> Prepared:
     """What `measure` is to do, from copies of all that it is asked. Raises as `price` does."""
-    admitted, key = admit(form, setting, domain), _key(noise)
-    known = admitted.prices.get(key)
+    own, key = own_form(form, setting, domain), _key(noise)
+    known = own.prices.get(key)
     if known is None:
-        known = admitted.prices.keep(key, _prepare(admitted, key))
+        known = own.prices.keep(key, _prepare(own, key))
     return cast("Prepared", known)
 
 
-def _prepare(admitted: Admitted, key: _Key) -> Prepared:
-    form, setting = admitted.form, admitted.setting
+def _prepare(own: OwnForm, key: _Key) -> Prepared:
+    form, setting = own.form, own.setting
     if form.rows == 1 and form.integral:
         # What one function costs depends on its ends alone; most questions are of this kind.
         bits, priced = _for_one(key, setting, *form.limits)
@@ -300,19 +310,19 @@ def _prepare(admitted: Admitted, key: _Key) -> Prepared:
         noise = _own(key)
     else:
         noise = _own(key)
-        bits = (_widening_bits if form.integral else _wanted_bits)(admitted, noise)
+        bits = (_widening_bits if form.integral else _wanted_bits)(own, noise)
     if not form.integral and form.uneven > 1:
         # Factors that share the bits need as many each, as long as the noise fits the lattice.
         with suppress(InvalidArgument):
-            return _prepare_with(admitted, noise, bits * form.uneven)
-    return _prepare_with(admitted, noise, bits)
+            return _prepare_with(own, noise, bits * form.uneven)
+    return _prepare_with(own, noise, bits)
 
 
-def _prepare_with(admitted: Admitted, noise: Noise, bits: int) -> Prepared:
-    form, setting = admitted.form, admitted.setting
-    bits, lattice, change = on_lattice(admitted, bits)
+def _prepare_with(own: OwnForm, noise: Noise, bits: int) -> Prepared:
+    form, setting = own.form, own.setting
+    bits, lattice, change = on_lattice(own, bits)
     whole = form.integral
-    move = admitted.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
+    move = own.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
     law, guarantee = _calibrated(noise, move)
     constant = _constant(lattice, setting) if guarantee.free else None
     return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)
@@ -371,8 +381,8 @@ def _for_one(
     return bits, None if bits else _calibrated(noise, move)
 
 
-def _widening_bits(admitted: Admitted, noise: Noise) -> int:
-    return _bits_to_widen(noise, admitted.sensitivity) if isinstance(noise, GaussianNoise) else 0
+def _widening_bits(own: OwnForm, noise: Noise) -> int:
+    return _bits_to_widen(noise, own.sensitivity) if isinstance(noise, GaussianNoise) else 0
 
 
 def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
@@ -386,8 +396,8 @@ def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:
     return bits
 
 
-def _wanted_bits(admitted: Admitted, noise: Noise) -> int:
-    form, setting = admitted.form, admitted.setting
+def _wanted_bits(own: OwnForm, noise: Noise) -> int:
+    form, setting = own.form, own.setting
     low, high = form.extents()
     if setting.outside or not setting.replaced:  # a row that is not there counts as nought
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)

@@ -72,7 +72,9 @@ class Request(ABC, Generic[R_co]):
     """What a strategy asks a kernel for, as a frozen public value: `kernel.run(request)`.
 
     The kinds of this package are a closed set. A class of another author runs only in a kernel that
-    trusts it by name, with nothing between it and the table.
+    trusts it by name, with nothing between it and the table. Its objects are made by analysts, whom
+    nobody vouches for: `price` has to look at every field as at any argument of a stranger, and
+    `run` may use nothing but what was checked and copied there.
     """
 
     __slots__ = ()
@@ -114,7 +116,8 @@ def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
     Raises
     ------
     InvalidArgument
-        If it is no request, or was not priced into a primitive.
+        If it is no request, has methods of its own in place of those of its class, or was not
+        priced into a primitive.
     Untrusted
         If nobody named its class.
     UnsupportedGuarantee
@@ -126,13 +129,34 @@ def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
     name = next((name for name in sorted(terms.trust) if _loaded(name) is kind), None)
     if name is None:
         raise Untrusted(described(f"{kind.__module__}.{kind.__qualname__}"))
-    primitive: object = request.price(terms)
+    _check_methods(request)
+    # Of the class, which was vouched for, and not of the object, which whoever asks has made.
+    primitive: object = kind.price(request, terms)
     guarantee: object = getattr(primitive, "guarantee", None)
     run: object = getattr(primitive, "run", None)
     if not isinstance(guarantee, Guarantee) or not callable(run):
         expected = "priced into a primitive, which has a guarantee and a method run"
         raise InvalidArgument("request", expected, shown(primitive))
     return cast("Vouched[R]", Vouched(name, book_copy(guarantee), run))
+
+
+def _check_methods(request: Request[object]) -> None:
+    """Refuse a request that was given other methods than its class has: nobody vouched for those.
+
+    Raises
+    ------
+    InvalidArgument
+        Names one of them.
+    """
+    own: dict[object, object] = getattr(request, "__dict__", {})
+    for name in tuple(own):
+        # A text of another class could answer for any name when it is looked up.
+        method = getattr_static(type(request), name, None) if type(name) is str else name
+        if isinstance(method, classmethod | str) or (
+            callable(method) and not isinstance(method, type)
+        ):
+            expected = "with the methods of its class alone"
+            raise InvalidArgument("request", expected, f"one with its own {shown(name)}")
 
 
 def _loaded(name: str) -> object:

@@ -1,7 +1,8 @@
 """Progress of a strategy at work: counted in public units, told where nobody waits for it.
 
-An observer may ask the session, so it is called where no turn is held: not below `Turns.take` on
-the stack of the thread that asked, and in no other thread, for which that one might be waiting.
+An observer may ask the session, so it is called where no turn is held: not below `Turns.take`, nor
+below a call of a ledger, which may have a lock of its own, on the stack of the thread that asked;
+and in no other thread, for which that one might be waiting.
 What is behind the wall of a primitive says nothing at all.
 """
 
@@ -12,7 +13,8 @@ from threading import get_ident
 from types import CodeType, FrameType
 
 from dpsdk._checks import shown, to_integer, to_name
-from dpsdk._turns import Turns
+from dpsdk._turns import Passage, Turns
+from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.access import Access
 from dpsdk.observe import Progress
@@ -24,7 +26,9 @@ _HUNDREDTHS = 100
 _UNITS = 16
 """So many units of work are counted for one question."""
 
-_LOCKED: frozenset[CodeType] = frozenset({Turns.take.__code__})
+_LOCKED: frozenset[CodeType] = frozenset(
+    {Turns.take.__code__, Passage.take.__code__, Keeper.read.__code__, Keeper.charges.__code__}
+)
 # The one function of the kernel below which private values are.
 _PRIVATE: frozenset[CodeType] = frozenset(
     {Access._attempt.__code__}  # pyright: ignore[reportPrivateUsage]

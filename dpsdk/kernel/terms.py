@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from typing import Self
 
 from attrs import field, frozen
 
@@ -37,13 +38,44 @@ def _facts(value: Facts) -> Facts:
     return value
 
 
-def _composition(value: Composition) -> Composition:
-    if not isinstance(value, Composition):
-        raise InvalidArgument("composition", "a composition", shown(value))
-    return value
+class _Composing:
+    """How costs add up, copied only when somebody asks: most quotes need the facts alone."""
+
+    __slots__ = ("_known", "_make")
+
+    def __init__(
+        self, known: Composition | None, make: Callable[[], Composition] = default_composition
+    ) -> None:
+        self._known = known
+        self._make = make
+
+    def __call__(self) -> Composition:
+        if self._known is None:
+            self._known = self._make()
+        return self._known
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Composing, (self(),)
 
 
-@frozen
+def _composing(value: Composition) -> _Composing:
+    given: object = value
+    if isinstance(given, _Composing):  # from other terms, as `evolve` does
+        return given
+    if not isinstance(given, Composition):
+        raise InvalidArgument("composition", "a composition", shown(given))
+    return _Composing(given)
+
+
+def _called(composing: _Composing) -> Composition:
+    return composing()
+
+
+def _default() -> _Composing:
+    return _Composing(None)
+
+
+@frozen(repr=False)
 class Terms:
     """All that a mechanism may know before it is paid: what it quotes, and plans, from.
 
@@ -59,8 +91,23 @@ class Terms:
     """
 
     facts: Facts = field(converter=_facts)
-    composition: Composition = field(factory=default_composition, converter=_composition)
+    _composition: _Composing = field(factory=_default, converter=_composing, eq=_called)
     trust: frozenset[str] = field(default=frozenset[str](), converter=to_trust)
+
+    @property
+    def composition(self) -> Composition:
+        """How costs add up."""
+        return self._composition()
+
+    @classmethod
+    def asking(
+        cls, facts: Facts, composition: Callable[[], Composition], trust: frozenset[str]
+    ) -> Self:
+        """The terms of a kernel or a session, which knows all of them to be as they should."""
+        terms = object.__new__(cls)
+        state = {"facts": facts, "_composition": _Composing(None, composition), "trust": trust}
+        terms.__setstate__(state)  # type: ignore[attr-defined]  # attrs makes it
+        return terms
 
     def calibrate(
         self,
@@ -102,6 +149,10 @@ class Terms:
         if not isinstance(whole, Budget | Fraction):
             raise InvalidArgument("total", "a Budget", shown(total))
         return calibrate_within(self.composition, whole, runs)
+
+    def __repr__(self) -> str:
+        trust = f", trust={set(self.trust)!r}" if self.trust else ""
+        return f"Terms({self.facts!r}, {self.composition!r}{trust})"
 
 
 def facts_of(terms: Terms) -> Facts:

@@ -30,10 +30,10 @@ from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Gap, LinearForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess, access_of
-from dpsdk.kernel.admission import admit
 from dpsdk.kernel.allowance import Allowance
-from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, admit_gaps, in_rows
-from dpsdk.kernel.lattice import allowed_bits, finest, on_very_lattice
+from dpsdk.kernel.copies import own_form
+from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, in_rows, own_gaps
+from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.release import HalfWidths, Standing
@@ -158,8 +158,8 @@ class Watching:
         usual = (facts.row_limit + 1) * step
         if form is None:
             return usual
-        admitted = admit(form, Setting.of(facts), facts.domain)
-        change = on_very_lattice(admitted, self.lattice_bits(admitted.setting), "gap")[1]
+        own = own_form(form, Setting.of(facts), facts.domain)
+        change = on_given_lattice(own, self.lattice_bits(own.setting), "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
 
 
@@ -376,12 +376,15 @@ class Watch:
     def _asked(self, gap: Gap, threshold: float, start: int) -> _Asked:
         """What is asked, in lattice steps."""
         access = self._access
-        gaps = admit_gaps(gap, access.setting, access.facts.domain, self._bits)
+        gaps = own_gaps(gap, access.setting, access.facts.domain, self._bits)
         first = to_integer("start", start)
         if not 0 <= first < gaps.rows:
             raise InvalidArgument("start", f"from 0 to {gaps.rows - 1}", shown(start))
         unit = gaps.steps
-        height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        try:
+            height = float(threshold) if isinstance(threshold, numbers.Real) else math.nan
+        except OverflowError:
+            height = math.inf
         if not abs(height) * unit <= FARTHEST:
             raise InvalidArgument("threshold", in_rows(unit), shown(threshold))
         return _Asked(gaps, round(height * unit), first)

@@ -21,7 +21,6 @@ from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
     LaplaceNoise,
-    Measure,
     Noise,
     Terms,
     Top,
@@ -30,6 +29,7 @@ from dpsdk.kernel import (
 )
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.refusals import check_gap, in_words
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats, Real
@@ -37,7 +37,6 @@ from dpsdk.typing import Floats, Real
 __all__ = [
     "NumericSparse",
     "SparseSchedule",
-    "moving_row",
     "equal_share",
     "split_pure",
     "split_watch",
@@ -183,8 +182,7 @@ class NumericSparse(Mechanism[GapForm]):
         number: HalfWidths | None = None
         measures = form.numeric and schedule.noise is not None
         if form.numeric and schedule.noise is not None:
-            row = form.form.row(moving_row(form.form, facts))
-            pricing = Measure(row, schedule.noise).price(terms)
+            pricing = price_any(form.form, schedule.noise, terms)
             costs += [pricing.guarantee] * most
             number = pricing.accuracy
         accuracy = SparseAccuracy(
@@ -218,14 +216,6 @@ class NumericSparse(Mechanism[GapForm]):
 def drift_of(watching: Watching, form: LinearForm, facts: Facts) -> float:
     """How much further than usual rounding may move gaps of a form, in rows."""
     return watching.rounding(facts, form) - watching.rounding(facts)
-
-
-def moving_row(form: LinearForm, facts: Facts) -> int:
-    """A function that a row may change, if there is one: others are measured for nothing."""
-    low, high = form.extents()
-    if facts.outside or facts.rows is None:
-        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    return int((high > low).argmax())
 
 
 @frozen

@@ -10,6 +10,7 @@ from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Odometer
 from dpsdk.data import PrivateData
 from dpsdk.forms import Facts
+from dpsdk.kernel import Terms
 from dpsdk.kernel.access import Access
 from dpsdk.noise import NoiseSource
 from dpsdk.session.history import History
@@ -55,6 +56,12 @@ class Context:
     def facts(self) -> Facts:
         """All that is public about the table."""
         return self.data.facts
+
+    @property
+    def terms(self) -> Terms:
+        """What a mechanism may know before it is paid."""
+        payer = self.payer
+        return Terms.asking(self.data.facts, lambda: payer.composition, frozenset())
 
     def paid_by(self, payer: Odometer, lifetime: Lifetime) -> Self:
         """The same table, with another payer."""

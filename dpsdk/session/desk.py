@@ -12,7 +12,7 @@ from dpsdk.accounting.copies import checked_copy
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
-from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import DistributionMechanism, HypothesisMechanism, Mechanism, OneShot
 from dpsdk.observe import Event, Opened
@@ -139,7 +139,7 @@ class Desk:
             raise InvalidArgument("using", "a mechanism", shown(using))
         form = self._context.forms.form(query)
         try:
-            quote = using.quote(form, Terms(self.facts, self._context.payer.composition))
+            quote = using.quote(form, self._context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)

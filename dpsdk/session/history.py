@@ -8,7 +8,7 @@ from itertools import count
 from attrs import frozen
 
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Guarantee, Odometer
+from dpsdk.accounting import Charge, Guarantee, Odometer
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
@@ -69,11 +69,11 @@ class History:
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
-    def ask(self, query: str, mechanism: str, ending: Lifetime) -> Question:
+    def ask(self, query: str, mechanism: str, lifetime: Lifetime) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers))
         observed = self._observer is not None
-        question = Question(asked, ending, self._odometer.since, observed=observed)
+        question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:
             question.listener = self._tell
         # Before anything is charged, so that what is charged is found here.
@@ -86,7 +86,9 @@ class History:
 
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""
-        charges = self._odometer.charged_for(question.asked.number, question.since)
+        charges: tuple[Charge, ...] = ()
+        with suppress(Exception):  # a ledger that fails must not take the place of the error
+            charges = self._odometer.charged_for(question.asked.number, question.since)
         if not charges:
             return
         cost = Cost(tuple(charge.guarantee for charge in charges))
@@ -98,8 +100,10 @@ class History:
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
         question.end()
-        if not question.answered and not self._paid(question):
-            self._asked.pop(question.asked.number, None)
+        if not question.answered:
+            with suppress(Exception):  # if a ledger fails, whether it was charged is not known
+                if not self._paid(question):
+                    self._asked.pop(question.asked.number, None)
         if self._observer is not None:
             question.listener = None  # so that questions keep no session alive
             if event is not None:

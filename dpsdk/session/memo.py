@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import partial
 from operator import attrgetter, is_
+from types import BuiltinFunctionType, FunctionType
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -16,6 +22,7 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.queries.base import Query
+from dpsdk.typing import Array
 
 __all__ = ["FormMemo"]
 
@@ -28,12 +35,19 @@ _OBJECT = 128
 _ATOMS: frozenset[type] = frozenset({int, float, bool, str, type(None)})
 """Classes of values without parts, which cannot be initialised again."""
 
+_LASTING: frozenset[type] = frozenset(
+    {bytes, complex, frozenset, range, Fraction, Decimal, Domain, date, datetime, time, timedelta}
+    | {FunctionType, BuiltinFunctionType, type(...)}
+)
+"""Classes of other values that stay what they are, or should, as functions do."""
+
 
 class FormMemo:
     """The forms of the queries asked last, so that asking again does not build them again.
 
     A form is kept while its query lives, and while all that are kept are at most 256 and take no
-    more than 64 MiB. A query that was initialised again since is lowered anew.
+    more than 64 MiB. A query that was initialised again since is lowered anew; and one that holds
+    what could be written into, such as a list, each time.
     """
 
     __slots__ = ("_facts", "_known")
@@ -71,7 +85,7 @@ class FormMemo:
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
         form, label = query.lower(self._facts.domain), described(query)
-        # A class of another author may not say anything of its parts.
+        # A class of another author may not say anything of its parts, or hold what may change.
         with suppress(Exception):
             self._known.keep(query, (_anatomy(query), form, label), _size(form))
         return form, label
@@ -106,11 +120,19 @@ _Anatomy: TypeAlias = list[tuple[object, _Getter, tuple[object, ...]]]
 
 
 def _anatomy(query: object) -> _Anatomy:
-    """All values that a query is made of which could be initialised again, and what they hold."""
+    """All values that a query is made of which could be initialised again, and what they hold.
+
+    Raises
+    ------
+    TypeError
+        If it holds what could become another thing without being another object.
+    """
     found: _Anatomy = []
     getters: dict[type, _Getter | None] = dict.fromkeys(_ATOMS)
-    waiting = [query]
-    while waiting:
+    # What classes of the package hold is not asked whether it stays: they copy what might not.
+    strange, known = [query], list[object]()
+    while strange or known:
+        waiting = strange or known
         one = waiting.pop()
         if isinstance(one, tuple):
             waiting.extend(cast("tuple[object, ...]", one))
@@ -122,18 +144,43 @@ def _anatomy(query: object) -> _Anatomy:
         if getter is not None:
             held = getter(one)
             found.append((None if one is query else one, getter, held))
-            if getter is not _own:
-                waiting.extend(held)
+            (strange if type(getter) is partial else known).extend(held)
+        elif waiting is strange and kind not in _ATOMS and not _lasting(one):
+            raise TypeError(kind.__name__)
     return found
+
+
+def _packaged(kind: type) -> bool:
+    """Whether a class is of the package."""
+    return kind.__module__.partition(".")[0] == "dpsdk"
+
+
+def _lasting(value: object) -> bool:
+    """Whether a value without parts that are watched stays what it is."""
+    kind = type(value)
+    if kind is np.ndarray:
+        part: object = value
+        while isinstance(part, np.ndarray):
+            array = cast("Array", part)
+            if array.flags.writeable or array.dtype.kind == "O":
+                return False
+            part = array.base
+        return part is None or type(part) is bytes
+    return kind in _LASTING or isinstance(value, Enum | type)
 
 
 def _getter(kind: type) -> _Getter | None:
     """What reads what values of a class hold, where they could be initialised again."""
     if has(kind):
         names = [field.name for field in fields(kind)]
+        if not _packaged(kind):
+            return partial(_all_of, names)
         # Of one name alone an attrgetter makes no tuple.
         return attrgetter(*names, *names[: len(names) == 1]) if names else _nothing
-    return _own if issubclass(kind, Query) else None
+    if not issubclass(kind, Query):
+        return None
+    slots = [slot for base in kind.__mro__ for slot in _slots(base)]
+    return partial(_all_of, slots)
 
 
 def _nothing(value: object) -> tuple[object, ...]:
@@ -141,9 +188,23 @@ def _nothing(value: object) -> tuple[object, ...]:
     return ()
 
 
-def _own(value: object) -> tuple[object, ...]:
+def _all_of(names: Sequence[str], value: object) -> tuple[object, ...]:
+    """What a value of another author's class holds: what its class declares, and the rest."""
     own: dict[str, object] = getattr(value, "__dict__", {})
-    return tuple(own.values())
+    return *[getattr(value, name, None) for name in names], *own, *own.values()
+
+
+def _slots(kind: type) -> list[str]:
+    slots: str | Sequence[str] = vars(kind).get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else list(slots)
+    # A name that begins with two underscores is kept as one that nobody else has.
+    mangled = [
+        f"_{kind.__name__.lstrip('_')}{name}"
+        if name.startswith("__") and not name.endswith("__")
+        else name
+        for name in names
+    ]
+    return [name for name in mangled if name not in {"__dict__", "__weakref__"}]
 
 
 def _unchanged(query: object, anatomy: _Anatomy) -> bool:
@@ -151,7 +212,7 @@ def _unchanged(query: object, anatomy: _Anatomy) -> bool:
     for value, getter, held in anatomy:
         try:
             now = getter(query if value is None else value)
-        except AttributeError:
+        except Exception:  # noqa: BLE001  # a class of another author may raise what it likes
             return False
         if len(now) != len(held) or not all(map(is_, now, held)):
             return False

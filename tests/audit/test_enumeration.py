@@ -114,7 +114,7 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
     case = next(case for case in OF_TWO_ROWS if case.name.startswith(start))
     pairs = neighbours(case.domain, case.rows, unit_rows=2)
     if case.lattice is not None:
-        monkeypatch.setattr("dpsdk.kernel.watch._FINEST", case.lattice)
+        monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
     monkeypatch.setattr(owner, attribute, wrong)
     parameter = case.parameters[0]
     measure._for_one.cache_clear()

@@ -54,10 +54,17 @@ class Independent(Hypothesis):
         return list(np.indices(table.shape).reshape(len(names), -1)), table.reshape(-1)
 
     @override
+    def check(self, form: LinearForm) -> None:
+        for block in form.blocks:
+            if not isinstance(block, Kronecker) or len(block.names) > 1:
+                raise QueryError("an independent hypothesis", "it learns one attribute at a time")
+
+    @override
     def shift(self, form: LinearForm, step: float, answer: float | None = None) -> float:
+        self._check_one(form)
+        self.check(form)
         block = form.blocks[0]
-        if form.rows != 1 or not isinstance(block, Kronecker) or len(block.names) > 1:
-            raise QueryError("an independent hypothesis", "it learns one attribute at a time")
+        assert isinstance(block, Kronecker)
         if block.names:
             place = self.domain.position(block.names[0])
             line = self._lines[place]

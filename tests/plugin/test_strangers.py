@@ -21,11 +21,11 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.errors import BudgetExceeded, DataError
+from dpsdk.errors import BudgetExceeded, DataError, QueryError
 from dpsdk.forms import Kronecker, LinearForm, Range, Weights
 from dpsdk.hypothesis import DenseHypothesis, Distribution, Hypothesis
 from dpsdk.mechanisms import Gaussian, Laplace, OnlinePMW
-from dpsdk.queries import Threshold, Workload
+from dpsdk.queries import Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
 HERE = Path(__file__).parent
@@ -166,6 +166,19 @@ def test_a_strangers_hypothesis_moves_samples_and_is_kept_like_any(tmp_path):
         assert loaded.sample(50, 3) == own.sample(50, 3)
     with pytest.raises(DataError):
         DenseHypothesis.load(tmp_path / "kept")
+
+
+def test_what_a_strangers_hypothesis_cannot_learn_is_refused_before_it_is_paid():
+    columns = {name: [0, 9] for name in TEN_TO_THE_30.names}
+    data = PrivateData.from_columns(columns, TEN_TO_THE_30)
+    asked = Session(data, Budget(epsilon=20), noise=seeded(1))
+    start = Independent.uniform(TEN_TO_THE_30, 1e-4)
+    with asked.open(OnlinePMW(20, updates=40, start=start)) as channel:
+        spent = asked.spent
+        with pytest.raises(QueryError, match="one attribute at a time"):
+            channel.answer(Marginal("a1", "a2"))
+        assert asked.spent == spent
+        channel.answer(Marginal("a1"))
 
 
 def test_a_strangers_records_answer_everything_once_they_are_paid_for():

@@ -20,7 +20,7 @@ import pytest
 import dpsdk.forms as forms_module
 import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
 from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
@@ -624,6 +624,8 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1)),
+        # Reads off a public distribution, and neither charges nor measures.
+        mechanisms_module.Fitted(SyntheticData(of.domain, [[0, 0]])),
     ]
     tried = {type(thing) for thing in reachable(*things)}
     missing = {

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from dpsdk import Budget, Neighbors, Session
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound
 from dpsdk.forms import Form, Kronecker, LinearForm, Prefix
-from dpsdk.kernel import LaplaceNoise
+from dpsdk.kernel import LaplaceNoise, Terms
 from dpsdk.mechanisms import Laplace, OneShot, OnlinePMW
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.queries import (
@@ -77,7 +77,7 @@ class Told(OneShot[Form]):
     make: object
     source: str = "measured"
 
-    def quote(self, form, facts, /):
+    def quote(self, form, terms, /):
         return Quote(Cost(), Cost(), self.make(getattr(form, "rows", 1)))
 
     def open(self, kernel, /):
@@ -383,8 +383,10 @@ def test_an_accuracy_that_is_nowhere_a_number_bounds_nothing():
 def test_a_quote_straight_from_a_mechanism_is_in_rows():
     data = session()
     form = Count().lower(data.domain)
-    quote = Laplace("0.5").quote(form, data.facts)
+    quote = Laplace("0.5").quote(form, Terms(data.facts))
     assert quote.error() == 200 * data.quote(Count(), using=Laplace("0.5")).error()
     assert not quote.bound().vacuous
-    assert Told(lambda n: Risk()).quote(form, data.facts).error() == 0.25
-    refused(Told(lambda n: NoAccuracy("why")).quote(form, data.facts).error, "why", "bound(beta)")
+    assert Told(lambda n: Risk()).quote(form, Terms(data.facts)).error() == 0.25
+    refused(
+        Told(lambda n: NoAccuracy("why")).quote(form, Terms(data.facts)).error, "why", "bound(beta)"
+    )

@@ -105,7 +105,7 @@ def to_ledger(value: Ledger) -> Ledger:
     InvalidArgument
         If it has not all that a ledger has.
     """
-    # A class has the methods of its objects.
+    # The protocol alone would also take the class itself for a ledger.
     if isinstance(value, type) or not isinstance(value, Ledger):
         raise InvalidArgument("ledger", "a ledger", shown(value))
     return value

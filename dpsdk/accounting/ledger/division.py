@@ -14,7 +14,7 @@ from dpsdk._records import FLAG, NATURAL, TEXT, Listed, Single
 from dpsdk.accounting.filters.composition import State
 from dpsdk.accounting.ledger.lines import LINES, Lines, essential
 from dpsdk.errors import RecordError, TooLarge
-from dpsdk.typing import Ints
+from dpsdk.typing import Bools, Ints
 
 __all__ = ["DIVISIONS", "Division"]
 
@@ -198,6 +198,18 @@ def _rows(kinds: Ints) -> list[Sequence[int]]:
     return [kinds[start : start + _ROW].tolist() for start in range(0, len(kinds), _ROW)]
 
 
+def _nobody(division: Division) -> Bools:
+    """For each kind, as it stands, whether there are no neighbours that differ in it."""
+    asked = len(division.places)
+    unasked = division.parts - asked
+    gone = np.arange(asked + 1) < (not unasked)
+    if not division.moves:
+        return gone
+    pairs = np.logical_or.outer(gone, gone) | np.eye(asked + 1, dtype=np.bool_)
+    pairs[0, 0] = unasked < 2
+    return pairs
+
+
 def _division(read: Mapping[str, object]) -> Division:
     rows = cast("Sequence[Sequence[int]]", read["kinds"])
     kinds = np.array([number for row in rows for number in row], dtype=np.int64)
@@ -211,8 +223,12 @@ def _division(read: Mapping[str, object]) -> Division:
         raise RecordError("Division.kinds", "in rows of their length", "in others")
     if not np.array_equal(kinds, kinds.T) or kinds.max() >= bundles:
         raise RecordError("Division.kinds", expected, "others")
-    if size - 1 > division.parts or any(part >= division.parts for part in division.places):
+    if division.parts < 1 + division.moves or size - 1 > division.parts:
+        raise RecordError("Division.parts", f"at least {size - 1}, and two where rows move", "less")
+    if any(part >= division.parts for part in division.places):
         raise RecordError("Division.places", f"of {division.parts} parts", "of others")
+    if not np.array_equal(kinds < 0, _nobody(division)):
+        raise RecordError("Division.kinds", "a bundle wherever neighbours differ", "others")
     if not bundles or not all(division.bundles):
         raise RecordError("Division.bundles", "at least one, with a line in each", "others")
     return evolve(division, kinds=kinds)

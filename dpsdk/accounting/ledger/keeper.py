@@ -10,8 +10,8 @@ from dpsdk.accounting.copies import book_copy
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Change, Changes
-from dpsdk.accounting.ledger.charge import Charge
-from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.accounting.ledger.memory import memory_of
 from dpsdk.errors import Closed, Reentered
 
 __all__ = ["Keeper"]
@@ -34,8 +34,8 @@ class Keeper:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._durable = bool(ledger.durable)
-        # Any other class, also one below it, is asked by the protocol alone.
-        self._memory = ledger if type(ledger) is MemoryLedger else None
+        # Any other ledger is asked by the protocol alone.
+        self._memory = memory_of(ledger)
         # Sessions that share a ledger in memory share what waits for it.
         self._changes = Changes() if self._memory is None else self._memory.changes
         self._passage = Passage("an odometer")
@@ -50,7 +50,9 @@ class Keeper:
         """The books at this moment. Never waits for a decision."""
         # What waits is read first: then it is in one of the two, and twice does no harm.
         waiting = self._changes.waiting()
-        return self._changes.made(self._ledger.read(), waiting)
+        memory = self._memory
+        books = self._ledger.read() if memory is None else memory.books
+        return self._changes.made(books, waiting)
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision, and with it all changes that wait.
@@ -68,17 +70,17 @@ class Keeper:
         return self._passage.take(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
-        if not self._changes.pending:
-            taken = self._ledger.transact(decide, request_id)
+        memory, waiting = self._memory, self._changes.waiting()
+
+        def all_of_it(books: Books) -> Decision:
+            return decide(self._changes.made(books, waiting))
+
+        if memory is not None:
+            taken = memory.transact(all_of_it, request_id)
         else:
-            waiting = self._changes.waiting()
-
-            def all_of_it(books: Books) -> Decision:
-                return decide(self._changes.made(books, waiting))
-
-            taken = self._ledger.transact(all_of_it, request_id)
-            if not taken.repeated:
-                self._changes.done(waiting)
+            taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
+        if waiting and not taken.repeated:
+            self._changes.done(waiting)
         self._last = taken.books.runs
         return taken
 
@@ -110,3 +112,8 @@ class Keeper:
             return memory.rows[since : memory.books.runs]
         found = self._ledger.charges(since)
         return [charge._replace(guarantee=book_copy(charge.guarantee)) for charge in found]
+
+
+def _shown(decision: Decision) -> Decision:
+    """A decision for a ledger of another author, which may show it to anybody."""
+    return decision._replace(charges=shown_copies(decision.charges))

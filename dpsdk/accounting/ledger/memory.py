@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import NoReturn, SupportsIndex, final
+
+from attrs import evolve
 
 from dpsdk._checks import to_name
 from dpsdk._turns import Turns
+from dpsdk.accounting.copies import book_copy
+from dpsdk.accounting.declared.anytime import own_anytime
+from dpsdk.accounting.filters.copies import own_budget, own_composition
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Changes
 from dpsdk.accounting.ledger.charge import Charge, shown_copies
 from dpsdk.errors import InvalidArgument, NotCopyable
 
-__all__ = ["MemoryLedger"]
+__all__ = ["Memory", "MemoryLedger", "memory_of"]
 
 
-@final
-class MemoryLedger:
-    """Remembers in memory; the default of sessions. Two that share one share a budget.
+class Memory:
+    """What a ledger in memory holds, for the odometers on it alone: it is shown to nobody else.
 
-    Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not. It
-    cannot be copied or pickled, and takes nothing in a forked process, since either would spend the
-    same budget twice.
+    Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not.
     """
 
-    __slots__ = ("__weakref__", "_answers", "_requests", "_turns", "books", "changes", "rows")
+    __slots__ = ("_requests", "_turns", "books", "changes", "rows")
 
     def __init__(self) -> None:
         self.books: Books = Books()
@@ -33,15 +36,9 @@ class MemoryLedger:
         self.rows: list[Charge] = []
         """The charges as they are kept, and perhaps some behind them that never happened."""
         self._requests: dict[str, int] = {}
-        self._answers: dict[str, bytes] = {}
         self._turns = Turns("an odometer")
         self.changes: Changes = Changes()
         """What waits for the next decision of any session."""
-
-    @property
-    def durable(self) -> bool:
-        """False, since nothing is left of it after its process."""
-        return False
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
         """Take a decision whole or not at all; see `Ledger`.
@@ -84,13 +81,53 @@ class MemoryLedger:
             end += 1
         return tuple(self.rows[start:end])
 
+
+@final
+class MemoryLedger:
+    """Remembers in memory; the default of sessions. Two that share one share a budget.
+
+    Safe for threads: decisions come one at a time. An interrupt finds a decision taken or not. It
+    cannot be copied or pickled, and takes nothing in a forked process, since either would spend the
+    same budget twice. What it shows are copies, into which anybody may write.
+    """
+
+    __slots__ = ("__weakref__", "_answers", "_memory")
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+        self._answers: dict[str, bytes] = {}
+
+    @property
+    def durable(self) -> bool:
+        """False, since nothing is left of it after its process."""
+        return False
+
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        """Take a decision whole or not at all; see `Ledger`.
+
+        Raises
+        ------
+        Closed
+            In a forked process.
+        Reentered
+            From within a decision.
+        """
+
+        def decided(books: Books) -> Decision:
+            made = decide(_copied(books))
+            charges = [one._replace(guarantee=book_copy(one.guarantee)) for one in made.charges]
+            return Decision(_copied(made.books), charges)
+
+        taken = self._memory.transact(decided, request_id)
+        return Decision(_copied(taken.books), shown_copies(taken.charges), taken.repeated)
+
     def read(self) -> Books:
         """The books at this moment. Never waits."""
-        return self.books
+        return _copied(self._memory.books)
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
-        """The charges in order, without the first `since`, as copies."""
-        return shown_copies(self.rows[since : self.books.runs])
+        """The charges in order, without the first `since`."""
+        return shown_copies(self._memory.rows[since : self._memory.books.runs])
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""
@@ -105,7 +142,30 @@ class MemoryLedger:
         return self._answers.get(to_name("request_id", request_id))
 
     def __repr__(self) -> str:
-        return f"MemoryLedger({self.books.runs:,} charges)"
+        return f"MemoryLedger({self._memory.books.runs:,} charges)"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise NotCopyable("a ledger")
+
+
+def memory_of(ledger: object) -> Memory | None:
+    """What a ledger in memory holds; None for any other, also of a class below it."""
+    if type(ledger) is not MemoryLedger:
+        return None
+    return ledger._memory  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
+def _copied(books: Books) -> Books:
+    """Equal books that share nothing with these in which anybody could write."""
+    binding, division = books.binding, books.division
+    if binding is not None:
+        binding = binding._replace(
+            budget=own_budget(binding.budget),
+            composition=own_composition(binding.composition),
+            anytime=None if binding.anytime is None else own_anytime(binding.anytime),
+        )
+    if division is not None:
+        kinds = division.kinds.copy()
+        division = evolve(division, places=MappingProxyType(dict(division.places)), kinds=kinds)
+    accounts = MappingProxyType(dict(books.accounts))
+    return books._replace(binding=binding, division=division, accounts=accounts)

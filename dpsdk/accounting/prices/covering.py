@@ -13,16 +13,17 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
+from dpsdk.accounting.prices.envelope import least_price, set_aside_for, widest_share
 from dpsdk.accounting.prices.run import leak, pure_epsilon
 
-__all__ = ["covers"]
+__all__ = ["cover_of", "cover_rho", "covers"]
 
 
 def covers(paid: Guarantee, run: Guarantee) -> bool:
-    """Whether every run of one guarantee may be charged as one of another.
+    """Whether a run of one guarantee may be made later, once one of another was charged.
 
-    Then it has whatever any composition of the package concludes from the paid guarantee, so that
-    charging the paid one was enough in every state. A free run needs no cover.
+    Which run it will be may be chosen by answers that come in between. So a discrete Gaussian does
+    not cover itself: it takes one of a little more ρ. A free run needs no cover.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
     docs/explanation/proofs/allowance.md has the proof, case by case.
     """
     paid, run = checked_copy(paid), checked_copy(run)
-    if paid == run or run.free:
+    if run.free:
         return True
     match paid, run:
         case ((PureGuarantee() | ApproximateGuarantee()), _):
@@ -49,11 +50,11 @@ def covers(paid: Guarantee, run: Guarantee) -> bool:
             return epsilon is not None and epsilon <= (most or 0) and leak(run) <= leak(paid)
         case DiscreteLaplaceGuarantee(), DiscreteLaplaceGuarantee():
             return run.scale >= paid.scale and run.shift <= paid.shift
-        case BoundedRangeGuarantee(), BoundedRangeGuarantee():
-            return run.eta <= paid.eta
         case DiscreteGaussianGuarantee(), DiscreteGaussianGuarantee():
-            narrower = run.rho <= paid.rho and run.variance >= paid.variance
-            return narrower and _claims(run.claim, paid.claim)
+            if run.rho > paid.rho or not _claims(run.claim, paid.claim):
+                return False
+            needed = set_aside_for(run)
+            return needed is not None and needed <= least_price(paid)
         case _:
             return False
 
@@ -65,3 +66,30 @@ def _claims(
     if paid is None:
         return True
     return claim is not None and claim[0] <= paid[0] and claim[1] <= paid[1]
+
+
+def cover_rho(rho: Fraction) -> Fraction:
+    """What must be paid for a discrete Gaussian of this ρ and of 8 lattice steps or more."""
+    return rho / widest_share(2 * rho)
+
+
+def cover_of(run: Guarantee) -> Guarantee:
+    """What can be paid beforehand for a run of this guarantee, or for itself where nothing can.
+
+    Discrete Gaussians of less than 8 lattice steps, and of more than some thousand entries, may not
+    be covered by it.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If it is of a class that no theorem speaks of.
+    """
+    run = checked_copy(run)
+    if isinstance(run, BoundedRangeGuarantee):
+        return PureGuarantee(run.eta)
+    if isinstance(run, DiscreteGaussianGuarantee) and not run.free:
+        share = run.rho / cover_rho(run.rho)
+        return DiscreteGaussianGuarantee(
+            run.variance * share, run.shift_squared, run.shift_max, run.claim
+        )
+    return run

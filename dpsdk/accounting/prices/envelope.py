@@ -23,9 +23,11 @@ __all__ = [
     "Price",
     "discrete_gaussian_excess",
     "gaussian_envelope",
+    "least_price",
     "price_of",
     "pure_cost",
     "round_price",
+    "set_aside_for",
     "widest_share",
 ]
 
@@ -186,6 +188,26 @@ def _gaussian_prices(guarantee: DiscreteGaussianGuarantee) -> tuple[Price, ...]:
     if not prices:
         raise _too_narrow(guarantee)
     return tuple(prices)
+
+
+def least_price(guarantee: DiscreteGaussianGuarantee) -> int:
+    """The fewest steps that a discrete Gaussian takes, whatever is left."""
+    return ceil_steps(2 * guarantee.rho) + 1
+
+
+@worked_out_once
+def set_aside_for(guarantee: DiscreteGaussianGuarantee) -> int | None:
+    """Of how many steps a discrete Gaussian can be paid where nothing else is left.
+
+    The least v that some charge of it holds from. None where nothing is proven.
+    """
+    floors: list[int] = []
+    for place in range(len(_RESERVES)):
+        price = _gaussian_price(guarantee, place)
+        if price is None:
+            break
+        floors.append(price[1])
+    return min(floors, default=None)
 
 
 def widest_share(square: Fraction) -> Fraction:

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
 from dpsdk.accounting import Guarantee
+from dpsdk.accounting.prices.covering import cover_of
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
 from dpsdk.forms import Facts, Kronecker, LinearForm
 from dpsdk.hypothesis import (
@@ -18,11 +19,12 @@ from dpsdk.hypothesis import (
     Start,
     Uniform,
 )
-from dpsdk.hypothesis.start import kind_for, to_start
+from dpsdk.hypothesis.start import kind_for, opened, share_of, to_start
 from dpsdk.kernel import Allowance, Kernel, Measure, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import HypothesisMechanism
-from dpsdk.mechanisms.numeric_sparse import drift_of, moving_row
+from dpsdk.mechanisms.numbers import price_any
+from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
@@ -116,8 +118,9 @@ class OnlinePMW(HypothesisMechanism):
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
-        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. The
-        numbers of very few rounds may have Laplace noise then, where a session of just the total
+        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
+        δ > 0 Gaussian noise has a fiftieth less of ρ then, which is what covers it. The numbers of
+        very few rounds may have Laplace noise then, where a session of just the total
         would not admit Gaussian ones beside a product start.
     when_spent
         What happens when the session has no budget for another round: answer on from the
@@ -152,7 +155,7 @@ class OnlinePMW(HypothesisMechanism):
         if self.threshold is not None and self.updates is None:
             expected = "left out where a promise sets it"
             raise InvalidArgument("threshold", expected, shown(self.threshold))
-        if self.start is not None and self.start.share and self.updates is None:
+        if self.start is not None and share_of(self.start) and self.updates is None:
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
         if self.when_spent not in ("hypothesis", "raise"):
@@ -196,7 +199,7 @@ class OnlinePMW(HypothesisMechanism):
                 self.queries or 1000,
                 facts,
                 threshold=self.threshold,
-                share=self._begins(facts).share,
+                share=share_of(self._begins(facts)),
                 prepaid=self.prepaid,
             )
         if self.alpha is None or self.beta is None or self.queries is None:
@@ -214,7 +217,7 @@ class OnlinePMW(HypothesisMechanism):
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OnlinePMW")
         schedule, facts = self._fitting(terms), terms.facts
-        pricing = Measure(form.row(moving_row(form, facts)), schedule.noise).price(terms)
+        pricing = price_any(form, schedule.noise, terms)
         promise, most = schedule.promise, min(form.rows, schedule.updates)
         promised = promise is not None and form.rows <= promise.queries
         # Numbers are compared while there are updates, and, where a promise is made, while there is
@@ -229,7 +232,7 @@ class OnlinePMW(HypothesisMechanism):
             schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
         )
         if self.prepaid:
-            whole = _whole(self._opening(schedule, terms), schedule, schedule.noise.cover)
+            whole = self._prepaid(schedule, terms)
             return Quote(whole, whole, accuracy)
         opening = self._opening(schedule, terms)
         return Quote(Cost(opening), _whole(opening, schedule, pricing.guarantee), accuracy)
@@ -240,7 +243,7 @@ class OnlinePMW(HypothesisMechanism):
         # All that can be refused comes first, so that a refusal costs nothing.
         start = self._begins(facts)
         start.check(facts)
-        hypothesis = None if start.share else start.open(kernel)
+        hypothesis = None if share_of(start) else opened(start, kernel)
         allowance: Allowance | None = None
         if self.prepaid:
             if schedule.updates > _PREPAID_LIMIT:
@@ -248,11 +251,9 @@ class OnlinePMW(HypothesisMechanism):
                 raise TooLarge(
                     repr(self), schedule.updates, _PREPAID_LIMIT, "prepaid rounds", advice
                 )
-            # On which lattices the numbers will be is not known yet.
-            whole = _whole(self._opening(schedule, terms), schedule, schedule.noise.cover)
-            allowance = kernel.allowance(whole.guarantees)
+            allowance = kernel.allowance(self._prepaid(schedule, terms).guarantees)
         if hypothesis is None:
-            hypothesis = start.open(kernel, schedule.start, allowance)
+            hypothesis = opened(start, kernel, schedule.start, allowance)
         raises = self.when_spent == "raise"
         return OnlineStrategy(
             kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance
@@ -282,6 +283,11 @@ class OnlinePMW(HypothesisMechanism):
         if schedule.start is None:
             return ()
         return self._begins(terms.facts).price(schedule.start, terms)
+
+    def _prepaid(self, schedule: Schedule, terms: Terms) -> Cost:
+        """What pays for the whole stream beforehand, whatever its numbers will be measured of."""
+        opening = tuple(map(cover_of, self._opening(schedule, terms)))
+        return _whole(opening, schedule, schedule.noise.cover)
 
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]

@@ -18,8 +18,8 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Watching
 from dpsdk.kernel.measure import copied
+from dpsdk.mechanisms.numbers import law_of_count, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 __all__ = ["Schedule", "Promise", "Rule", "practical", "promised", "textbook"]
 
@@ -102,10 +102,10 @@ def practical(
             got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
             raise InvalidArgument("epsilon and delta", expected, got)
         if share:
-            start = GaussianNoise(equal_share(rho * share))
+            start = _gaussian(equal_share(rho * share), prepaid=prepaid)
             rho -= rho * share
         each = equal_share(rho, updates)
-        watching, noise = _round(each, _NUMBER_SHARE)
+        watching, noise = _round(each, _NUMBER_SHARE, prepaid=prepaid)
         if prepaid and start is not None and updates <= _FEW:
             paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
             if not _let_through(Budget(whole, delta), paid):
@@ -140,28 +140,24 @@ def _let_through(budget: Budget, runs: Iterable[Guarantee]) -> bool:
     return fits_all(composition, composition.begin(budget), runs)
 
 
-def _round(rho: Fraction, share: Fraction) -> tuple[Watching, Noise]:
+def _round(rho: Fraction, share: Fraction, *, prepaid: bool) -> tuple[Watching, Noise]:
     """One round within rho: its watch, and the noise of its number."""
-    return split_watch(split_pure(rho * (1 - share))), GaussianNoise(equal_share(rho * share))
+    noise = _gaussian(equal_share(rho * share), prepaid=prepaid)
+    return split_watch(split_pure(rho * (1 - share))), noise
 
 
-def _of_count(noise: Noise, facts: Facts) -> NoiseLaw:
-    """The law of a number that each row of a person moves by 1 at the most."""
-    if isinstance(noise, LaplaceNoise):
-        return DiscreteLaplace(facts.unit_rows / noise.epsilon)
-    return DiscreteGaussian(facts.unit_rows**2 / (2 * noise.rho))
+def _gaussian(rho: Fraction, *, prepaid: bool) -> GaussianNoise:
+    """The noise that costs so much: what is paid beforehand is its cover."""
+    return GaussianNoise.covered(rho) if prepaid else GaussianNoise(rho)
 
 
 def _deviation(noise: Noise, facts: Facts) -> float:
-    return _of_count(noise, facts).standard_deviation()
+    return law_of_count(noise, facts).standard_deviation()
 
 
 def _number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
-    law = _of_count(noise, facts)
-    # On finer lattices noise reaches up to a row further, and rounded weights add to it by what the
-    # kernel keeps below a thousandth of its scale.
-    return law.radius(beta, numbers) + 1 + law.standard_deviation() / 1000
+    return law_of_count(noise, facts).radius(beta, numbers) + on_any_lattice(noise, facts)
 
 
 def promised(
@@ -237,7 +233,8 @@ def _attempt(
 ) -> Schedule | None:
     try:
         if delta:
-            watching, noise = _round(equal_share(zcdp_start(epsilon, delta), updates), share)
+            each = equal_share(zcdp_start(epsilon, delta), updates)
+            watching, noise = _round(each, share, prepaid=prepaid)
         else:
             runs = epsilon * (1 - share)
             watching = split_watch(runs, updates) if prepaid else split_watch(runs / updates)
@@ -280,8 +277,8 @@ def _failures(
         return 1.0
     threshold = watching.threshold_noise(facts, row).tail(steps)
     gaps = watching.query_noise(facts, row).tail(steps)
-    law = _of_count(noise, facts)
-    number = law.tail(math.floor(radius - 1 - law.standard_deviation() / 1000))
+    own = radius - on_any_lattice(noise, facts)
+    number = law_of_count(noise, facts).tail(math.floor(own)) if own >= 0 else 1.0
     return updates * threshold + queries * gaps + updates * number
 
 

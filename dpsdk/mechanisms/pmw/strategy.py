@@ -14,7 +14,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import GapForm, LinearForm
 from dpsdk.hypothesis import Hypothesis
-from dpsdk.kernel import Allowance, Kernel
+from dpsdk.kernel import Allowance, Kernel, Measure
 from dpsdk.learning import (
     PotentialMeter,
     Replay,
@@ -22,6 +22,7 @@ from dpsdk.learning import (
     step_towards,
     textbook_step,
 )
+from dpsdk.mechanisms.numbers import fine, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Schedule
@@ -93,10 +94,11 @@ class OnlineStrategy:
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""
         check_shares(form, "OnlinePMW")
-        self._check(form)
+        self._check(form, kernel)
         return self._turns.take(lambda: self._answered(form, kernel))
 
     def _answered(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        self._hypothesis.check(form)
         answers = _Answers(form.rows)
         start = 0
         # In parts, since what comes after an update is answered anew.
@@ -115,14 +117,24 @@ class OnlineStrategy:
         whole = bool((answers.origins == Origin.MEASURED).all())
         return Measurement(answers.values, accuracy, "measured" if whole else "hypothesis")
 
-    def _check(self, form: LinearForm) -> None:
+    def _check(self, form: LinearForm, kernel: Kernel) -> None:
         """Refuse what a promise does not cover: it counts on weights that round by half a step."""
         watching, facts = self._schedule.watching, self._facts
-        if self._schedule.promise is not None:
-            most = watching.rounding(facts)
-            if watching.rounding(facts, form) > most * (1 + 1e-9):
-                expected = "products of weights on fewer cells, which a promise can round finely"
-                raise InvalidArgument("form", expected, f"{form.rows} functions")
+        if self._schedule.promise is None:
+            return
+        coarse = watching.rounding(facts, form) > watching.rounding(facts) * (1 + 1e-9)
+        if coarse or not self._rounds_finely(form, kernel):
+            expected = "products of weights on fewer cells, which a promise can round finely"
+            raise InvalidArgument("form", expected, f"{form.rows} functions")
+
+    def _rounds_finely(self, form: LinearForm, kernel: Kernel) -> bool:
+        """Whether each function, if it is measured, rounds as the promise counts on."""
+        if fine(form):
+            return True
+        noise, terms = self._schedule.noise, kernel.terms
+        most = on_any_lattice(noise, self._facts) - 1
+        rows = map(form.row, range(form.rows))
+        return all(Measure(row, noise).price(terms).accuracy.bias <= most for row in rows)
 
     def _answer(self, form: LinearForm, answers: _Answers, start: int, kernel: Kernel) -> None:
         rows = float(self._facts.rows or 0)

@@ -10,7 +10,7 @@ import pytest
 from reference import GRID, one, seen
 
 from dpsdk import Domain, Integer
-from dpsdk.errors import DataError, TooLarge
+from dpsdk.errors import DataError, InvalidArgument, TooLarge
 from dpsdk.forms import Range
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 
@@ -312,7 +312,7 @@ def test_an_encrypted_member_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", examples())
-def test_no_flipped_byte_gives_an_untyped_error(tmp_path, name):
+def test_no_change_of_bytes_gives_an_untyped_error(tmp_path, name):
     examples()[name].save(tmp_path / "kept")
     whole = (tmp_path / "kept").read_bytes()
     rng, path = np.random.default_rng(7), tmp_path / "bad"
@@ -320,7 +320,12 @@ def test_no_flipped_byte_gives_an_untyped_error(tmp_path, name):
         flipped = bytearray(whole)
         for place in rng.integers(0, len(whole), rng.integers(1, 4)):
             flipped[place] = rng.integers(0, 256)
-        path.write_bytes(bytes(flipped[: len(whole) if rng.random() < 0.8 else place]))
+        kept = bytes(flipped[: len(whole) if rng.random() < 0.8 else place])
+        cut, more = (int(number) for number in rng.integers(0, 9, 2))
+        start = int(rng.integers(0, len(kept) + 1))
+        if rng.random() < 0.5:  # something is left out, or comes between
+            kept = kept[:start] + rng.bytes(more) + kept[start + cut :]
+        path.write_bytes(kept)
         try:
             loaded = Hypothesis.load(path)
         except DataError:
@@ -348,6 +353,36 @@ def test_extreme_numbers_load_as_a_distribution_or_not_at_all(tmp_path, name):
             continue
         assert 0 <= loaded.outside_mass <= 1
         assert loaded.kl_cap() >= 0
+        inside = float(loaded.table(()))
+        assert inside + loaded.outside_mass == pytest.approx(1, rel=1e-9)
+
+
+LEVELS = [0.0, 1e5, -1e5, 1e9, 1e12, 1e17, -1e17, 1.7e308, -1.7e308]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("outside", [False, True])
+def test_pieces_on_any_level_load_as_a_distribution(level, outside):
+    line = Domain(Integer("x", 0, 9))
+    arrays = {
+        "starts": np.array([0, 4]),
+        "logarithms": np.array([level, level]),
+        "outside": np.array([level] if outside else []),
+    }
+    loaded = PiecewiseHypothesis.from_parts(line, {}, arrays)
+    cells = line.size + outside
+    assert loaded.table(("x",)) == pytest.approx(np.full(10, 1 / cells), rel=1e-9)
+    assert loaded.outside_mass == pytest.approx(outside / cells, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "outside"), [([1e308] * 6, []), ([0.0] * 5 + [1e308], [1e308])]
+)
+def test_weights_that_no_float_can_sum_are_refused(weights, outside):
+    domain = Domain(Integer("x", 0, 5))
+    arrays = {"weights": np.array(weights), "outside": np.array(outside)}
+    with pytest.raises(InvalidArgument, match="sum"):
+        DenseHypothesis.from_parts(domain, {"logarithms": False}, arrays)
 
 
 def test_a_domain_too_long_for_a_reader_is_not_saved(tmp_path, monkeypatch):

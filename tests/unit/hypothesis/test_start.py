@@ -254,3 +254,60 @@ def test_a_strangers_start_needs_one_method():
     # Nothing is known of how far it may be from the truth, so nothing can be promised.
     with pytest.raises(InvalidArgument, match="alpha"):
         OnlinePMW(1, start=Halved(), alpha=0.9, beta=0.1, queries=9).schedule(small(10**6).facts)
+
+
+class Telling(Start):
+    """A stranger's start that says, and opens to, what it was told."""
+
+    def __init__(self, share=0, first=None):
+        self.told, self.first = share, first
+
+    @property
+    def share(self):
+        return self.told
+
+    def price(self, noise, terms):
+        return ()
+
+    def open(self, kernel, noise=None, allowance=None):
+        return self.first
+
+
+@pytest.mark.parametrize("share", [None, "x", math.nan, math.inf, -1, 1, 2, Fraction(3, 2), []])
+@pytest.mark.parametrize("given", [{"updates": 3}, {"alpha": 0.5, "beta": 0.1, "queries": 9}])
+def test_a_share_that_is_none_is_refused_when_the_mechanism_is_made_or_asked(share, given):
+    start = Telling(share)
+    with pytest.raises(InvalidArgument, match="start must be one whose share"):
+        OnlinePMW(1, start=start, **given)
+    start.told = 0
+    mechanism, session = OnlinePMW(1, start=start, **given), Session(small(), Budget(5))
+    start.told = share
+    with pytest.raises(InvalidArgument):
+        session.open(mechanism)
+    assert session.spent.charges == 0
+
+
+@pytest.mark.parametrize("share", [0, "0.5"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        None,
+        "uniform",
+        DenseHypothesis,
+        SyntheticData(small().domain, [[0] * len(small().domain.attributes)]),
+        DenseHypothesis.uniform(Domain(Integer("other", 0, 3))),
+    ],
+)
+def test_what_is_no_hypothesis_for_the_table_is_no_first_one(share, first):
+    session = Session(small(), Budget(5), noise=seeded(1))
+    with pytest.raises(InvalidArgument, match="start must be one that opens to"):
+        session.open(OnlinePMW(1, updates=3, start=Telling(share, first)))
+    assert session.spent.charges == 0
+
+
+def test_a_first_hypothesis_has_the_cell_outside_where_the_table_has_it():
+    domain = Domain(Integer("x", 0, 3))
+    data = PrivateData.from_columns({"x": [0, 1, 9]}, domain, outside="cell")
+    session = Session(data, Budget(5), noise=seeded(1))
+    with pytest.raises(InvalidArgument, match="cell outside"):
+        session.open(OnlinePMW(1, updates=3, start=Telling(0, DenseHypothesis.uniform(domain))))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import EnvelopeComposition, Odometer, default_composition, zcdp_rho
+from dpsdk.accounting.numbers.steps import STEPS
 from dpsdk.accounting.prices.covering import covers
+from dpsdk.accounting.prices.envelope import price_of
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Kronecker, LinearForm, Range, Weights
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
@@ -38,8 +42,8 @@ FORMS = {
     "next to nothing": weighted(0, 2.0**-60, 0, 0, 0, 0, 0, 0),
     "large": weighted(0, 1000, -5, 0, 0, 0, 0, 0.5),
 }
-SMALL = ["1e-9", "1e-4", "0.0078125", "0.01", "0.03", "0.0625"]
-LARGE = ["0.0626", "0.2", "0.5", "1", "3", "17", "1000"]
+SMALL = ["1e-9", "1e-4", "0.001", "0.0078125"]
+LARGE = ["0.01", "0.0626", "0.2", "0.5", "1", "3", "17", "1000"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -60,7 +64,7 @@ def test_small_noise_of_any_batch_is_covered(form, neighbors, rows):
 def test_large_noise_is_covered_where_its_lattice_has_room(form, rho):
     noise, terms = GaussianNoise(rho), Terms(facts(LINE, rows=1000))
     run = Measure(FORMS[form], noise).price(terms).guarantee
-    assert run.variance >= 32
+    assert run.variance >= 64
     assert covers(noise.cover, run)
 
 
@@ -68,11 +72,13 @@ def test_large_noise_is_covered_where_its_lattice_has_room(form, rho):
 def test_a_cover_costs_about_what_a_run_does(rho):
     noise, terms = GaussianNoise(rho), Terms(facts(LINE, rows=1000))
     run = Measure(FORMS["a count"], noise).price(terms).guarantee
-    assert zcdp_rho(noise.cover) == zcdp_rho(run) == noise.rho
+    assert noise.rho == zcdp_rho(run) < zcdp_rho(noise.cover) < noise.rho * Fraction("1.053")
+    covered = GaussianNoise.covered(rho)
+    assert Fraction("0.94") * Fraction(rho) < zcdp_rho(covered.cover) <= Fraction(rho)
     composition = EnvelopeComposition()
     state = composition.begin(Budget(300 * max(1, noise.rho), "1e-6"))
     assert composition.capacity(state, noise.cover) == pytest.approx(
-        composition.capacity(state, run), rel=0.01
+        composition.capacity(state, run), rel=0.053
     )
 
 
@@ -80,12 +86,57 @@ def test_a_noise_does_not_pay_for_a_larger_one():
     terms = Terms(facts(LINE, rows=1000))
     for small, large in [
         (LaplaceNoise("0.1"), LaplaceNoise("0.1001")),
-        (GaussianNoise("0.01"), GaussianNoise("0.01001")),
+        (GaussianNoise("0.01"), GaussianNoise("0.0103")),
         (GaussianNoise("0.01"), LaplaceNoise("0.1")),
         (GaussianNoise("0.001", (Fraction(1), Fraction(1, 10**6))), GaussianNoise("0.001")),
     ]:
         run = Measure(FORMS["a count"], large).price(terms).guarantee
         assert not covers(small.cover, run)
+
+
+def smoothed(curve, grid, w):
+    """Hockey-stick divergences where a Gaussian of squared shift w was seen before the choice."""
+    step = grid[1] - grid[0]
+    places = np.arange(-400, 401) / 50
+    losses = w / 2 + np.sqrt(w) * places
+    masses = np.exp(-(places**2) / 2)
+    masses /= masses.sum()
+    assert step < np.sqrt(w) / 20
+    return sum(m * np.interp(grid - z, grid, curve) for m, z in zip(masses, losses, strict=True))
+
+
+def gaussian_divergence(x, v):
+    root = math.sqrt(v)
+    below = NormalDist().cdf
+    return below(root / 2 - x / root) - math.exp(x) * below(-root / 2 - x / root)
+
+
+@pytest.mark.parametrize("w", [Fraction(39, 2), Fraction(9, 2), Fraction(3, 2)], ids=float)
+def test_choosing_among_lattices_after_answers_in_between_stays_within_the_envelope(w):
+    # One count, weighted so that its noise lies on this lattice or that. Divergences of discrete
+    # noise swing about those of the continuous one, and each weight does so at other places. Who
+    # has seen what others answered takes the best of all for what they then know.
+    noise, terms = GaussianNoise("0.5"), Terms(facts(LINE, rows=1000))
+    grid = np.linspace(-14, 20, 8501)
+    chosen = np.zeros_like(grid)
+    for weight in (1, 9, 5, 11, 3, 13, 7, 15):
+        form = LinearForm(LINE, [Kronecker(("x",), (Range(8, 2, 5),), float(weight))])
+        run = Measure(form, noise).price(terms).guarantee
+        assert covers(noise.cover, run)
+        variance, shift = float(run.variance), run.shift_max
+        places = np.arange(-int(30 * math.sqrt(variance)), int(30 * math.sqrt(variance)) + shift)
+        law = np.exp(-(places**2) / (2 * variance))
+        moved = np.exp(-((places - shift) ** 2) / (2 * variance))
+        excess = np.array([np.maximum(moved - x * law, 0).sum() for x in np.exp(grid)])
+        chosen = np.maximum(chosen, excess / law.sum())
+    v = int(STEPS * (w + 2))
+    for _ in range(5):
+        v = int(STEPS * w) + price_of(noise.cover, v)[0]
+    assert price_of(noise.cover, v)[0] == v - int(STEPS * w)
+    found = smoothed(chosen, grid, float(w))
+    for x in (1, 3, 6, 10):
+        allowed = gaussian_divergence(x, v / STEPS)
+        assert np.interp(x, grid, found) <= allowed, x
 
 
 def table(rows=2000):
@@ -135,20 +186,21 @@ def test_nothing_is_charged_after_a_prepaid_channel_has_opened(given):
         assert measured > 0
 
 
-def test_prepaid_rounds_are_as_exact_as_those_that_are_paid_one_by_one():
+def test_prepaid_rounds_are_nearly_as_exact_as_those_that_are_paid_one_by_one():
     of = table().facts
     one, other = (
         OnlinePMW(1, DELTA, updates=20, start="uniform", prepaid=prepaid).schedule(of)
         for prepaid in (False, True)
     )
-    assert one == other
+    assert one.watching == other.watching
+    assert other.noise.rho < other.noise.cover.rho <= one.noise.rho < other.noise.rho * 52 / 50
     alphas = [
         OnlinePMW(1, DELTA, alpha=0.9, beta=0.1, queries=50, prepaid=prepaid)
         .schedule(facts(LINE, rows=10**5))
         .promise.alpha
         for prepaid in (False, True)
     ]
-    assert alphas[0] == alphas[1]
+    assert alphas[0] <= alphas[1] < alphas[0] * 1.001
 
 
 @pytest.mark.parametrize(("updates", "kind"), [(3, LaplaceNoise), (6, GaussianNoise)])

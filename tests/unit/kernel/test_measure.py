@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from dpsdk import Binned, Domain, Integer, Neighbors
+from dpsdk._memo import Memo
 from dpsdk.accounting import pure_epsilon, zcdp_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Dense, Kronecker, LinearForm, Weights, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
+from dpsdk.kernel.copies import OwnForm
 from dpsdk.kernel.measure import prepare
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Count, Linear, Marginal, Mean, Sum, Threshold, Workload
@@ -181,3 +183,29 @@ def test_a_fractional_scale_is_on_the_lattice_like_every_weight(scale):
 def test_noise_needs_a_positive_parameter(make, value):
     with pytest.raises(InvalidArgument):
         make(value)
+
+
+def test_what_is_kept_of_forms_that_are_multiplied_out_is_counted_as_large_as_it_is(monkeypatch):
+    memo = Memo[tuple[OwnForm, ...]](100, 2**24)
+    monkeypatch.setattr("dpsdk.kernel.copies._own_forms", memo)
+    size = 2**9
+    domain = Domain(Integer("a", 0, size - 1), Integer("b", 0, size - 1))
+    terms = Terms(facts(domain))
+    rng = np.random.default_rng(1)
+    forms = []
+    for _ in range(4):
+        factors = {name: Weights(rng.random((1, size))) for name in domain.names}
+        forms.append(LinearForm(domain, [Kronecker.of(domain, factors)]))
+        for epsilon in ("0.1", "1", "10", "100"):
+            Measure(forms[-1], LaplaceNoise(epsilon)).price(terms)
+    kept = [one for form in forms for one in memo.get(form) or ()]
+    held = {id(block): block for one in kept for block in lattices(one)}
+    assert sum(block.nbytes for block in held.values()) <= memo.size <= 2**24
+
+
+def lattices(admitted):
+    """The blocks of all lattices that an admitted form holds."""
+    for bits in range(64):
+        known = admitted._lattices.get(bits)
+        if known is not None:
+            yield from known[0].blocks

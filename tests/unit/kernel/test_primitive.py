@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
 import sys
 import types
 from fractions import Fraction
@@ -19,6 +22,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
+from dpsdk.accounting import odometer as odometers
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
@@ -118,6 +122,29 @@ def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
     with pytest.raises(BudgetExceeded):
         asked.run(Rows(Fraction(9, 10)))
     assert odometer.spent.epsilon == Fraction(2, 10)
+
+
+def test_terms_of_a_kernel_are_like_others_before_and_after_their_composition_is_asked_for():
+    asked, _ = kernel(composition=ZCDPComposition())
+    whole = Terms(asked.facts, ZCDPComposition())
+    assert hash(asked.terms) == hash(whole)
+    assert repr(asked.terms) == repr(whole)
+    assert copy.deepcopy(asked.terms) == whole
+    assert pickle.loads(pickle.dumps(asked.terms)) == whole  # noqa: S301 - made here
+    assert attrs.evolve(asked.terms, trust={NAME}) == Terms(asked.facts, ZCDPComposition(), {NAME})
+    assert asked.terms != Terms(asked.facts)
+    assert Terms(asked.facts).composition == default_composition()
+
+
+def test_a_quote_copies_no_composition_that_it_does_not_use(monkeypatch):
+    session = Session(data(), Budget(1))
+    copies = []
+    copied = odometers.client_composition
+    monkeypatch.setattr(
+        odometers, "client_composition", lambda one: copies.append(one) or copied(one)
+    )
+    session.quote(Threshold("age", 3), using=Laplace("0.1"))
+    assert not copies
 
 
 def test_a_trusted_request_is_priced_by_the_terms_of_its_kernel():
@@ -389,3 +416,72 @@ def test_a_request_that_comes_too_late_charges_nothing():
     with pytest.raises(Closed):
         kept[0].run(Measure(FORM, LaplaceNoise("0.1")))
     assert session.spent.charges == 1
+
+
+class Loose(Request[int]):
+    """A request of another author into which anybody can write, and which has helpers."""
+
+    def __init__(self):
+        self.epsilon = Fraction(1, 10)
+
+    def price(self, terms, /):
+        return self.priced()
+
+    def priced(self):
+        return Rows(self.epsilon).price(None)
+
+    @classmethod
+    def named(cls):
+        return cls.__name__
+
+    @staticmethod
+    def helped():
+        return None
+
+
+class Telling:
+    guarantee = PureGuarantee("1e-9")
+
+    def run(self, noise, opened, /):
+        return opened().table(("age",))
+
+
+class AnyName(str):
+    """A text that is equal to every other, and has the hash of one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("priced")
+
+
+@pytest.mark.parametrize("name", ["price", "priced", "named", "helped", AnyName("x")])
+def test_a_trusted_request_has_the_methods_of_its_class_alone(name):
+    asked, odometer = kernel(trust={f"{__name__}.Loose"})
+    request = Loose()
+    request.__dict__[name] = lambda *_: Telling()
+    with pytest.raises(InvalidArgument, match="methods of its class"):
+        asked.run(request)
+    with pytest.raises(InvalidArgument, match="methods of its class"):
+        asked.run_all([Measure(FORM, LaplaceNoise("0.1")), request])
+    assert not odometer.count
+    assert isinstance(asked.run(Loose()), int)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithDefault(Request[int]):
+    """Keeps what its fields hold where a class has their defaults."""
+
+    law: type = DiscreteLaplace
+
+    def price(self, terms, /):
+        return Rows().price(terms)
+
+
+def test_a_field_whose_default_can_be_called_is_no_method():
+    asked, odometer = kernel(trust={f"{__name__}.WithDefault"})
+    assert isinstance(asked.run(WithDefault()), int)
+    assert odometer.count == 1

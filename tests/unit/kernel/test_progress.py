@@ -1,12 +1,14 @@
 """Progress is told while a strategy works, where nobody waits, and never from behind the wall."""
 
 import threading
+from contextlib import suppress
 
 import pytest
 from attrs import field, frozen
 
 from dpsdk import Budget, Session
 from dpsdk._turns import Turns
+from dpsdk.accounting import MemoryLedger
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise
@@ -262,3 +264,67 @@ def test_without_a_session_nobody_is_told():
     odometer = Odometer(Budget(1), BasicComposition())
     Kernel(DATA, odometer, seeded(1), "x", events.append).progress(1, 2)
     assert not events
+
+
+class Locking:
+    """A ledger with a lock of its own, in which a finaliser may come at any call."""
+
+    durable = False
+
+    def __init__(self, finaliser):
+        self.kept, self.lock, self.finaliser = MemoryLedger(), threading.RLock(), finaliser
+
+    def __getattr__(self, name):
+        call = getattr(self.kept, name)
+
+        def locked(*given):
+            with self.lock:
+                self.finaliser(name)
+                return call(*given)
+
+        return locked
+
+    def transact(self, decide, request_id=None):
+        return self.__getattr__("transact")(decide, request_id)
+
+    def read(self):
+        return self.__getattr__("read")()
+
+    def charges(self, since=0):
+        return self.__getattr__("charges")(since)
+
+    def store(self, request_id, answer):
+        raise NotImplementedError
+
+    def stored(self, request_id):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("call", ["transact", "read", "charges"])
+def test_it_is_not_told_from_within_a_ledger(call):
+    kernels, told, within = [], [], 0
+
+    def finaliser(name):
+        nonlocal within
+        if kernels and name == call:
+            within += 1
+            with suppress(Closed):
+                kernels[0].progress(within)
+
+    ledger = Locking(finaliser)
+
+    def observer(event):
+        if type(event) is Progress:
+            told.append(ledger.lock._is_owned())
+
+    session = Session(DATA, Budget(1), noise=seeded(1), observer=observer, ledger=ledger)
+
+    def work(kernel):
+        kernels.append(kernel)
+        session.remaining  # noqa: B018  # reads the books
+        session.history  # noqa: B018  # and the charges
+
+    session.release(Count(), using=Working(work))
+    assert within
+    assert told
+    assert not any(told)

@@ -71,7 +71,7 @@ def test_it_is_free_and_reads_nothing():
     odometer = Odometer(Budget(1), BasicComposition())
     one = Kernel(DATA, odometer, seeded(1), "x")
     one.randomness.random(100)
-    assert odometer.charges == 0
+    assert odometer.charges == ()
 
 
 @frozen

@@ -380,7 +380,10 @@ def test_gaps_that_do_not_fit_are_refused_before_any_charge(build, parameter, wo
 
 @pytest.mark.parametrize(
     ("given", "parameter"),
-    [((value,), "threshold") for value in (math.nan, math.inf, -math.inf, 1e300, "7", None)]
+    [
+        ((value,), "threshold")
+        for value in (math.nan, math.inf, -math.inf, 1e300, "7", None, 10**400, Fraction(10**400))
+    ]
     + [((0.0, start), "start") for start in (-1, 4, 1.0, True, None, "0")],
     ids=str,
 )

@@ -31,9 +31,11 @@ from dpsdk.errors import (
     InvalidArgument,
     NoBound,
     PublicSizeRequired,
+    QueryError,
     TooLarge,
     UnsupportedGuarantee,
 )
+from dpsdk.forms import Kronecker, LinearForm, Weights
 from dpsdk.hypothesis import DenseHypothesis, Hypothesis, PiecewiseHypothesis
 from dpsdk.kernel import Kernel, LaplaceNoise, Watching
 from dpsdk.mechanisms import HypothesisMechanism, Laplace, OnlinePMW
@@ -41,7 +43,7 @@ from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Promise, Schedule, best_promise
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.noise import DiscreteLaplace
-from dpsdk.queries import Conjunction, Count, Linear, Marginal, Threshold, Workload
+from dpsdk.queries import Conjunction, Count, Linear, LinearQuery, Marginal, Threshold, Workload
 from dpsdk.release import NoiseAccuracy
 from dpsdk.testing.audit import enumerate_law
 from dpsdk.testing.noise import seeded
@@ -435,7 +437,7 @@ def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
     assert tops > runs
 
 
-def test_a_promise_is_of_the_plan_that_its_constants_say():
+def test_a_promise_is_of_the_schedule_that_its_constants_say():
     facts = table(10**5).facts
     schedule = OnlinePMW(1, alpha=0.3, beta=0.1, queries=100).schedule(facts)
     rows, potential = 10**5, math.log(9)
@@ -536,7 +538,7 @@ def test_it_does_not_stop_while_something_may_be_left():
     assert odometer.spent.charges == before + 1
 
 
-def test_a_plan_without_a_promise_goes_by_its_updates_alone():
+def test_a_schedule_without_a_promise_goes_by_its_updates_alone():
     strategy, odometer = strategy_over(np.eye(8)[3], sharp(0.5))
     strategy.answer(part([3]).lower(EIGHT))
     before = odometer.spent.charges
@@ -1246,3 +1248,37 @@ def test_shares_are_read_once_as_plain_floats():
     mechanism = OnlinePMW(1, alpha=Shifting(0.25), beta=np.float32(0.1), queries=10)
     assert (type(mechanism.alpha), mechanism.alpha, mechanism.beta) == (float, 0.25, 0.1)
     assert Shifting.asked == 0
+
+
+@frozen
+class Corner(LinearQuery[float]):
+    """Real weights on two attributes, as a product."""
+
+    def lower(self, domain, /):
+        lines = {name: Weights(np.linspace(0, 1, 10)[None, :]) for name in domain.names}
+        return LinearForm(domain, [Kronecker.of(domain, lines)])
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+def test_what_a_start_cannot_learn_is_refused_before_it_is_paid(monkeypatch):
+    domain = Domain(Integer("x", 0, 9), Integer("y", 0, 9))
+    line = Domain(domain["x"])
+    odd = Linear(lambda record: (record["x"] % 3) / 2, attributes=["x"])
+    rows = {"x": [9] * 500, "y": [9] * 500}
+    cases = [
+        (line, PiecewiseHypothesis.uniform(line, outside=True), odd, QueryError),
+        (domain, DenseHypothesis.uniform(domain, outside=True), Corner(), TooLarge),
+    ]
+    monkeypatch.setattr("dpsdk.hypothesis.layout._WRITTEN_LIMIT", 50)
+    for universe, start, query, refusal in cases:
+        data = PrivateData.from_columns({name: rows[name] for name in universe.names}, universe)
+        session = Session(data, Budget(10), noise=seeded(1))
+        mechanism = OnlinePMW(10, updates=5, threshold=0.1, start=start)
+        with session.open(mechanism) as channel:
+            with pytest.raises(refusal):
+                channel.answer(query)
+            assert session.spent.charges == 0
+            channel.answer(Threshold("x", 3))
+            assert session.spent.charges > 0

@@ -1,19 +1,22 @@
 import gc
 import threading
+from fractions import Fraction
 from weakref import ref
 
+import attrs
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Session
+from dpsdk import Budget, Neighbors, Session
 from dpsdk._memo import Memo
-from dpsdk.accounting import BasicComposition, Odometer
-from dpsdk.errors import Closed, InvalidArgument
-from dpsdk.forms import Dense, Form, LinearForm
+from dpsdk.accounting import BasicComposition, MemoryLedger, Odometer
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument
+from dpsdk.forms import Dense, Facts, Form, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, layout, marginals
-from dpsdk.kernel import Kernel, LaplaceNoise, admission
+from dpsdk.kernel import Kernel, LaplaceNoise, copies
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Count, Marginal, Query, Sum, Threshold, Workload
+from dpsdk.observe import Answered, Charged, Refused
+from dpsdk.queries import Above, Count, Linear, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.session.memo import FormMemo
 from dpsdk.testing.noise import seeded
 from worlds import PEOPLE, people, table
@@ -194,9 +197,9 @@ def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
     queries += [Workload([query, Count()]) for query in queries]
     forms = [query.lower(PEOPLE) for query in queries]
     few = {
-        admission: ("_admitted", Memo(4, 2**20)),
+        copies: ("_own_forms", Memo(4, 2**20)),
         layout: ("_known", Memo(100, 2**12)),
-        marginals: ("_plans", Memo(4, 2**12)),
+        marginals: ("_known", Memo(4, 2**12)),
     }
 
     def answers():
@@ -213,3 +216,163 @@ def test_nothing_that_is_kept_by_form_grows_without_bound(monkeypatch):
     for _, memo in few.values():
         assert memo.size <= 2**20
         assert 1 <= len(memo) < 12
+
+
+class Kept(Query[float]):
+    """Counts the people of an age that it looks up in what it holds."""
+
+    def lower(self, domain, /) -> LinearForm:
+        return Count({"age": self.age()}).lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+class InDict(Kept):
+    def __init__(self, held):
+        self.held = held
+
+    def age(self):
+        return int(self.held[0])
+
+
+class InSlots(Kept):
+    __slots__ = ("__held",)
+
+    def __init__(self, held):
+        self.__held = held
+
+    def age(self):
+        return int(self.__held[0])
+
+    def put(self, held):
+        self.__held = held
+
+
+@attrs.frozen(eq=False)
+class InField(Kept):
+    held: object
+
+    def age(self):
+        return int(self.held[0])  # type: ignore[index]
+
+
+class BelowField(InField):
+    """Below a class of attrs, with more than that knows of."""
+
+    def __init__(self, held):
+        super().__init__(None)
+        object.__setattr__(self, "more", held)
+
+    def age(self):
+        return int(self.more[0])  # type: ignore[attr-defined]
+
+
+def changed_view():
+    array = np.array([20])
+    view = array[:]
+    view.flags.writeable = False
+    return view, array
+
+
+HOLDERS = {
+    "a list": lambda: (held := [20], held),
+    "an array": lambda: (held := np.array([20]), held),
+    "a view": changed_view,
+    "a dict": lambda: (held := {0: 20}, held),
+    "a list in a tuple": lambda: ((inner := bytearray([20])), inner),
+}
+
+
+@pytest.mark.parametrize("kind", [InDict, InSlots, InField, BelowField])
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+def test_a_query_that_holds_what_changed_is_lowered_anew(kind, holder):
+    lowered = FormMemo(DATA.facts)
+    held, inner = holder()
+    query = kind(held)
+    before = lowered.form(query).identity
+    assert lowered.form(query).identity == before
+    inner[0] = 21
+    assert lowered.form(query).identity == kind([21]).lower(PEOPLE).identity != before
+
+
+def test_a_query_with_slots_is_lowered_anew_when_they_are_set_and_only_then():
+    lowered, query = FormMemo(DATA.facts), InSlots((20,))
+    form = lowered.form(query)
+    assert lowered.form(query) is form
+    query.put((21,))
+    assert lowered.form(query).identity == InSlots([21]).lower(PEOPLE).identity
+
+
+class Numbers(Query[float]):
+    """Holds many kinds of values that nobody can change."""
+
+    def __init__(self):
+        self.held = (
+            1, "a", b"a", 1.5, None, Fraction(1, 3), frozenset({1}), range(3), PEOPLE, Facts, len,
+            np.frombuffer(b"12345678"), Count({"sex": "Male"}), Neighbors.ADD_REMOVE, (1, (2,)),
+        )  # fmt: skip
+
+    def lower(self, domain, /) -> LinearForm:
+        return Count().lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Numbers(), Count(), Count({"sex": "Male"}), Threshold("age", 30), Marginal("age", "sex"),
+        Workload([Count(), Marginal("sex")]), Sum("age"), Above(Count(), 0.5),
+        Linear(lambda record: float(record["age"] > 30), attributes=["age"]),
+        Linear(np.ones(PEOPLE.shape)),
+    ],
+)  # fmt: skip
+def test_a_query_of_values_that_stay_is_lowered_once(query):
+    lowered = FormMemo(DATA.facts)
+    assert lowered.form(query) is lowered.form(query)
+
+
+class Failing:
+    """A ledger whose charges cannot be read at times."""
+
+    durable = False
+
+    def __init__(self):
+        self.kept, self.fails = MemoryLedger(), False
+
+    def transact(self, decide, request_id=None):
+        return self.kept.transact(decide, request_id)
+
+    def read(self):
+        return self.kept.read()
+
+    def charges(self, since=0):
+        if self.fails:
+            raise OSError
+        return self.kept.charges(since)
+
+    def store(self, request_id, answer):
+        raise NotImplementedError
+
+    def stored(self, request_id):
+        raise NotImplementedError
+
+
+def test_a_ledger_that_cannot_be_read_hides_no_error_and_no_event():
+    ledger, events = Failing(), []
+    composition = BasicComposition()
+    session = Session(
+        DATA, Budget(1), composition=composition, noise=seeded(1), ledger=ledger,
+        observer=events.append,
+    )  # fmt: skip
+    channel = session.open(Laplace("0.6"))
+    events.clear()
+    ledger.fails = True
+    assert isinstance(channel.answer(Count()), float)
+    with pytest.raises(BudgetExceeded):
+        channel.answer(Count())
+    assert [type(event) for event in events] == [Charged, Answered, Refused]
+    ledger.fails = False
+    assert [receipt.answered for receipt in session.history] == [True]

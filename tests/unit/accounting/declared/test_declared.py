@@ -119,7 +119,7 @@ def test_the_other_theorems_take_any_delta():
 
 @pytest.mark.parametrize("delta", ["1e-6", "1e-400", 1 - Fraction(1, 10**20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), Fraction(1, 10), Fraction(10**400)])
-def test_a_plan_of_any_size_has_figures(epsilon: Fraction, delta: Fraction):
+def test_a_list_of_any_size_has_figures(epsilon: Fraction, delta: Fraction):
     runs = declare([PureGuarantee(epsilon)] * 3)
     assert set(runs.bounds(delta)) == {"basic", "zCDP", "heterogeneous", "optimal"}
     assert runs.epsilon(delta) >= 0

@@ -1,9 +1,9 @@
-"""What the kernel lets in: its own copies, in plain numbers, of all that it is asked for.
+"""The kernel's own copies, in plain numbers, of all that it is asked for.
 
 Forms, noise and gaps are in the hands of who asks, and could be changed at any time: initialised
 anew, their fields set, their arrays made writeable, their numbers exchanged for others of a class
 that answers as it likes. So what is priced, charged and read is what was copied here, once, and
-nothing of it is handed out. A form that was admitted before is known by its place, not by what it
+nothing of it is handed out. A form that was copied before is known by its place, not by what it
 says of itself; while its copy is kept, what it became later plays no part.
 """
 
@@ -37,7 +37,7 @@ from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.typing import Real
 
-__all__ = ["Admitted", "Kept", "admit", "numbers"]
+__all__ = ["Kept", "OwnForm", "numbers", "own_form"]
 
 _KEPT = ((2**14, 64), (2**19, 8))
 """Of forms of up to so many bytes, so many prices and lattices are kept."""
@@ -88,7 +88,7 @@ class Kept(Generic[K, V]):
 
 
 @define(eq=False)
-class Admitted:
+class OwnForm:
     """The kernel's own copy of a form, for tables of one setting, and what was worked out of it."""
 
     form: LinearForm
@@ -99,7 +99,7 @@ class Admitted:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one record can move the answers, before weights are on a lattice."""
+        """How far the rows of one person can move the answers, before weights are on a lattice."""
         if self._moves is None:
             self._moves = sensitivity(self.form, self.setting)
         return self._moves
@@ -118,11 +118,11 @@ class Admitted:
         return share if math.isfinite(share) else math.inf
 
 
-_admitted: Memo[tuple[Admitted, ...]] = Memo(_FORMS, _FORM_BYTES)
-"""What was admitted of each form, one for each setting, the last one first."""
+_own_forms: Memo[tuple[OwnForm, ...]] = Memo(_FORMS, _FORM_BYTES)
+"""The copies of each form, one for each setting, the last one first."""
 
 
-def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
+def own_form(form: LinearForm, setting: Setting, domain: Domain) -> OwnForm:
     """The kernel's own copy of a form. Every primitive asks for it, then charges, then reads it.
 
     Forms, blocks and factors compute both what is charged and what is read, so a class of another
@@ -138,7 +138,7 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
     """
     if type(form) is not LinearForm:
         raise InvalidArgument("form", "a LinearForm, of that very class", type(form).__name__)
-    known = _admitted.get(form) or ()
+    known = _own_forms.get(form) or ()
     for one in known:
         if one.setting is setting or one.setting == setting:
             return one
@@ -146,14 +146,14 @@ def admit(form: LinearForm, setting: Setting, domain: Domain) -> Admitted:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
     copying = _Copying(setting)
     blocks = [copying.block(block) for block in tuple(form.blocks)]
-    own = LinearForm(_domain(setting), blocks)
-    size = own.nbytes
+    copy = LinearForm(_domain(setting), blocks)
+    size = copy.lattice_nbytes
     most = next((most for limit, most in _KEPT if size <= limit), _KEPT_OF_LARGE)
-    admitted = Admitted(own, setting, Kept[object, object](most), Kept(most))
-    kept = (admitted, *known[: _SETTINGS - 1])
+    own = OwnForm(copy, setting, Kept[object, object](most), Kept(most))
+    kept = (own, *known[: _SETTINGS - 1])
     # Each with its groups and all the lattices that it may come to hold.
-    _admitted.keep(form, kept, len(kept) * size * (2 + most))
-    return admitted
+    _own_forms.keep(form, kept, len(kept) * size * (2 + most))
+    return own
 
 
 @lru_cache(64)

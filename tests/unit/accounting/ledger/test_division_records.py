@@ -1,0 +1,60 @@
+"""Records of divided books: what no charges can have led to is refused."""
+
+import copy
+import itertools
+
+import pytest
+
+from dpsdk.accounting import Books, Budget, MemoryLedger, Odometer, PureGuarantee
+from dpsdk.accounting.nested import PartOdometer
+from dpsdk.errors import RecordError
+
+TENTH = PureGuarantee("0.1")
+
+
+def written(parts: int, asked: int, moves: bool) -> dict:
+    ledger = MemoryLedger()
+    odometer = Odometer(Budget(1), ledger=ledger)
+    generation = odometer.generation()
+    odometer.divide(generation, parts, moves=moves)
+    for part in range(asked):
+        PartOdometer(odometer, "a part", generation, part).charge(TENTH, "x")
+    return ledger.read().to_record()
+
+
+CASES = [(p, a, m) for p, m in itertools.product((1, 2, 3, 5), (False, True)) for a in range(p + 1)]
+
+
+@pytest.mark.parametrize(("parts", "asked", "moves"), CASES)
+def test_only_kinds_that_no_neighbours_are_of_count_nowhere(parts, asked, moves):
+    record = written(parts, asked, moves)
+    assert Books.from_record(record).to_record() == record
+    rows = record["division"][0]["kinds"]
+    for row, text in enumerate(rows):
+        words = text.split(" ")
+        for column, word in enumerate(words):
+            changed = copy.deepcopy(record)
+            kinds = changed["division"][0]["kinds"]
+            other = "0" if word == "-1" else "-1"
+            kinds[row] = " ".join([*words[:column], other, *words[column + 1 :]])
+            if len(rows) > 1:  # pairs, of which each stands twice
+                twin = kinds[column].split(" ")
+                twin[row] = other
+                kinds[column] = " ".join(twin)
+            with pytest.raises(RecordError):
+                Books.from_record(changed)
+
+
+@pytest.mark.parametrize(("parts", "asked", "moves"), CASES)
+@pytest.mark.parametrize("other", [0, 1, 2, 4, 6, 10**30])
+def test_a_division_has_no_other_number_of_parts_than_its_kinds_tell(parts, asked, moves, other):
+    record = written(parts, asked, moves)
+    record["division"][0]["parts"] = str(other)
+    try:
+        division = Books.from_record(record).division
+    except RecordError:
+        return
+    # With parts that nobody has asked, how many they are is not told by the kinds.
+    assert division is not None
+    assert other - asked > (1 if division.moves and parts - asked > 1 else 0) or other == parts
+    assert all(len(division.concerned(part)) for part in range(min(other, 7)))

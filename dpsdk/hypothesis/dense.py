@@ -333,14 +333,12 @@ def _reached(table: Floats, ends: Ints, levels: Floats) -> Ints:
         raise nowhere()
     last: Ints = (rising < totals[:, None]).sum(axis=1).astype(np.int64)
     if len(levels) >= _FEW * len(table):
-        return np.concatenate(
-            [
-                np.minimum(np.searchsorted(line, levels[start:end] * total, side="right"), most)
-                for line, total, most, start, end in zip(
-                    rising, totals, last, ends[:-1].tolist(), ends[1:].tolist(), strict=True
-                )
-            ]
-        )
+        found: list[Ints] = []
+        for line, start in enumerate(ends[:-1].tolist()):
+            mine: Floats = levels[start : int(ends[line + 1])] * totals[line]
+            places = rising[line].searchsorted(mine, side="right")
+            found.append(np.minimum(places, last[line]).astype(np.int64))
+        return np.concatenate(found)
     # Many lines of few levels: all at once.
     lines = np.repeat(np.arange(len(table)), np.diff(ends))
     wanted = levels * totals[lines]

@@ -11,8 +11,10 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import Redacted
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel.access import Access, HasAccess
+from dpsdk.kernel.access import DEEP, Access, HasAccess, make_room
 from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.draw_database.choose import Limits
+from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw_due
 from dpsdk.kernel.measure import Measure, Noise, prepare
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
@@ -195,6 +197,10 @@ class Kernel(HasAccess):
         if type(request) is Measure:
             due = prepare(request.form, request.noise, access.setting, access.facts.domain)
             return cast("Due[R]", due)
+        if type(request) is DrawDatabase:
+            # Halves of halves of a universe are counted within one another.
+            make_room(DEEP)
+            return cast("Due[R]", draw_due(request, access.setting, access.facts.domain))
         return vouched(request, self.terms)
 
     def measure(
@@ -215,6 +221,36 @@ class Kernel(HasAccess):
             What was paid before, to be used up first.
         """
         return self.run(Measure(form, noise), allowance=allowance)
+
+    def draw_database(
+        self,
+        form: LinearForm,
+        size: int,
+        epsilon: Real,
+        /,
+        *,
+        limits: Limits | None = None,
+        allowance: Allowance | None = None,
+    ) -> SmallDatabase:
+        """One small database for a workload, by the exponential mechanism, drawn exactly.
+
+        The same as `run(DrawDatabase(form, size, epsilon))`, and raises as that does. How long it
+        takes depends on the table.
+
+        Parameters
+        ----------
+        form, size, epsilon, limits
+            As for `DrawDatabase`.
+        allowance
+            What was paid before, to be used up first.
+
+        Raises
+        ------
+        ExactSamplingInfeasible
+            If no sampler can draw it exactly within the limits. Nothing was charged.
+        """
+        request = DrawDatabase(form, size, epsilon, limits or Limits())
+        return self.run(request, allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.

@@ -6,6 +6,7 @@ from dpsdk.forms.factors import Factor, Identity, Prefix, Range, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
+from dpsdk.forms.members import Members
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Kronecker",
     "LinearForm",
     "Lowers",
+    "Members",
     "Weights",
     "Neighbors",
     "Prefix",

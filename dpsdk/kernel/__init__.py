@@ -1,6 +1,14 @@
 """Primitives on private data: charge, then read. What mechanisms are built on."""
 
 from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.draw_database.bounds import DrawBound
+from dpsdk.kernel.draw_database.choose import Limits
+from dpsdk.kernel.draw_database.request import (
+    DatabaseAccuracy,
+    DrawDatabase,
+    DrawPricing,
+    SmallDatabase,
+)
 from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
@@ -9,15 +17,21 @@ from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 
 __all__ = [
     "Allowance",
+    "DatabaseAccuracy",
+    "DrawBound",
+    "DrawDatabase",
+    "DrawPricing",
     "GaussianNoise",
     "Kernel",
     "LaplaceNoise",
+    "Limits",
     "Measure",
     "Noise",
     "Pricing",
     "Primitive",
     "Request",
     "RunPricing",
+    "SmallDatabase",
     "Terms",
     "Top",
     "Watch",

@@ -28,7 +28,15 @@ from dpsdk.kernel.primitive import Due, Vouched
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Refused
 
-__all__ = ["Access", "HasAccess", "Question", "access_of", "dataset_of"]
+__all__ = [
+    "DEEP",
+    "Access",
+    "HasAccess",
+    "Question",
+    "access_of",
+    "dataset_of",
+    "make_room",
+]
 
 R = TypeVar("R")
 
@@ -69,28 +77,30 @@ class Question(Lifetime):
 
 
 _HEADROOM = 64
-"""No primitive calls deeper than this."""
+"""No primitive calls deeper than this, but for those that ask for more."""
+
+DEEP = 256
 
 
-def _nested() -> tuple[object, ...]:
+def _nested(deep: int) -> tuple[object, ...]:
     nest: tuple[object, ...] = ()
-    for _ in range(_HEADROOM):
+    for _ in range(deep):
         nest = (nest,)
     return nest
 
 
-_NEST, _OTHER = _nested(), _nested()
+_NEST, _OTHER = ({deep: _nested(deep) for deep in (_HEADROOM, DEEP)} for _ in range(2))
 
 
-def _make_room() -> None:
-    """Fail if fewer calls than that could be nested here.
+def make_room(calls: int = _HEADROOM) -> None:
+    """Fail if fewer calls than that, or than `DEEP`, could be nested here.
 
     Some interpreters count calls of C together with frames, others frames alone. Comparing nested
     tuples takes as many of the former, in a fraction of the time that as many frames would take.
     """
-    if _NEST != _OTHER:  # equal, unless comparing them went too deep
+    if _NEST[calls] != _OTHER[calls]:  # equal, unless comparing them went too deep
         raise RecursionError
-    depth = sys.getrecursionlimit() - _HEADROOM
+    depth = sys.getrecursionlimit() - calls
     try:
         sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  # documented
     except ValueError:  # the stack is not that deep
@@ -293,7 +303,7 @@ class Access:
         """
         self._check_process()
         self.check()
-        _make_room()
+        make_room()
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:

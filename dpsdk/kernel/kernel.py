@@ -15,6 +15,8 @@ from dpsdk.forms import Facts, LinearForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
+from dpsdk.kernel.draw_database.choose import Limits
+from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw_due
 from dpsdk.kernel.measure import Measure, Noise, prepare_measure
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
@@ -33,7 +35,10 @@ T = TypeVar("T")
 
 _Prepare: TypeAlias = Callable[[Any, Setting, Domain], Due[object]]
 
-_OWN: tuple[tuple[type, _Prepare], ...] = ((Measure, prepare_measure),)
+_OWN: tuple[tuple[type, _Prepare], ...] = (
+    (Measure, prepare_measure),
+    (DrawDatabase, draw_due),
+)
 """The requests of this package, and how each becomes what is about to be run.
 
 That is made of the request and of the kernel's own setting and domain, and holds copies alone.
@@ -225,6 +230,36 @@ class Kernel(HasAccess):
             What was paid before, to be used up first.
         """
         return self.run(Measure(form, noise), allowance=allowance)
+
+    def draw_database(
+        self,
+        form: LinearForm,
+        size: int,
+        epsilon: Real,
+        /,
+        *,
+        limits: Limits | None = None,
+        allowance: Allowance | None = None,
+    ) -> SmallDatabase:
+        """One small database for a workload, by the exponential mechanism, drawn exactly.
+
+        The same as `run(DrawDatabase(form, size, epsilon))`, and raises as that does. How long it
+        takes depends on the table.
+
+        Parameters
+        ----------
+        form, size, epsilon, limits
+            As for `DrawDatabase`.
+        allowance
+            What was paid before, to be used up first.
+
+        Raises
+        ------
+        ExactSamplingInfeasible
+            If no sampler can draw it exactly within the limits. Nothing was charged.
+        """
+        request = DrawDatabase(form, size, epsilon, limits or Limits())
+        return self.run(request, allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.

@@ -14,6 +14,7 @@ from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
+from dpsdk.mechanisms.smalldb import SmallDB
 
 __all__ = [
     "DistributionMechanism",
@@ -27,5 +28,6 @@ __all__ = [
     "NumericSparse",
     "OneShot",
     "OnlinePMW",
+    "SmallDB",
     "Strategy",
 ]

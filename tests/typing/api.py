@@ -38,7 +38,18 @@ from dpsdk.accounting import (
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
 from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
-from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Pricing, Primitive, Request, Terms
+from dpsdk.kernel import (
+    DrawDatabase,
+    Kernel,
+    LaplaceNoise,
+    Limits,
+    Measure,
+    Pricing,
+    Primitive,
+    Request,
+    SmallDatabase,
+    Terms,
+)
 from dpsdk.mechanisms import (
     DistributionMechanism,
     Gaussian,
@@ -47,6 +58,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OneShot,
     OnlinePMW,
+    SmallDB,
 )
 from dpsdk.queries import (
     Above,
@@ -294,6 +306,31 @@ def channels_with_a_distribution_show_it(
     channel = session.open(NoisyRecords(Fraction(1)))
     assert_type(channel, DistributionChannel)
     session.answer(Count(), using=fitting)  # type: ignore[arg-type]  # must be opened
+
+
+def a_small_database_is_opened_to_a_distribution(session: Session) -> None:
+    workload = Workload([Threshold("age", 40)])
+    small = SmallDB(workload, epsilon="0.5", alpha=0.01)
+    assert_type(small.size, int | None)
+    assert_type(SmallDB(Marginal("sex"), epsilon=1, limits=Limits(seconds=5)).limits, Limits)
+    with session.open(small) as channel:
+        assert_type(channel, DistributionChannel)
+        assert_type(channel.distribution, Distribution)
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+        assert_type(channel.answer(workload), Answers[float])
+    session.answer(Threshold("age", 40), using=small)  # type: ignore[arg-type]  # must be opened
+    SmallDB(Above(Count(), 0.5), epsilon=1)  # type: ignore[arg-type]  # another form
+    SmallDB("age", epsilon=1)  # type: ignore[arg-type]  # not a query
+
+
+def a_small_database_is_a_request(kernel: Kernel, form: LinearForm) -> None:
+    request = DrawDatabase(form, 20, "0.5")
+    assert_type(kernel.run(request), SmallDatabase)
+    assert_type(kernel.draw_database(form, 20, 1), SmallDatabase)
+    assert_type(kernel.draw_database(form, 20, 1).records, Ints)
+    priced: Primitive[SmallDatabase] = request.price(kernel.terms)
+    assert_type(priced.guarantee, Guarantee)
 
 
 def synthetic_data_is_a_distribution(data: SyntheticData, form: LinearForm) -> None:

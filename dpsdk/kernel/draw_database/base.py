@@ -46,15 +46,13 @@ class DrawTerms:
     epsilon
         What the draw costs: it is epsilon-DP.
     setting
-        The public facts of the table: its relation, its number of rows where that is public.
-    unit_rows
-        How many rows a neighbour may differ in.
+        The public facts of the table: its relation, in how many rows neighbours differ, and its
+        number of rows where that is public.
     """
 
     size: int
     epsilon: Fraction
     setting: Setting
-    unit_rows: int = 1
 
 
 @frozen
@@ -86,7 +84,7 @@ class Sampler(ABC):
     @property
     def rate(self) -> Fraction:
         """By how much the logarithm of a weight falls for each row of its score."""
-        return self.terms.epsilon / (2 * self.terms.unit_rows)
+        return self.terms.epsilon / (2 * self.terms.setting.unit_rows)
 
     @property
     def rounding(self) -> Fraction:

@@ -18,7 +18,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.draw_database.coverage import Coverage
 from dpsdk.typing import Real
 
-__all__ = ["LARGEST_SIZE", "Family", "theorem_alpha", "theorem_rows", "to_size"]
+__all__ = ["LARGEST_SIZE", "DrawBound", "Family", "theorem_alpha", "theorem_rows", "to_size"]
 
 LARGEST_SIZE = 2**20
 """No small database has more records."""
@@ -124,6 +124,46 @@ class Family:
         limit = to_count("rows", rows)
         least = math.ceil((limit * self.coverage.radius(size) + self.rounding) * self.grain) - 1
         return min(Fraction(limit), Fraction(least, self.grain) + self.excess(size, rate, beta))
+
+
+@frozen
+class DrawBound:
+    """How far off counts may be that are read off one small database: public, for every table.
+
+    Parameters
+    ----------
+    family
+        The databases that it is drawn from.
+    size
+        How many records it has.
+    rate
+        By how much the logarithm of a weight falls for each row of its score.
+    rows
+        How many rows the table has at the most.
+    unit
+        The range of the widest function.
+    bias
+        What rounding of weights may add to the error of each row.
+    """
+
+    family: Family
+    size: int
+    rate: Fraction
+    rows: int
+    unit: Fraction = Fraction(1)
+    bias: float = 0.0
+
+    def error(self, beta: float) -> Fraction:
+        """With probability 1 - beta no function of the class is farther off, in rows.
+
+        Raises
+        ------
+        InvalidArgument
+            If beta is not strictly between 0 and 1.
+        """
+        steps = self.family.error(self.size, self.rate, self.rows, beta)
+        # Both the table's answer and the database's, scaled, may be off by the bias.
+        return steps * self.unit + Fraction(2 * self.rows * self.bias)
 
 
 def theorem_rows(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias, cast
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from dpsdk.errors import ExactSamplingInfeasible, TooLarge
+from dpsdk._checks import shown, to_count, to_finite
+from dpsdk.errors import ExactSamplingInfeasible, InvalidArgument, TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, Family, to_size
+from dpsdk.kernel.draw_database.bounds import LARGEST_SIZE, DrawBound, Family, to_size
 from dpsdk.kernel.draw_database.counting import Counting
 from dpsdk.kernel.draw_database.coverage import (
     AnyFunctions,
@@ -27,16 +28,35 @@ from dpsdk.kernel.draw_database.enumeration import Enumeration
 from dpsdk.kernel.draw_database.intervals import Intervals as IntervalSampler
 from dpsdk.kernel.draw_database.part import Part
 from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.kernel.draw_database.sizes import Planner, size_for
 from dpsdk.kernel.draw_database.structured import Structured
 from dpsdk.kernel.draw_database.thresholds import Thresholds as ThresholdPart
+from dpsdk.typing import Real
 
-__all__ = ["Chosen", "Limits", "choose", "feasible_size"]
+__all__ = ["Chosen", "Limits", "best_size", "choose", "covering_size", "feasible_size"]
 
 _BETA = 0.05
 """At which confidence samplers are compared."""
 
+_MOST_SECONDS = 1_000_000
+_MOST_BYTES = 2**40
+
 _MOST_BITS = 2**18
 """Numbers of small databases are not longer than this."""
+
+
+def _to_seconds(value: float) -> float:
+    number = to_finite("seconds", value)
+    if not 0 < number <= _MOST_SECONDS:
+        raise InvalidArgument("seconds", f"above 0, and at most {_MOST_SECONDS:,}", shown(value))
+    return float(number)
+
+
+def _to_bytes(value: int) -> int:
+    number = to_count("bytes", value)
+    if number > _MOST_BYTES:
+        raise InvalidArgument("bytes", f"from 1 to {_MOST_BYTES:,}", shown(number))
+    return number
 
 
 @frozen
@@ -46,13 +66,18 @@ class Limits:
     Parameters
     ----------
     seconds
-        Of time, on one core of a few years' age.
+        Of time, on one core of a few years' age; at most 1,000,000.
     bytes
-        Of memory.
+        Of memory; at most 2^40.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is out of range.
     """
 
-    seconds: float = 60.0
-    bytes: int = 2**30
+    seconds: float = field(default=60.0, converter=_to_seconds)
+    bytes: int = field(default=2**30, converter=_to_bytes)
 
     def allow(self, work: Work) -> bool:
         """Whether a draw is within them."""
@@ -76,20 +101,25 @@ class Chosen:
     def at(self, size: int) -> Chosen:
         """The same for another size."""
         # Every sampler is a frozen value with the terms of the draw among its fields.
-        sampler = cast("Enumeration", self.sampler)
-        return evolve(self, sampler=evolve(sampler, terms=evolve(sampler.terms, size=size)))
+        old = cast("Enumeration", self.sampler)
+        sampler = evolve(old, terms=evolve(old.terms, size=size))
+        # How finely scores are divided may depend on the size.
+        family = evolve(self.family, rounding=sampler.rounding, grain=sampler.grain)
+        return evolve(self, sampler=sampler, family=family)
+
+    @property
+    def bound(self) -> DrawBound:
+        """How far a count may be from its share of the database, scaled to the table.
+
+        Where the number of rows is private, it is that of the largest table.
+        """
+        terms, rate, unit = self.sampler.terms, self.sampler.rate, self.sampler.unit
+        rows = max(1, terms.setting.row_limit)
+        return DrawBound(self.family, terms.size, rate, rows, unit, self.bias)
 
     def error(self, beta: float) -> Fraction:
-        """How far a count may be from its share of the database, scaled to the table, in rows.
-
-        Of all functions of the workload at once, with probability 1 - beta; a function of public
-        facts alone. Where the number of rows is private, it is that of the largest table.
-        """
-        terms = self.sampler.terms
-        rows = max(1, terms.setting.row_limit)
-        steps = self.family.error(terms.size, self.sampler.rate, rows, beta)
-        # Both the table's answer and the database's, scaled, may be off by that.
-        return steps * self.sampler.unit + Fraction(2 * rows * self.bias)
+        """The same in rows, of all functions of the workload at once, with probability 1 - beta."""
+        return self.bound.error(beta)
 
 
 def _structured(form: LinearForm, terms: DrawTerms) -> Iterator[Chosen]:
@@ -184,6 +214,67 @@ def feasible_size(form: LinearForm, terms: DrawTerms, limits: Limits | None = No
     allowed = limits or Limits()
     found, _ = _applicable(form, evolve(terms, size=1))
     return max((_largest(one, allowed) for one in found), default=0)
+
+
+def covering_size(
+    form: LinearForm, terms: DrawTerms, alpha: Real, limits: Limits | None = None
+) -> int:
+    """The fewest records with which some database is within alpha of every table; see `size_for`.
+
+    By the best sampler that can draw so many within the limits; by any sampler if none can, so that
+    `choose` then refuses the size. The size in the terms plays no part.
+
+    Raises
+    ------
+    InvalidArgument
+        If alpha is out of range, or so small that more than 2^20 records would be needed.
+    ExactSamplingInfeasible
+        If no sampler applies at any size.
+    """
+    allowed = limits or Limits()
+    found = _any_size(form, terms, allowed)
+    sizes = [size_for(alpha, one.family.coverage) for one in found]
+    fitting = [
+        size for one, size in zip(found, sizes, strict=True) if allowed.allow(one.at(size).work())
+    ]
+    return min(fitting or sizes)
+
+
+def best_size(form: LinearForm, terms: DrawTerms, beta: float, limits: Limits | None = None) -> int:
+    """The size within the limits whose error is least at a confidence, for a public number of rows.
+
+    The size in the terms plays no part.
+
+    Raises
+    ------
+    InvalidArgument
+        If the number of rows is private: the size would tell of it.
+    ExactSamplingInfeasible
+        If no sampler is within the limits at any size.
+    """
+    if terms.setting.rows is None:
+        raise InvalidArgument(
+            "size", "given, or alpha, where the number of rows is private", "none"
+        )
+    allowed, rows = limits or Limits(), max(1, terms.setting.rows)
+    planned: list[tuple[Fraction, int]] = []
+    for one in _any_size(form, terms, allowed):
+        most = _largest(one, allowed)
+        if most:
+            size = Planner(one.family, one.sampler.rate, beta, most).size(rows)
+            planned.append((one.at(size).error(beta), size))
+    if not planned:
+        return choose(form, evolve(terms, size=1), allowed).sampler.terms.size
+    return min(planned)[1]
+
+
+def _any_size(form: LinearForm, terms: DrawTerms, limits: Limits) -> list[Chosen]:
+    """All samplers that apply, at a size of one record."""
+    single = evolve(terms, size=1)
+    found, widest = _applicable(form, single)
+    if not found:
+        raise _infeasible(form, single, limits, found, widest)
+    return found
 
 
 def _largest(chosen: Chosen, limits: Limits) -> int:

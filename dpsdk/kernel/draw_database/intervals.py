@@ -62,7 +62,7 @@ class Intervals(Sampler):
     def rate(self) -> Fraction:
         grain = self.grain
         rounded = not self.terms.setting.replaced and grain < self.terms.size
-        moved = grain * self.terms.unit_rows + rounded
+        moved = grain * self.terms.setting.unit_rows + rounded
         return self.terms.epsilon * grain / (2 * moved)
 
     @property

@@ -114,10 +114,12 @@ def histogram(domain: Domain, table: np.ndarray) -> Histogram:
     return Histogram(domain, codes, table[:-1].astype(np.float64), int(table[-1]))
 
 
-def setting(domain: Domain, rows: int, *, replaced: bool, outside: bool) -> Setting:
+def setting(
+    domain: Domain, rows: int, *, replaced: bool, outside: bool, unit_rows: int = 1
+) -> Setting:
     """The public facts of a table."""
     known = rows if replaced else None
-    return Setting(replaced, outside, known, rows, domain.names, domain.shape)
+    return Setting(replaced, outside, known, rows, unit_rows, domain.names, domain.shape)
 
 
 def terms(

@@ -29,9 +29,9 @@ LINE = Domain(Integer("a", 0, 3))
 GRID = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
 
 
-def setting_of(domain, relation=Neighbors.REPLACE_ONE, outside=True, rows=5):
+def setting_of(domain, relation=Neighbors.REPLACE_ONE, outside=True, rows=5, unit_rows=1):
     public = rows if relation is Neighbors.REPLACE_ONE else None
-    return Setting.of(Facts(domain, relation, public, outside, rows))
+    return Setting.of(Facts(domain, relation, public, outside, rows, unit_rows))
 
 
 def dense(domain, weights):
@@ -79,7 +79,7 @@ def brute_law(form, counts, terms, bits=0):
         sums = [sum(column) for column in zip(*chosen, strict=True)]
         gap = max(abs(size * f - rows * g) for f, g in zip(answers, sums, strict=True))
         score = -(-gap // (size * widest))
-        weight = math.exp(-float(terms.epsilon) * score / (2 * terms.unit_rows))
+        weight = math.exp(-float(terms.epsilon) * score / (2 * terms.setting.unit_rows))
         ways = math.prod(len(members[atom]) for atom in chosen)
         for records in itertools.product(*(members[atom] for atom in chosen)):
             law[tuple(sorted(records))] += weight / ways
@@ -120,7 +120,8 @@ KINDS = {"enumeration": Enumeration, "counting": Counting}
 @pytest.mark.parametrize("unit_rows", [1, 2])
 def test_databases_come_out_as_often_as_defined(kind, weights, relation, outside, unit_rows):
     form = dense(LINE, weights)
-    terms = DrawTerms(3, Fraction(3, 2), setting_of(LINE, relation, outside), unit_rows)
+    setting = setting_of(LINE, relation, outside, unit_rows=unit_rows)
+    terms = DrawTerms(3, Fraction(3, 2), setting)
     sampler = KINDS[kind](terms, Atoms.of(form, terms.setting))
     check_law(sampler, form, [2, 0, 1, 1, 1] if outside else [2, 0, 1, 2, 0])
 
@@ -213,7 +214,8 @@ def test_a_pooled_sample_of_real_noise_fits_the_law(kind):
 def test_no_neighbour_is_told_apart_by_more_than_epsilon(kind, relation, unit_rows):
     epsilon = Fraction(2)
     form = dense(Domain(Integer("a", 0, 2)), [[1, 0, 1], [0, 2, 1]])
-    terms = DrawTerms(2, epsilon, setting_of(form.domain, relation, rows=4), unit_rows)
+    setting = setting_of(form.domain, relation, rows=4, unit_rows=unit_rows)
+    terms = DrawTerms(2, epsilon, setting)
     sampler = KINDS[kind](terms, Atoms.of(form, terms.setting))
     laws = {}
 

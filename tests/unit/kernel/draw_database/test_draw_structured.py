@@ -368,8 +368,8 @@ def test_the_rate_follows_what_a_neighbour_moves() -> None:
     ]:
         plain = world(name, size, outside=False, replaced=False)
         for replaced in (True, False):
-            given = terms(plain, 50, replaced=replaced)
-            drawn = sampler(name, DrawTerms(size, given.epsilon, given.setting, unit_rows=2))
+            facts = setting(plain.domain, 50, replaced=replaced, outside=False, unit_rows=2)
+            drawn = sampler(name, DrawTerms(size, Fraction(1), facts))
             assert drawn.rate == (Fraction(1, 4) if replaced else add_remove)
             assert drawn.grain == (1 if replaced else grain)
 
@@ -403,7 +403,7 @@ def test_a_universe_that_cannot_be_written_out() -> None:
     from dpsdk.forms.facts import Setting
 
     private = Histogram(domain, {"x": rows}, np.ones(2_000), 0)
-    given = DrawTerms(20, Fraction(1), Setting(True, False, 2_000, 2_000, ("x",), (2**62,)))
+    given = DrawTerms(20, Fraction(1), Setting(True, False, 2_000, 2_000, 1, ("x",), (2**62,)))
     drawn = recognised(asked, given)
     assert drawn is not None
     assert drawn.atoms == 1000
@@ -425,7 +425,7 @@ def test_one_way_marginals_of_ten_to_the_twenty_cells() -> None:
     from dpsdk.forms.facts import Setting
 
     private = Histogram(domain, rows, np.ones(500), 0)
-    facts = Setting(True, False, 500, 500, domain.names, domain.shape)
+    facts = Setting(True, False, 500, 500, 1, domain.names, domain.shape)
     drawn = recognised(asked, DrawTerms(8, Fraction(1), facts))
     assert drawn is not None
     assert drawn.kind == "marginals"

@@ -1,0 +1,282 @@
+"""The primitive: one small database, drawn for a workload by the exponential mechanism.
+
+Weights fall by exp(-epsilon s / 2) in a score s that neighbours move by one at the most, so that
+the privacy losses of any two databases differ by at most epsilon: bounded range, and hence
+epsilon-DP (docs/explanation/proofs/small-database.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from fractions import Fraction
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown, to_amount
+from dpsdk.accounting import Guarantee
+from dpsdk.accounting.copies import book_own, client_copy
+from dpsdk.accounting.guarantee import BoundedRangeGuarantee
+from dpsdk.accuracy import HalfWidths, Standing
+from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms.facts import Setting
+from dpsdk.kernel.access import DEEP, make_room
+from dpsdk.kernel.copies import numbers, own_form
+from dpsdk.kernel.draw_database.base import DrawTerms
+from dpsdk.kernel.draw_database.bounds import DrawBound, to_size
+from dpsdk.kernel.draw_database.choose import Chosen, Limits, best_size, choose, covering_size
+from dpsdk.kernel.primitive import Request
+from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Array, Floats, Ints, Real
+
+__all__ = [
+    "DatabaseAccuracy",
+    "DrawDatabase",
+    "DrawPricing",
+    "Drawing",
+    "SmallDatabase",
+    "draw_due",
+]
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_amount("epsilon", value)
+
+
+def _limits(value: Limits) -> Limits:
+    if not isinstance(value, Limits):
+        raise InvalidArgument("limits", "Limits, as in Limits(seconds=60)", shown(value))
+    return value
+
+
+def _fixed(covered: Array | None) -> Array | None:
+    if covered is None:
+        return None
+    # Over bytes, so that nobody can write into it.
+    flags = np.asarray(covered, dtype=np.bool_).reshape(-1)
+    return np.frombuffer(flags.tobytes(), dtype=np.bool_)
+
+
+def _own_limits(value: Limits) -> Limits:
+    """Limits of the same numbers, which a class of another author has no say in."""
+    limits = _limits(value)
+    return Limits(limits.seconds, limits.bytes)
+
+
+def _alike(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+@frozen
+class DatabaseAccuracy(HalfWidths):
+    """Answers read off a small database: one bound for all functions of its workload at once.
+
+    Parameters
+    ----------
+    bound
+        What is proven of the functions of the workload, for every table: one event for all of them,
+        so that no number pays for there being others.
+    entries
+        How many numbers this answer has.
+    covered
+        For each of them whether its function is one of the workload; all are if left out. Of others
+        nothing is known.
+    """
+
+    bound: DrawBound
+    entries: int
+    covered: Array | None = field(
+        default=None, converter=_fixed, eq=cmp_using(eq=_alike), hash=False
+    )
+    kind: str = field(
+        init=False, default="exponential mechanism over small databases, for every table"
+    )
+    standing: Standing = field(init=False, default="proven")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; infinite for functions that are not in the workload."""
+        del joint  # all functions of the workload are within it together
+        # A few roundings of floats lie between counts of records and counts of rows.
+        error = math.nextafter(float(self.bound.error(beta)) * (1 + 2.0**-40), math.inf)
+        radii = np.full(self.entries, error)
+        if self.covered is not None:
+            radii[~self.covered] = math.inf
+        return radii
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why some number has no bound."""
+        del beta
+        others = 0 if self.covered is None else int((~self.covered).sum())
+        why = (
+            f"{others:,} of {self.entries:,} numbers are not in the workload of the small database"
+        )
+        return why, "read errors(beta), which has the bounds of the others"
+
+
+@frozen(eq=False)
+class SmallDatabase:
+    """A small database that was drawn, and is public from then on.
+
+    Parameters
+    ----------
+    records
+        An array (size, attributes) of cell numbers, for the attributes of the domain in its order.
+        A record outside the domain is -1 throughout.
+    bound
+        How far off it may be in the functions of its workload.
+    """
+
+    records: Ints
+    bound: DrawBound
+
+
+@frozen(eq=False)
+class Drawing:
+    """What `draw_database` is about to do, in the kernel's own values. They are not handed out."""
+
+    chosen: Chosen
+    guarantee: Guarantee
+    """What the draw satisfies, as the books keep it."""
+    entries: int
+    """How many functions the workload has."""
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> SmallDatabase:
+        """Draw. How many records have which score follows from the table, so it is opened first."""
+        records = self.chosen.sampler.draw(opened(), noise)
+        return SmallDatabase(records, deepcopy(self.chosen.bound))
+
+
+@frozen(eq=False)
+class DrawPricing:
+    """What `draw_database` would do for a form, all public.
+
+    `kind` says which sampler draws, `seconds` and `bytes` about what that takes. All of it is a
+    copy: the kernel does not look at it again.
+    """
+
+    kind: str
+    seconds: float
+    bytes: int
+    guarantee: Guarantee
+    bound: DrawBound
+    accuracy: DatabaseAccuracy
+    _asked: DrawDatabase = field(repr=False)
+    _facts: Facts = field(repr=False)
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> SmallDatabase:
+        """Draw, as the kernel would if it were asked for the same now."""
+        return draw_due(self._asked, Setting.of(self._facts), self._facts.domain).run(noise, opened)
+
+
+@frozen
+class DrawDatabase(Request[SmallDatabase]):
+    """One small database for a workload, by the exponential mechanism, drawn exactly.
+
+    The run is `epsilon`-DP, with bounded range: for neighbours of as many rows as one person may
+    have (Blum, Ligett and Roth 2008; McSherry and Talwar 2007; Dong, Durfee and Rogers 2020).
+
+    Parameters
+    ----------
+    form
+        The workload.
+    size
+        How many records, at most 2^20. Never make it depend on a private number of rows.
+    epsilon
+        From 1e-100 to 1e100.
+    limits
+        What the draw may take, as estimated from public facts.
+
+    >>> from dpsdk import Domain, Integer, PrivateData
+    >>> from dpsdk.kernel import DrawDatabase, Terms
+    >>> from dpsdk.queries import Threshold, Workload
+    >>> data = PrivateData.from_columns({"age": [39, 50] * 500}, Domain(Integer("age", 17, 90)))
+    >>> workload = Workload(Threshold("age", t) for t in range(17, 91))
+    >>> request = DrawDatabase(workload.lower(data.domain), size=10, epsilon=1)
+    >>> price = request.price(Terms(data.facts))
+    >>> print(price.kind, price.guarantee)
+    thresholds 1-DP, bounded range
+    """
+
+    form: LinearForm
+    size: int = field(converter=to_size)
+    epsilon: Fraction = field(converter=_epsilon)
+    limits: Limits = field(factory=Limits, converter=_limits)
+
+    def price(self, terms: Terms, /) -> DrawPricing:
+        """What the draw would do and cost. Public, spends nothing.
+
+        Raises
+        ------
+        ExactSamplingInfeasible
+            If no sampler can draw it exactly within the limits.
+        InvalidArgument
+            If the form does not fit the domain or is made of foreign classes, or if its weights are
+            too large to be summed exactly.
+        """
+        facts = facts_of(terms)
+        own = draw_due(self, Setting.of(facts), facts.domain)
+        work, bound = own.chosen.work(), deepcopy(own.chosen.bound)
+        accuracy = DatabaseAccuracy(bound, own.entries)
+        guarantee, kind = client_copy(own.guarantee), own.chosen.sampler.kind
+        return DrawPricing(kind, work.seconds, work.bytes, guarantee, bound, accuracy, self, facts)
+
+    @classmethod
+    def sized(
+        cls,
+        form: LinearForm,
+        epsilon: Real,
+        terms: Terms,
+        *,
+        alpha: Real | None = None,
+        beta: float = 0.05,
+        limits: Limits | None = None,
+    ) -> DrawDatabase:
+        """A request with a size that is chosen from public facts.
+
+        Parameters
+        ----------
+        form, epsilon, limits
+            As for the class.
+        terms
+            Those of the kernel that it is for.
+        alpha
+            How far off the best small database may be, as a share of the rows: the size is the
+            fewest records for which that is proven. Without it, the size whose error is least.
+        beta
+            At which confidence that error is compared.
+
+        Raises
+        ------
+        InvalidArgument
+            If alpha is out of range, or neither it nor the number of rows is public.
+        ExactSamplingInfeasible
+            If no sampler is within the limits at any size.
+        """
+        facts = facts_of(terms)
+        setting, allowed = Setting.of(facts), _own_limits(limits or Limits())
+        strength = _epsilon(epsilon)
+        own, draw = own_form(form, setting, facts.domain).form, DrawTerms(1, strength, setting)
+        if alpha is None:
+            size = best_size(own, draw, beta, allowed)
+        else:
+            size = covering_size(own, draw, alpha, allowed)
+        return cls(form, size, strength, allowed)
+
+
+def draw_due(asked: DrawDatabase, setting: Setting, domain: Domain) -> Drawing:
+    """What a request is about to do, from copies of all that it holds. Raises as `price` does."""
+    # Halves of halves of a universe are counted within one another.
+    make_room(DEEP)
+    size, limits = to_size(asked.size), _own_limits(asked.limits)
+    epsilon = _epsilon(Fraction(*numbers("epsilon", asked.epsilon)))
+    own = own_form(asked.form, setting, domain)
+    chosen = choose(own.form, DrawTerms(size, epsilon, setting), limits)
+    return Drawing(chosen, book_own(BoundedRangeGuarantee(epsilon)), own.form.rows)

@@ -4,14 +4,14 @@ python tests/bench/bench_smalldb.py [--quick] [--costs] [--errors]
     [--plot docs/explanation/small-database.svg] [--adult DIR] [--dpbench DIR]
 
 Costs: each table in a process of its own, which reports the time of the first draw and the median
-of later ones, from opening the channel to its records, by how much the first draw raised the peak of
-its resident memory, and the time of a quote, which is what is public of a draw. Of several tables of one public shape, one has a name and a form that
-one meets; the others are those that take longest among all that were tried.
+of later ones, from opening the channel to its records; by how much the first draw raised the peak
+of its resident memory; and the time of a quote, the public part of a draw. Of the tables of one
+public shape the first has a form that one meets, and the others were tried to find the slowest.
 
 Errors: thresholds of one attribute, 1,000 evenly spaced ones or all; the largest error of all and
 the mean one, as means over seeds. DIR of --adult has the text files of the UCI data set, DIR of
 --dpbench histograms as .npy arrays of counts. Rivals know the same k thresholds beforehand, under
-replace-one. Their noise is drawn in floats by its law, and what they answer is made to rise by least
+replace-one. Their noise is drawn in floats by its law, and their answers are made to rise by least
 squares and moved into [0, 1], which is free and helps them:
 
 - Laplace, jointly: one row exchanged moves each threshold by 1, so that the scale is k / epsilon;

@@ -8,11 +8,27 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 
-from dpsdk import Boolean, Categorical, Domain, Integer
+from dpsdk import (
+    Boolean,
+    Budget,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+    SyntheticData,
+)
 from dpsdk.accounting import Guarantee
-from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
+from dpsdk.accounting.guarantee import (
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    PureGuarantee,
+)
 from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Weights
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.kernel import Limits
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
+from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -107,6 +123,7 @@ WEIGHTS = Linear(weight, normalized=False)
 BELOW = Threshold("level", 1, normalized=False)
 LEVELS = Sum("level", normalized=False)
 BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
+COUNT_B = Conjunction({"b": True}, normalized=False)
 NESTED = Workload([COUNT, Count(normalized=False)])
 ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True, False, True))
 OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[False] * 3, True))
@@ -126,6 +143,45 @@ def online(*queries: Query[Any], updates: int = 1) -> Build:
         OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
     )
 
+
+def ranged(epsilon: Fraction) -> Guarantee:
+    return BoundedRangeGuarantee(epsilon)
+
+
+def told(data: SyntheticData) -> Hashable:
+    """All that a small database tells."""
+    return data.codes.tobytes(), data.multiplicities.tobytes(), data.outside_count
+
+
+def small(*queries: Query[Any], size: int = 2) -> Build:
+    """A small database, all of it, and how far off it says that it is."""
+
+    def build(epsilon: Fraction) -> Program:
+        # Where the number of rows is private, work is estimated for the largest table.
+        limits = Limits(seconds=10**6)
+        mechanism = SmallDB(Workload(queries), epsilon=epsilon, size=size, limits=limits)
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            session = Session(data, Budget(1000), noise=noise)
+            with session.open(mechanism) as channel:
+                database = channel.distribution
+                assert isinstance(database, SyntheticData)
+                if data.facts.neighbors is Neighbors.ADD_REMOVE:
+                    return told(database)
+                return told(database), channel.release(queries[0]).error(0.1)
+
+        return run
+
+    return build
+
+
+def of_levels(*levels: set[int]) -> list[Query[Any]]:
+    return [Count({"level": chosen}, normalized=False) for chosen in levels]
+
+
+APART = of_levels({0, 2}, {1})
+"""Too few queries to be enumerated, none of them with a structure that is known."""
+ALL = of_levels({0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2})
 
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
@@ -158,6 +214,9 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("small database, few queries", small(*APART), ranged, THREE, 3),
+    Case("small database, any queries", small(*ALL), ranged, THREE, 2),
+    Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
 )
 
 WIDE = (Fraction(12),)
@@ -187,6 +246,8 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
+        Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
     )
 )
 """The same where two rows of one person may differ."""

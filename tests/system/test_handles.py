@@ -11,8 +11,8 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.kernel import DrawDatabase, GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
 
@@ -47,6 +47,10 @@ def channels():
     above = [Above(Threshold("age", 3), 0.9), NumericAbove(Count(where={"sex": "M"}), 0.2)]
     yield NumericSparse("0.2", tops=2), above
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
+    ages = Workload(Threshold("age", t) for t in range(7))
+    yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]
+    pairs = Workload([Count({"age": {0, 3}}), Count({"age": {1, 5}, "sex": "F"})])
+    yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
 
 
 def asked(session):
@@ -82,11 +86,14 @@ def held(session, events):
         things += [query, mechanism, form, noise, session.quote(query, using=mechanism)]
         request, terms = Measure(form, noise), Terms(session.facts)
         things += [request, terms, request.price(terms), session.release(query, using=mechanism)]
+    small = DrawDatabase(Marginal("sex").lower(session.domain), 3, "0.2")
+    things += [small, small.price(Terms(session.facts))]
     for mechanism, queries in channels():
         things += [mechanism, *queries, session.quote(queries[0], using=mechanism)]
         with session.open(mechanism) as channel:
             things += [channel.release(query) for query in queries]
             things.append(getattr(channel, "hypothesis", None))
+            things.append(getattr(channel, "distribution", None))
     watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]

@@ -8,7 +8,8 @@ import pytest
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.kernel import Limits
+from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -27,6 +28,9 @@ from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] * 100}, DOMAIN)
+
+AGES = Workload(Threshold("age", t) for t in range(9))
+PAIRS = Workload(Count(where={"age": {i, i + 4}, "sex": "F"}) for i in range(6))
 
 MECHANISMS: dict[str, Callable[[object], object]] = {
     "laplace": lambda e: Laplace(e),
@@ -47,6 +51,16 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "beta": lambda b: OnlinePMW.textbook(1, "1e-9", alpha=0.1, beta=b, queries=10),
     "tops": lambda c: NumericSparse(1, tops=c),
     "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),
+    "small database": lambda e: SmallDB(AGES, epsilon=e),
+    "its size": lambda m: SmallDB(AGES, epsilon=1, size=m),
+    "its alpha": lambda a: SmallDB(AGES, epsilon=1, alpha=a),
+    "its beta": lambda b: SmallDB(AGES, epsilon=1, beta=b),
+    "its workload": lambda w: SmallDB(w, epsilon=1, size=5),
+    "its time": lambda t: SmallDB(AGES, epsilon=1, limits=Limits(seconds=t)),
+    "its memory": lambda b: SmallDB(AGES, epsilon=1, limits=Limits(bytes=b)),
+    "any queries": lambda e: SmallDB(PAIRS, epsilon=e, size=4),
+    "any queries, size": lambda m: SmallDB(PAIRS, epsilon=1, size=m),
+    "any queries, alpha": lambda a: SmallDB(PAIRS, epsilon=1, alpha=a),
     "budget": lambda e: Session(DATA, Budget(e, "1e-6")) and Laplace(1),
     "budget delta": lambda e: Session(DATA, Budget(1, e)) and Laplace(1),
 }

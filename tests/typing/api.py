@@ -296,6 +296,31 @@ def channels_with_a_distribution_show_it(
     session.answer(Count(), using=fitting)  # type: ignore[arg-type]  # must be opened
 
 
+def a_small_database_is_opened_to_a_distribution(session: Session) -> None:
+    workload = Workload([Threshold("age", 40)])
+    small = SmallDB(workload, epsilon="0.5", alpha=0.01)
+    assert_type(small.size, int | None)
+    assert_type(SmallDB(Marginal("sex"), epsilon=1, limits=Limits(seconds=5)).limits, Limits)
+    with session.open(small) as channel:
+        assert_type(channel, DistributionChannel)
+        assert_type(channel.distribution, Distribution)
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+        assert_type(channel.answer(workload), Answers[float])
+    session.answer(Threshold("age", 40), using=small)  # type: ignore[arg-type]  # must be opened
+    SmallDB(Above(Count(), 0.5), epsilon=1)  # type: ignore[arg-type]  # another form
+    SmallDB("age", epsilon=1)  # type: ignore[arg-type]  # not a query
+
+
+def a_small_database_is_a_request(kernel: Kernel, form: LinearForm) -> None:
+    request = DrawDatabase(form, 20, "0.5")
+    assert_type(kernel.run(request), SmallDatabase)
+    assert_type(kernel.draw_database(form, 20, 1), SmallDatabase)
+    assert_type(kernel.draw_database(form, 20, 1).records, Ints)
+    priced: Primitive[SmallDatabase] = request.price(kernel.terms)
+    assert_type(priced.guarantee, Guarantee)
+
+
 def synthetic_data_is_a_distribution(data: SyntheticData, form: LinearForm) -> None:
     distribution: Distribution = data
     assert_type(distribution.answers(form), Floats)

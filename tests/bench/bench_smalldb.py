@@ -3,8 +3,8 @@
 python tests/bench/bench_smalldb.py [--quick] [--costs] [--errors]
     [--plot docs/explanation/small-database.svg] [--adult DIR] [--dpbench DIR]
 
-Costs: each table in a process of its own, which reports the time of the first draw and the median
-of later ones, from opening the channel to its records; by how much the first draw raised the peak
+Costs: each table in a process of its own, which reports the CPU time of the first draw and the
+median of later ones, from opening the channel to its records; by how much the first draw raised the peak
 of its resident memory; and the time of a quote, the public part of a draw. Of the tables of one
 public shape the first has a form that one meets, and the others were tried to find the slowest.
 
@@ -186,20 +186,20 @@ def peak() -> float:
 
 
 def measure(case: Case, table: str, draws: int) -> dict[str, float]:
-    """In this process: seconds of draws through a session, and the memory of the first."""
+    """In this process: CPU seconds of draws through a session, and the memory of the first."""
     columns = case.tables[table](np.random.default_rng(1))
     data = PrivateData.from_columns(columns, case.domain)
     session = Session(data, Budget(draws), noise=seeded(2))
     mechanism, terms = case.mechanism(), Terms(data.facts)
-    start = time.perf_counter()
+    start = time.process_time()
     mechanism.quote(LinearForm(case.domain, case.form.blocks[:1]), terms)
-    planned, before = time.perf_counter() - start, peak()
+    planned, before = time.process_time() - start, peak()
     seconds = []
     for _ in range(draws):
-        start = time.perf_counter()
+        start = time.process_time()
         with session.open(mechanism) as channel:
             drawn = channel.distribution
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         if len(seconds) == 1:
             memory = peak() - before
     return {

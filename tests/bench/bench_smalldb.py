@@ -491,7 +491,7 @@ def main() -> None:
         columns = [adult_ages(), simulated(10_000, 2**32), simulated(10_000, 2**20, 2**20)]
         columns += [capital_gains(given.adult)] if given.adult else []
         columns += list(histograms(given.dpbench)) if given.dpbench else []
-        seeds, rounds = (4, 1) if given.quick else (20, 3)
+        seeds, rounds = (4, 1) if given.quick else (10, 2)
         errors(columns, ("0.1", "1"), seeds, rounds)
     if given.plot is not None:
         points = 5 if given.quick else 9

@@ -193,10 +193,11 @@ def test_every_multiset_is_looked_at_once(longest, atoms, size, monkeypatch):
     assert set(seen) == wanted
 
 
+@pytest.mark.parametrize("relation", Neighbors)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_pooled_sample_of_real_noise_fits_the_law(kind):
+def test_a_pooled_sample_of_real_noise_fits_the_law(kind, relation):
     form = dense(LINE, WIDE)
-    terms = DrawTerms(2, Fraction(4), setting_of(LINE))
+    terms = DrawTerms(2, Fraction(4), setting_of(LINE, relation))
     sampler = KINDS[kind](terms, Atoms.of(form, terms.setting))
     wanted = brute_law(form, [2, 0, 1, 1, 1], terms)
     histogram = histogram_of(LINE, [2, 0, 1, 1], 1)

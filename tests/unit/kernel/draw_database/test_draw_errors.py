@@ -36,7 +36,7 @@ def test_no_table_is_farther_off_than_promised(name: str, outside: bool, replace
     asked, kind, _ = CASES[name]
     for size, rows, epsilon in [(1, 4, 3), (2, 3, 8), (5, 3, 30)]:
         plain = world(name, size, outside=outside, replaced=replaced)
-        if math.comb(plain.cells + size, size) > 700 or plain.ordered and size > 3:
+        if math.comb(plain.cells + size, size) > 700 or (plain.ordered and size > 3):
             continue
         given = terms(plain, rows, replaced=replaced, epsilon=Fraction(epsilon))
         (chosen,) = choose_module._structured(asked, given)

@@ -20,7 +20,7 @@ import pytest
 import dpsdk.forms as forms_module
 import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
 from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
@@ -30,14 +30,24 @@ from dpsdk.forms import (
     Identity,
     Kronecker,
     LinearForm,
+    Members,
     Prefix,
     Range,
     Weights,
     sensitivity,
 )
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
+from dpsdk.kernel import (
+    DrawDatabase,
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Limits,
+    Measure,
+    Terms,
+    Watching,
+)
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import Fitted, Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.queries import Count
@@ -266,6 +276,16 @@ class Asking:
                     attempt(watch.__init__, self.kernel._access, Watching(1, 1, 10**6))
             self.told.append(watch.tops)
 
+    def draws(self):
+        for name in ("range", "marginal", "prefix", "dense", "marginal"):
+            form, limits = held()[name], Limits(seconds=10**5)
+            request, terms = DrawDatabase(form, 2, Fraction(1, 2), limits), Terms(self.data.facts)
+            pricing = request.price(terms)
+            self.told.append((str(pricing.guarantee), pricing.bound.error(0.1)))
+            self.wreck(pricing.bound, pricing.accuracy, pricing.guarantee)
+            self.ask(lambda asked=request: self.kernel.run(asked))
+            self.wreck(request, limits, form, self.kernel.terms.composition)
+
     def strategies_of_old(self):
         for strategy in self.strategies:
             form = held()["range"]
@@ -273,6 +293,7 @@ class Asking:
 
     def all(self):
         self.measures()
+        self.draws()
         self.watches()
         self.strategies_of_old()
         self.told.append(self.odometer.spent.charges)
@@ -617,6 +638,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     asking = Asking(Neighbors.REPLACE_ONE, vandal=False)
     form, of = asking.forms["range"], asking.data.facts
     asked = [Measure(form, noise) for noise in asking.noises()]
+    small = DrawDatabase(form, 2, 1)
     things = [
         *(asked, Terms(of), Watching(1, 1).price(Terms(of))),
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
@@ -624,6 +646,8 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1)),
+        *(small, small.price(Terms(of)), asking.kernel.run(small), Members.of(form)),
+        *(SmallDB(Count(), epsilon=1), Fitted(SyntheticData(of.domain, [[0, 0]]))),
     ]
     tried = {type(thing) for thing in reachable(*things)}
     missing = {

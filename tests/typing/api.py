@@ -38,7 +38,18 @@ from dpsdk.accounting import (
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
 from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
-from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Pricing, Primitive, Request, Terms
+from dpsdk.kernel import (
+    DrawDatabase,
+    Kernel,
+    LaplaceNoise,
+    Limits,
+    Measure,
+    Pricing,
+    Primitive,
+    Request,
+    SmallDatabase,
+    Terms,
+)
 from dpsdk.mechanisms import (
     DistributionMechanism,
     Gaussian,
@@ -47,6 +58,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OneShot,
     OnlinePMW,
+    SmallDB,
 )
 from dpsdk.queries import (
     Above,

@@ -1,0 +1,190 @@
+"""The primitive: what a draw is priced at, charged, and what of it a client may change."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
+from dpsdk.accounting import BasicComposition, Odometer
+from dpsdk.accounting.guarantee import BoundedRangeGuarantee
+from dpsdk.data.vault import open_histogram
+from dpsdk.errors import (
+    BudgetExceeded,
+    ExactSamplingInfeasible,
+    InvalidArgument,
+    Untrusted,
+)
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix
+from dpsdk.kernel import DrawDatabase, Kernel, LaplaceNoise, Limits, Measure, Terms
+from dpsdk.queries import Marginal, Threshold, Workload
+from dpsdk.testing import seeded
+
+LINE = Domain(Integer("x", 0, 9))
+
+
+def table(domain=LINE, **given):
+    values = np.random.default_rng(2).integers(0, 10, 300).tolist()
+    return PrivateData.from_columns({"x": values}, domain, **given)
+
+
+def kernel(data=None, epsilon=10):
+    odometer = Odometer(Budget(epsilon), BasicComposition())
+    return Kernel(data or table(), odometer, seeded(4), "test"), odometer
+
+
+def prefixes():
+    return LinearForm(LINE, [Kronecker(("x",), (Prefix(10),))])
+
+
+def test_a_draw_is_charged_once_for_its_range():
+    one, odometer = kernel()
+    drawn = one.draw_database(prefixes(), 7, "0.5")
+    assert drawn.records.shape == (7, 1)
+    assert [charge.guarantee for charge in odometer.charges] == [
+        BoundedRangeGuarantee(Fraction(1, 2))
+    ]
+    assert drawn.bound == DrawDatabase(prefixes(), 7, "0.5").price(one.terms).bound
+
+
+def test_a_draw_runs_among_other_requests_all_or_none():
+    one, odometer = kernel(epsilon=1)
+    request = DrawDatabase(prefixes(), 3, "0.5")
+    measured, drawn = one.run_all((Measure(prefixes(), LaplaceNoise("0.5")), request))
+    assert len(measured.values) == 10
+    assert len(drawn.records) == 3
+    with pytest.raises(BudgetExceeded):
+        one.run(request)
+    assert odometer.count == 2
+
+
+def test_an_allowance_pays_for_it():
+    one, odometer = kernel()
+    request = DrawDatabase(prefixes(), 3, "0.5")
+    allowance = one.allowance([request.price(one.terms).guarantee])
+    one.run(request, allowance=allowance)
+    assert odometer.count == 1
+    one.draw_database(prefixes(), 3, "0.5", allowance=allowance)
+    assert odometer.count == 2
+
+
+def test_what_cannot_be_drawn_costs_nothing():
+    one, odometer = kernel()
+    with pytest.raises(ExactSamplingInfeasible):
+        one.draw_database(prefixes(), 3, 1, limits=Limits(bytes=1))
+    other = Domain(Integer("x", 0, 8))
+    with pytest.raises(InvalidArgument):
+        one.draw_database(LinearForm(other, [Kronecker(("x",), (Prefix(9),))]), 3, 1)
+    assert odometer.count == 0
+
+
+def test_a_request_of_another_class_is_not_taken_for_one():
+    class Cheap(DrawDatabase):
+        pass
+
+    one, odometer = kernel()
+    with pytest.raises(Untrusted):
+        one.run(Cheap(prefixes(), 3, 1))
+    assert odometer.count == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.5),
+        ("epsilon", Fraction(0)),
+        ("epsilon", Fraction(-1)),
+        ("epsilon", None),
+        ("size", 0),
+        ("size", 2**30),
+        ("size", "3"),
+        ("limits", None),
+    ],
+)
+def test_a_request_that_was_changed_is_checked_anew(name, value):
+    one, odometer = kernel()
+    request = DrawDatabase(prefixes(), 3, 1)
+    object.__setattr__(request, name, value)
+    with pytest.raises(InvalidArgument):
+        one.run(request)
+    assert odometer.count == 0
+
+
+def test_limits_of_another_class_have_no_say():
+    class Endless(Limits):
+        def allow(self, work):
+            return True
+
+    one, odometer = kernel()
+    limits = Endless(bytes=1)
+    with pytest.raises(ExactSamplingInfeasible):
+        one.draw_database(prefixes(), 3, 1, limits=limits)
+    with pytest.raises(ExactSamplingInfeasible):
+        DrawDatabase.sized(prefixes(), 1, one.terms, limits=limits)
+    assert odometer.count == 0
+
+
+def test_what_a_pricing_hands_out_changes_no_later_price():
+    one, _ = kernel()
+    request = DrawDatabase(prefixes(), 3, 1)
+    first = request.price(one.terms)
+    error = first.bound.error(0.1)
+    object.__setattr__(first.bound.family, "atoms", 1)
+    object.__setattr__(first.guarantee, "eta", Fraction(0))
+    again = request.price(one.terms)
+    assert again.bound.error(0.1) == error
+    assert again.guarantee == BoundedRangeGuarantee(1)
+
+
+def test_a_pricing_runs_as_the_kernel_does():
+    data = table()
+    request = DrawDatabase(prefixes(), 5, 1)
+    drawn = request.price(Terms(data.facts)).run(seeded(9), lambda: open_histogram(data))
+    assert drawn.records.shape == (5, 1)
+
+
+def test_a_draw_has_room_for_its_calls_or_is_refused_before_the_charge():
+    """Halves of halves of a universe are counted within one another."""
+    domain = Domain(Integer("x", 0, 2**24 - 1))
+    form = LinearForm(domain, [Kronecker(("x",), (Identity(2**24),))])
+    one, odometer = kernel(table(domain), epsilon=1000)
+    request = DrawDatabase(form, 3, 1)
+    one.run(request)
+
+    def deep(calls):
+        return one.run(request) if not calls else deep(calls - 1)
+
+    refused = 0
+    room = sys.getrecursionlimit() - len(inspect.stack())
+    for calls in range(room - 320, room - 60, 4):
+        before = odometer.count
+        try:
+            deep(calls)
+        except RecursionError:
+            refused += 1
+            assert odometer.count == before
+        else:
+            assert not refused
+            assert odometer.count == before + 1
+    assert refused
+
+
+def test_private_rows_are_bounded_by_the_largest_table():
+    data = table(neighbors=Neighbors.ADD_REMOVE, max_rows=5000)
+    price = DrawDatabase(prefixes(), 5, 1).price(Terms(data.facts))
+    assert price.bound.rows == 5000
+    with pytest.raises(InvalidArgument, match="private"):
+        DrawDatabase.sized(prefixes(), 1, Terms(data.facts))
+    assert DrawDatabase.sized(prefixes(), 1, Terms(data.facts), alpha="0.1").size == 5
+
+
+def test_the_accuracy_of_a_workload_is_one_event():
+    form = Workload([Threshold("x", 3), Marginal("x")]).lower(LINE)
+    accuracy = DrawDatabase(form, 5, 1).price(Terms(table().facts)).accuracy
+    joint, single = (accuracy.radii(0.1, joint=each) for each in (True, False))
+    assert (joint == single).all()
+    assert len(joint) == 11

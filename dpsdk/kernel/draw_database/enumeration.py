@@ -17,7 +17,7 @@ from typing_extensions import override
 from dpsdk.data.histogram import Histogram
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
-from dpsdk.kernel.draw_database.multisets import Batch, Multisets
+from dpsdk.kernel.draw_database.multisets import HEAD_SUMS, Batch, Multisets
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Array, Ints
 
@@ -37,8 +37,11 @@ _SECTIONS = 64
 _BUFFER = 2**18
 _KNOWN = 2**24
 
-_EACH, _EACH_FUNCTION, _EACH_STEP = 4e-9, 2.5e-10, 1.5e-5
-"""Seconds for a database, for each function of one, and for a head or a kind of tail."""
+_EACH, _EACH_FUNCTION = 4e-9, 2.5e-10
+"""Seconds for a database, and for each function of one."""
+
+_EACH_STEP, _EACH_SUM = 1.5e-5, 4e-6
+"""Seconds for a head or a kind of tail, and for each function of one."""
 
 
 @frozen(eq=False)
@@ -105,10 +108,14 @@ class Enumeration(Sampler):
         each = _EACH + _EACH_FUNCTION * narrow * functions
         # Two passes, of which the second stops within one part of many.
         sections = _sections(rows)
-        seconds = (number * each + steps * _EACH_STEP) * (1 + 1 / sections)
+        each_step = _EACH_STEP + _EACH_SUM * functions
+        seconds = (number * each + steps * each_step) * (1 + 1 / sections)
         counters = 8 * (sections + 3) * (rows + 1)
         tails = min(multisets.block, number) * max(1, functions) * (self.terms.size + 1)
-        return Work(seconds, counters + 8 * tails + (2**25 + 2**21) * narrow)
+        # Sums over heads are added up, so there are two of each.
+        heads = min(number, max(1, HEAD_SUMS // max(1, functions))) * max(1, functions)
+        buffers = (2**25 + 2**21) * narrow
+        return Work(seconds, counters + 8 * tails + 16 * heads + buffers)
 
     @override
     def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from dpsdk.typing import Ints
 
-__all__ = ["Batch", "Multisets"]
+__all__ = ["HEAD_SUMS", "Batch", "Multisets"]
 
 _CELLS = 2**24
 """The tails together have about as many sums as this, at the most."""
@@ -29,6 +29,9 @@ _BATCH = 2**18
 """Heads times tails of one batch, where there are several heads."""
 
 _HEADS = 2**8
+
+HEAD_SUMS = 2**22
+"""Sums over the heads of one batch, unless one head has more."""
 
 
 @frozen(eq=False)
@@ -131,6 +134,7 @@ class Multisets:
             return
         width = tails.shape[1]
         most = max(1, _BATCH // width) if width < _BATCH // _HEADS else _HEADS
+        most = max(1, min(most, HEAD_SUMS // max(1, len(self.weights))))
         for copies in range(self.size - records + 1):
             if self._after(first - 1, records + copies) > block:
                 length = self.size - records - copies

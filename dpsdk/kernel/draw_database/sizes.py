@@ -81,7 +81,7 @@ class Planner:
     def size(self, rows: int) -> int:
         """The size with the least error on tables of a public number of rows.
 
-        The error that is proven is within a thousandth of the least one of all sizes.
+        The error that is proven is within a thousandth, and a row, of the least one of all sizes.
         """
         number = to_count("rows", rows)
         family, limit = self.family, Fraction(number)

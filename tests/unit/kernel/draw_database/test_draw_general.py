@@ -193,10 +193,11 @@ def test_every_multiset_is_looked_at_once(longest, atoms, size, monkeypatch):
     assert set(seen) == wanted
 
 
+@pytest.mark.parametrize("relation", Neighbors)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_pooled_sample_of_real_noise_fits_the_law(kind):
+def test_a_pooled_sample_of_real_noise_fits_the_law(kind, relation):
     form = dense(LINE, WIDE)
-    terms = DrawTerms(2, Fraction(4), setting_of(LINE))
+    terms = DrawTerms(2, Fraction(4), setting_of(LINE, relation))
     sampler = KINDS[kind](terms, Atoms.of(form, terms.setting))
     wanted = brute_law(form, [2, 0, 1, 1, 1], terms)
     histogram = histogram_of(LINE, [2, 0, 1, 1], 1)
@@ -310,3 +311,24 @@ def test_work_is_a_matter_of_public_facts_and_grows_with_size():
             kind(DrawTerms(2, Fraction(1), setting_of(LINE, rows=2**61)), atoms).work().seconds
             == math.inf
         )
+
+
+def test_sums_over_heads_take_no_more_memory_than_is_said(monkeypatch):
+    functions = 3
+    monkeypatch.setattr(multisets, "_LONGEST", 7)
+    monkeypatch.setattr(multisets, "_SHORTEST", 1)
+    monkeypatch.setattr(multisets, "HEAD_SUMS", 60, raising=False)
+    every = Multisets(np.ones((functions, 9), dtype=np.int64), 5)
+    batches = list(every.batches())
+    assert sum(batch.number for batch in batches) == every.number
+    assert max(len(batch.heads) for batch in batches) * functions == 60
+
+
+def test_time_is_counted_for_each_function_of_each_run():
+    domain = Domain(Integer("a", 0, 29))
+    weights = np.random.default_rng(3).integers(0, 2, (1000, 30))
+    setting = setting_of(domain, rows=100)
+    terms = DrawTerms(5, Fraction(1), setting)
+    work = Enumeration(terms, Atoms.of(dense(domain, weights), setting)).work()
+    # Scores of all databases and functions, one by one, are the least of it here.
+    assert work.seconds > 10 * 2.5e-10 * 1000 * math.comb(35, 5)

@@ -1,0 +1,70 @@
+"""How far off small databases are, by their exact law, beside what is promised of all tables."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from plain_databases import World, tables, terms
+from test_draw_structured import CASES, sampler, world
+
+from dpsdk.kernel.draw_database import choose as choose_module
+from dpsdk.kernel.draw_database.bounds import Family
+from dpsdk.kernel.draw_database.coverage import Cells
+from dpsdk.kernel.draw_database.sizes import Planner
+
+BETA = 0.2
+
+
+def errors(plain: World, table: np.ndarray, *, of_intervals: bool) -> dict:
+    """In rows, the largest error of each small database; of intervals, those between cuts."""
+    columns, rows = plain.columns(), int(table.sum())
+    counts = columns @ table[: plain.cells]
+    found = {}
+    for small in set(plain.databases()):
+        sums = columns[:, list(small)].sum(axis=1)
+        pairs = zip(counts.tolist(), sums.tolist(), strict=True)
+        gaps = [0, *(f - Fraction(rows * g, plain.size) for f, g in pairs)]
+        found[small] = max(gaps) - min(gaps) if of_intervals else max(map(abs, gaps))
+    return found
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_no_table_is_farther_off_than_promised(name: str, outside: bool, replaced: bool) -> None:
+    asked, kind, _ = CASES[name]
+    for size, rows, epsilon in [(1, 4, 3), (2, 3, 8), (5, 3, 30)]:
+        plain = world(name, size, outside=outside, replaced=replaced)
+        if math.comb(plain.cells + size, size) > 700 or (plain.ordered and size > 3):
+            continue
+        given = terms(plain, rows, replaced=replaced, epsilon=Fraction(epsilon))
+        (chosen,) = choose_module._structured(asked, given)
+        drawn, bound = chosen.sampler, chosen.error(BETA)
+        assert drawn.kind == sampler(name, given).kind == kind
+        weight = Fraction(math.exp(-drawn.rate / drawn.grain))
+        for table in list(tables(plain.domain.size + 1, rows))[::5]:
+            if table[-1] and not outside:
+                continue
+            off = errors(plain, table, of_intervals=kind == "intervals")
+            law = plain.law(table, weight)
+            assert sum(mass for small, mass in law.items() if off[small] > bound) <= BETA
+
+
+def test_one_row_less_could_not_be_promised() -> None:
+    cells, rate = 6, Fraction(1, 2)
+    family = Family(Cells(cells), cells)
+    far = family.excess(1, rate, BETA) + 1
+    # All rows are in one cell, and so is one database of one record; the others are as far as that.
+    beyond = (cells - 1) * math.exp(-rate * far)
+    assert beyond / (1 + beyond) <= BETA
+    nearer = (cells - 1) * math.exp(-rate * (far - 1))
+    assert nearer / (1 + nearer) > BETA * 0.95
+
+
+def test_the_best_size_of_many_is_within_a_row_and_a_thousandth() -> None:
+    for rows in (50, 700, 9_000):
+        family, rate = Family(Cells(40), 40), Fraction(1, 2)
+        best = min(family.error(size, rate, rows, BETA) for size in range(1, 400))
+        found = Planner(family, rate, BETA, most=399).size(rows)
+        assert family.error(found, rate, rows, BETA) <= best * Fraction(1001, 1000) + 1

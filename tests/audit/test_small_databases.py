@@ -75,6 +75,7 @@ def laws(program, pairs):
                 for outcome, mass in masses.items()
                 if not (isinstance(outcome[0], str) and outcome[0] == "ReleaseFailed")
             }
+            assert not any(isinstance(outcome[0], str) for outcome in masses), masses
             total = math.fsum(masses.values())
             known[id(data)] = {outcome: mass / total for outcome, mass in masses.items()}
         return known[id(data)]

@@ -41,6 +41,9 @@ _BETA = 0.05
 _MOST_SECONDS = 1_000_000
 _MOST_BYTES = 2**40
 
+_LITTLE = 2**18
+"""Where there are more weights, a structure that is known is not compared with none."""
+
 _MOST_BITS = 2**18
 """Numbers of small databases are not longer than this."""
 
@@ -169,6 +172,8 @@ _KINDS: tuple[_Kind, ...] = (_structured, _general)
 def choose(form: LinearForm, terms: DrawTerms, limits: Limits | None = None) -> Chosen:
     """The sampler that is proven to err least, and of several such the quickest.
 
+    Samplers that need no structure are left out where one is known and there are many atoms.
+
     Parameters
     ----------
     form : LinearForm
@@ -199,6 +204,10 @@ def _applicable(form: LinearForm, terms: DrawTerms) -> tuple[list[Chosen], int]:
     found: list[Chosen] = []
     atoms = 0
     for kind in _KINDS:
+        if any(one.sampler.atoms * form.rows > _LITTLE for one in found):
+            # To merge the atoms would take longer than the draw, and all databases over so many
+            # can be looked at for two or three records only, which is never the best size.
+            break
         try:
             found += kind(form, terms)
         except TooLarge as error:

@@ -148,6 +148,20 @@ def test_a_structure_is_drawn_from_however_large_its_attribute_is():
     assert caught.value.atoms == CELLS
 
 
+def test_a_large_structure_is_not_written_out(monkeypatch):
+    def written_out(form, setting):
+        raise AssertionError("so many thresholds take a minute to be told apart one by one")
+
+    domain = Domain(Integer("a", 0, 2**12 - 1))
+    form = form_over(domain, {"a": Prefix(2**12)})
+    choose(form_over(SMALL, {"a": Prefix(3)}), terms_for(SMALL, 5))
+    monkeypatch.setattr(choose_module.Atoms, "of", written_out)
+    assert choose(form, terms_for(domain, 5)).sampler.kind == "thresholds"
+    assert choose_module.best_size(form, terms_for(domain, 5), 0.05) > 5
+    with pytest.raises(AssertionError):
+        choose(form_over(SMALL, {"a": Prefix(3)}), terms_for(SMALL, 5))
+
+
 SMALL = Domain(Integer("a", 0, 2))
 PAIR = Domain(Integer("a", 0, 1), Integer("b", 0, 1))
 FORMS = {

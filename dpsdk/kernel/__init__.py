@@ -4,6 +4,7 @@ from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
+from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 
@@ -18,6 +19,9 @@ __all__ = [
     "Primitive",
     "Request",
     "RunPricing",
+    "Select",
+    "SelectPricing",
+    "ShortfallAccuracy",
     "Terms",
     "Top",
     "Watch",

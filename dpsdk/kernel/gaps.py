@@ -13,11 +13,11 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Gap, GapForm, LinearForm
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.admission import admit
+from dpsdk.kernel.admission import Admitted, admit
 from dpsdk.kernel.lattice import exact, on_very_lattice
 from dpsdk.typing import Ints
 
-__all__ = ["FARTHEST", "LatticeGaps", "admit_gaps", "in_rows"]
+__all__ = ["FARTHEST", "LatticeGaps", "LinearGaps", "admit_gaps", "admit_linear", "in_rows"]
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
@@ -61,7 +61,7 @@ class LatticeGaps(Protocol):
 
 
 @frozen(eq=False)
-class _Linear:
+class LinearGaps:
     """Linear functions of the rows minus public answers."""
 
     source: LinearForm
@@ -70,6 +70,10 @@ class _Linear:
     absolute: bool
     numeric: bool
     steps: float
+    change: float
+    """By how much rounding changed a weight at the most."""
+    admitted: Admitted
+    """The functions before they were put on the lattice."""
 
     @property
     def rows(self) -> int:
@@ -89,30 +93,35 @@ class _Linear:
         return np.abs(gaps) if self.absolute else gaps
 
 
-def _linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> _Linear:
-    """The numbers are copied first, and checked then: they might have changed since the gap did."""
+def admit_linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> LinearGaps:
+    """The kernel's own copy of gaps of linear functions. Raises as `admit_gaps` does.
+
+    The numbers are copied first, and checked then: they might have changed since the gap did.
+    """
     admitted = admit(gap.form, setting, domain)
     copy = GapForm(admitted.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
-    lattice, _ = on_very_lattice(admitted, bits, "gap")
+    lattice, change = on_very_lattice(admitted, bits, "gap")
     low, high = lattice.limits
     unit = 2.0**bits
     if not (low >= 0 and high <= unit):
         raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
     if float(np.abs(copy.offsets).max()) * unit > FARTHEST:
         raise InvalidArgument("offsets", in_rows(unit), "some beyond that")
-    return _Linear(
+    return LinearGaps(
         lattice,
         np.floor(copy.rates * unit + 0.5).astype(np.int64),
         np.floor(copy.offsets * unit + 0.5).astype(np.int64),
         copy.absolute,
         copy.numeric,
         unit / copy.sensitivity,
+        change,
+        admitted,
     )
 
 
 _Reader: TypeAlias = Callable[[Any, Setting, Domain, int], LatticeGaps]
 
-_KINDS: dict[type[Gap], _Reader] = {GapForm: _linear}
+_KINDS: dict[type[Gap], _Reader] = {GapForm: admit_linear}
 """How the gaps of each kind go onto the lattice. What is not in here is refused."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NoReturn, TypeVar, cast, final, overload
 
@@ -10,12 +10,13 @@ from dpsdk.accounting import Budget, Guarantee, Odometer
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.errors import Redacted
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.measure import Measure, Noise, prepare
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
+from dpsdk.kernel.select import Select, prepare_select
 from dpsdk.kernel.terms import Terms, to_trust
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource, PublicGenerator
@@ -195,6 +196,9 @@ class Kernel(HasAccess):
         if type(request) is Measure:
             due = prepare(request.form, request.noise, access.setting, access.facts.domain)
             return cast("Due[R]", due)
+        if type(request) is Select:
+            chosen = prepare_select(request, access.setting, access.facts.domain)
+            return cast("Due[R]", chosen)
         return vouched(request, self.terms)
 
     def measure(
@@ -215,6 +219,35 @@ class Kernel(HasAccess):
             What was paid before, to be used up first.
         """
         return self.run(Measure(form, noise), allowance=allowance)
+
+    def select(
+        self,
+        gaps: GapForm,
+        epsilon: Real,
+        /,
+        *,
+        groups: Sequence[slice] | None = None,
+        penalties: Sequence[int] | None = None,
+        opposites: bool = False,
+        allowance: Allowance | None = None,
+    ) -> int:
+        """Which gap is the largest, or which group of gaps is in all: the number of an option.
+
+        The same as `run(Select(gaps, epsilon, ...))`, and raises as that does.
+
+        Parameters
+        ----------
+        gaps
+            How far the rows are from public answers.
+        epsilon
+            What the choice costs, with bounded range.
+        groups, penalties, opposites
+            What the options are, and what is taken off their scores; see `Select`.
+        allowance
+            What was paid before, to be used up first.
+        """
+        request = Select(gaps, epsilon, groups=groups, penalties=penalties, opposites=opposites)
+        return self.run(request, allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.

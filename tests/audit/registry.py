@@ -6,13 +6,20 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+import numpy as np
 from attrs import evolve, frozen
 
-from dpsdk import Boolean, Categorical, Domain, Integer
-from dpsdk.accounting import Guarantee
-from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
-from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Weights
+from dpsdk import Boolean, Budget, Categorical, Domain, Integer, PrivateData
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer
+from dpsdk.accounting.guarantee import (
+    BoundedRangeGuarantee,
+    DiscreteGaussianGuarantee,
+    PureGuarantee,
+)
+from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
+from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -127,6 +134,40 @@ def online(*queries: Query[Any], updates: int = 1) -> Build:
     )
 
 
+def ranged(epsilon: Fraction) -> Guarantee:
+    return BoundedRangeGuarantee(epsilon)
+
+
+def gaps_of(domain: Domain, *rates: float, offset: float = 0.0, absolute: bool = True) -> GapForm:
+    """All one-way marginals, beside public shares of the rows and a public count."""
+    form = LinearForm(
+        domain, [Kronecker.of(domain, {n: Identity(domain[n].size)}) for n in domain.names]
+    )
+    return GapForm(form, np.array(rates), np.full(form.rows, offset), absolute=absolute)
+
+
+def chosen(gaps: GapForm, **given: Any) -> Build:
+    """Which gap is the largest."""
+
+    def build(epsilon: Fraction) -> Program:
+        def run(data: PrivateData, noise: NoiseSource) -> int:
+            odometer = Odometer(Budget(10**6), BasicComposition())
+            return Kernel(data, odometer, noise, "select").select(gaps, epsilon, **given)
+
+        return run
+
+    return build
+
+
+CELLS_OF_PAIR = [slice(0, 2), slice(2, 4)]
+LINES = gaps_of(THREE, 0.5, 0.25, 0.0)
+TABLES = gaps_of(PAIR, 0.25, 0.75, 1.0, 0.0)
+COUNTS = gaps_of(PAIR, 0.0, 0.0, 0.0, 0.0, offset=1.0)
+SIGNED = gaps_of(THREE, 0.5, 0.25, 0.0, absolute=False)
+UNEVEN = GapForm.around(
+    LinearForm.stack([WEIGHTS.lower(THREE), LINES.form]), np.array([0.4, 1.0, 0.5, 0.0])
+)
+
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -158,6 +199,13 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("select, a row", chosen(LINES), ranged, THREE, 2),
+    Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
+    Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),
+    Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
+    Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+    Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+    Case("select, overlapping", chosen(TABLES, groups=[slice(0, 3), slice(1, 4)]), ranged, PAIR, 2),
 )
 
 WIDE = (Fraction(12),)
@@ -187,6 +235,10 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case("select, a row", chosen(LINES), ranged, THREE, 2),
+        Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+        Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+        Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
     )
 )
 """The same where two rows of one person may differ."""

@@ -35,7 +35,7 @@ from dpsdk.forms import (
     Weights,
     sensitivity,
 )
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Select, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
@@ -266,6 +266,17 @@ class Asking:
                     attempt(watch.__init__, self.kernel._access, Watching(1, 1, 10**6))
             self.told.append(watch.tops)
 
+    def selects(self):
+        for groups in (None, [slice(0, 2), slice(1, 3)]):
+            for epsilon in ("0.01", 5):
+                gap = GapForm.around(held()["boxes"], np.full(3, 0.25))
+                asked, terms = Select(gap, epsilon, groups=groups), Terms(self.data.facts)
+                pricing = asked.price(terms) if not self.vandal else None
+                self.ask(lambda asked=asked: self.kernel.run(asked))
+                self.wreck(asked, gap, pricing)
+                fresh = GapForm.around(held()["boxes"], np.full(3, 0.25))
+                self.ask(lambda g=fresh, e=epsilon, s=groups: self.kernel.select(g, e, groups=s))
+
     def strategies_of_old(self):
         for strategy in self.strategies:
             form = held()["range"]
@@ -274,6 +285,7 @@ class Asking:
     def all(self):
         self.measures()
         self.watches()
+        self.selects()
         self.strategies_of_old()
         self.told.append(self.odometer.spent.charges)
         return self.told
@@ -617,6 +629,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     asking = Asking(Neighbors.REPLACE_ONE, vandal=False)
     form, of = asking.forms["range"], asking.data.facts
     asked = [Measure(form, noise) for noise in asking.noises()]
+    chosen = Select(GapForm.around(form, np.zeros(1)), 1)
     things = [
         *(asked, Terms(of), Watching(1, 1).price(Terms(of))),
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
@@ -624,6 +637,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1)),
+        *(chosen, chosen.price(Terms(of))),
         # Reads off a public distribution, and neither charges nor measures.
         mechanisms_module.Fitted(SyntheticData(of.domain, [[0, 0]])),
     ]

@@ -102,7 +102,7 @@ class Kernel(HasAccess):
             known = self._randomness = self._access.public_generator()
         return known
 
-    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> None:
+    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> bool:
         """Tell the session's observer how far the work on this question is. Costs nothing.
 
         Call it as often as you like: what is told is chosen by the counts alone, never by time. It
@@ -119,6 +119,13 @@ class Kernel(HasAccess):
         unit
             What is counted, such as "iterations".
 
+        Returns
+        -------
+        bool
+            Whether whoever opened the channel wants the work to stop here, by the `stop` that was
+            given to `session.open`. A mechanism that can be stopped raises `Unfinished` then; any
+            other may go on.
+
         Raises
         ------
         InvalidArgument
@@ -126,7 +133,7 @@ class Kernel(HasAccess):
         Closed
             If the question is over.
         """
-        report(self._access, done, total, unit)
+        return report(self._access, done, total, unit)
 
     @property
     def terms(self) -> Terms:

@@ -8,10 +8,13 @@ from dpsdk.mechanisms.base import (
     Mechanism,
     OneShot,
     Strategy,
+    Unfinished,
+    WhyStopped,
 )
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.mwem import MWEM
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 
@@ -23,9 +26,12 @@ __all__ = [
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Laplace",
+    "MWEM",
     "Mechanism",
     "NumericSparse",
     "OneShot",
     "OnlinePMW",
     "Strategy",
+    "Unfinished",
+    "WhyStopped",
 ]

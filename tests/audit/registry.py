@@ -18,7 +18,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
 from dpsdk.kernel import Kernel
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
@@ -168,6 +168,18 @@ UNEVEN = GapForm.around(
     LinearForm.stack([WEIGHTS.lower(THREE), LINES.form]), np.array([0.4, 1.0, 0.5, 0.0])
 )
 
+ZERO = Conjunction({"bit": False}, normalized=False)
+
+
+def textbook(epsilon: Fraction) -> Program:
+    """The average shows what the first of two rounds did, and the kernel charges both."""
+    return program(MWEM.textbook(Workload([COUNT, ZERO]), epsilon, rounds=2), COUNT)
+
+
+def averaged(epsilon: Fraction) -> Program:
+    return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
+
+
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -199,6 +211,8 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, (Fraction(24),)),
+    Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
     Case("select, a row", chosen(LINES), ranged, THREE, 2),
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
     Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),

@@ -22,6 +22,7 @@ import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
 from dpsdk.accounting import Odometer, PureGuarantee, default_composition
+from dpsdk.accuracy import HalfWidths
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
     Dense,
@@ -37,10 +38,10 @@ from dpsdk.forms import (
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Select, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Count
+from dpsdk.queries import Count, Marginal
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]
@@ -308,6 +309,8 @@ STREAMS = {
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),
+    "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
+    "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),
 }
 
 
@@ -329,7 +332,8 @@ def stream(name, *, vandal):
             told.append(type(error).__name__)
             continue
         told.append(str(got.values))
-        told.append(str(got.accuracy.radii(0.1, joint=False)))
+        bounded = isinstance(got.accuracy, HalfWidths)
+        told.append(str(got.accuracy.radii(0.1, joint=False)) if bounded else got.accuracy.kind)
         if vandal:
             vandalise(got, spared=(Facts, Domain))  # these are tried elsewhere
     told.append((odometer.spent.charges, str(odometer.spent.epsilon)))
@@ -640,6 +644,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(chosen, chosen.price(Terms(of))),
         # Reads off a public distribution, and neither charges nor measures.
         mechanisms_module.Fitted(SyntheticData(of.domain, [[0, 0]])),
+        mechanisms_module.Unfinished(None, "stop"),
     ]
     tried = {type(thing) for thing in reachable(*things)}
     missing = {

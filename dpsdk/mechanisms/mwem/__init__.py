@@ -1,0 +1,7 @@
+"""Multiplicative weights with the exponential mechanism, for workloads known beforehand."""
+
+from dpsdk.mechanisms.mwem.mechanism import MWEM
+from dpsdk.mechanisms.mwem.plan import Plan
+from dpsdk.mechanisms.mwem.strategy import MWEMStrategy
+
+__all__ = ["MWEM", "MWEMStrategy", "Plan"]

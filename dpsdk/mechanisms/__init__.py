@@ -14,7 +14,7 @@ from dpsdk.mechanisms.base import (
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
-from dpsdk.mechanisms.mwem import MWEM
+from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 
@@ -29,6 +29,7 @@ __all__ = [
     "MWEM",
     "Mechanism",
     "NumericSparse",
+    "OfflinePMW",
     "OneShot",
     "OnlinePMW",
     "Strategy",

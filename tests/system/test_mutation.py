@@ -38,7 +38,7 @@ from dpsdk.forms import (
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Select, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OfflinePMW, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.queries import Count, Marginal
@@ -310,6 +310,7 @@ STREAMS = {
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),
     "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
+    "workload, until it is near": OfflinePMW(Marginal("a", "b"), epsilon=1),
     "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),
 }
 

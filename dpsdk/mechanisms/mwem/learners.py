@@ -35,6 +35,11 @@ class Learner(Protocol):
         """Whether anything was released to it."""
         ...
 
+    @property
+    def done(self) -> bool:
+        """Whether further rounds are not worth their price."""
+        ...
+
     def round(self, kernel: Kernel) -> None:
         """Choose, measure and learn."""
         ...
@@ -57,6 +62,8 @@ def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
             if kernel.progress(done, rounds, "rounds"):
                 raise Unfinished(learner.strategy(finished=False), "stop")
             learner.round(kernel)
+            if learner.done:
+                break
         strategy = learner.strategy(finished=True)
         kernel.progress(rounds, rounds, "rounds")
     except (KeyboardInterrupt, BudgetExceeded) as error:
@@ -121,6 +128,11 @@ class Marginals:
     def learnt(self) -> bool:
         """Whether the start was measured."""
         return self._state.started
+
+    @property
+    def done(self) -> bool:
+        """Never before the last round."""
+        return False
 
     def begin(self, kernel: Kernel) -> None:
         """Measure the one-way marginals, and how many rows there are where that is private."""
@@ -201,6 +213,11 @@ class OneByOne:
     def learnt(self) -> bool:
         """Whether a round is over."""
         return bool(self._state.chosen)
+
+    @property
+    def done(self) -> bool:
+        """Never before the last round."""
+        return False
 
     def round(self, kernel: Kernel) -> None:
         """Learn the function that is off the most, as far as noise tells."""

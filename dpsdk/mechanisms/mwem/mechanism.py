@@ -23,13 +23,20 @@ from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
-__all__ = ["MWEM"]
+__all__ = ["MWEM", "to_workload"]
 
 _MOST_ROUNDS = 10_000
 _MOST_STEPS = 10_000
 
 
-def _workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
+def to_workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
+    """Anything that lowers to a form.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has no method for that.
+    """
     # Texts have a method of that name, too.
     if isinstance(value, type | str) or not callable(getattr(value, "lower", None)):
         expected = "a query or a workload, which lowers to a linear form"
@@ -104,7 +111,7 @@ class MWEM(DistributionMechanism):
     MWEM(Marginal('sex', 'income'), epsilon=1, delta=1e-09)
     """
 
-    workload: Lowers[LinearForm] = field(converter=_workload)
+    workload: Lowers[LinearForm] = field(converter=to_workload)
     epsilon: Fraction | None = field(default=None, converter=_epsilon, kw_only=True)
     delta: Fraction = field(default=Fraction(0), converter=_delta, kw_only=True)
     rho: Fraction | None = field(default=None, converter=_rho, kw_only=True)

@@ -10,8 +10,10 @@ is below the best by more than (2 Δ / ε) ln(k / β) with probability β at the
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import cast
 
 import numpy as np
@@ -262,9 +264,12 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bi
         return row
     sums = gaps.admitted.prices.get(("select", bits, spans))
     if sums is None:
-        moves = {span: _functions(gaps, span, setting, bits) for span in set(spans)}
+        parts = _Parts(gaps)
+        # A single function moves by a row at the most, whatever it is.
+        wide = {span for span in spans if span[1] > span[0] + 1}
+        moves = {span: parts.move(span, setting, bits) for span in wide}
         sums = gaps.admitted.prices.keep(("select", bits, spans), moves)
-    largest = 1
+    largest = row if any(stop == start + 1 for start, stop in spans) else 1
     for (start, stop), functions in cast("dict[Span, int]", sums).items():
         # Where rows come and go, so does what the rates expect of them.
         rates = 0 if setting.replaced else sum(gaps.rates[start:stop].tolist())
@@ -273,22 +278,30 @@ def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bi
     return largest
 
 
-def _functions(gaps: LinearGaps, span: Span, setting: Setting, bits: int) -> int:
-    """By how much a person moves the functions of a group together, in lattice steps."""
-    whole = gaps.admitted.form.integral  # then the lattice has the same weights, so many times
-    part = _part(gaps.admitted.form if whole else gaps.source, *span)
-    return math.ceil(sensitivity(part, setting).l1 * (1 << bits if whole else 1))
+class _Parts:
+    """The functions of groups, each group in the whole blocks that it comes in where it does."""
 
+    def __init__(self, gaps: LinearGaps) -> None:
+        # A lattice of integral weights has the same weights, so many times.
+        self._whole = gaps.admitted.form.integral
+        self._form = gaps.admitted.form if self._whole else gaps.source
+        self._ends = list(accumulate(block.rows for block in self._form.blocks))
 
-def _part(form: LinearForm, start: int, stop: int) -> LinearForm:
-    """The functions of a group, in the whole blocks that they come in where they do."""
-    blocks: list[Kronecker | Dense] = []
-    place = 0
-    for block in form.blocks:
-        first, last = max(start - place, 0), min(stop - place, block.rows)
-        if last - first == block.rows:
-            blocks.append(block)
-        else:
-            blocks += [block.row(number) for number in range(first, last)]
-        place += block.rows
-    return LinearForm(form.domain, blocks)
+    def move(self, span: Span, setting: Setting, bits: int) -> int:
+        """By how much a person moves the functions of a group together, in lattice steps."""
+        steps = 1 << bits if self._whole else 1
+        return math.ceil(sensitivity(self._part(*span), setting).l1 * steps)
+
+    def _part(self, start: int, stop: int) -> LinearForm:
+        blocks: list[Kronecker | Dense] = []
+        for number in range(bisect_right(self._ends, start), len(self._ends)):
+            block = self._form.blocks[number]
+            place = self._ends[number] - block.rows
+            if place >= stop:
+                break
+            first, last = max(start - place, 0), min(stop - place, block.rows)
+            if last - first == block.rows:
+                blocks.append(block)
+            else:
+                blocks += [block.row(row) for row in range(first, last)]
+        return LinearForm(self._form.domain, blocks)

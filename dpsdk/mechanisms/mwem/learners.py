@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -115,10 +116,7 @@ class Marginals:
             EntropicFit.check(block)
         # Priced beforehand, so that what cannot be measured is refused before anything is paid.
         self._start.price(terms)
-        self._penalties = [
-            round(_mean_noise(Measure(block, self._noise).price(terms).accuracy)) * block.rows
-            for block in self._blocks
-        ]
+        self._penalties = _expected(self._blocks, self._noise, terms)
         self._average = average
         # One field, so that an interrupt finds all of a round or nothing.
         fit = EntropicFit(form.domain, outside=facts.outside)
@@ -255,6 +253,23 @@ class OneByOne:
         if finished and plan.error is not None and plan.beta is not None:
             promise = Promised(self._form, plan.error, plan.beta)
         return MWEMStrategy(distribution, self._rows, state.chosen, promise)
+
+
+def _expected(blocks: Sequence[LinearForm], noise: Noise, terms: Terms) -> list[int]:
+    """The noise that measuring a block would bring, summed over its functions, in whole rows."""
+    known: dict[tuple[float, float], int] = {}
+    penalties: list[int] = []
+    for block in blocks:
+        # What one function of whole numbers costs depends on its ends alone.
+        alike = block.limits if block.rows == 1 and block.integral else None
+        penalty = None if alike is None else known.get(alike)
+        if penalty is None:
+            priced = Measure(block, noise).price(terms)
+            penalty = round(_mean_noise(priced.accuracy) * block.rows)
+            if alike is not None:
+                known[alike] = penalty
+        penalties.append(penalty)
+    return penalties
 
 
 def _deviation(accuracy: NoiseAccuracy) -> float:

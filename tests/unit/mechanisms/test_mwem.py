@@ -164,6 +164,21 @@ def test_a_workload_of_single_functions_and_weights_is_learnt():
     assert errors(channel, workload, np.array([*true, ROWS])).max() < ROWS / 50
 
 
+def test_thousands_of_single_functions_are_learnt_in_passes_and_not_in_squares(monkeypatch):
+    priced = []
+    monkeypatch.setattr(
+        "dpsdk.mechanisms.mwem.learners.Measure.price",
+        lambda asked, terms, price=Measure.price: priced.append(asked) or price(asked, terms),
+    )
+    workload = Workload(
+        Conjunction({"a": a % 4, "c": range(a % 3, 5)}, normalized=False) for a in range(3000)
+    )
+    opened = session()
+    channel = opened.open(MWEM(workload, epsilon=2, delta="1e-6", rounds=2))
+    assert len(channel._strategy.chosen) == 2
+    assert len(priced) < 10
+
+
 def test_what_it_cannot_learn_is_refused_before_anything_is_paid():
     opened = session()
     for workload, kind in (

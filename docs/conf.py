@@ -38,7 +38,10 @@ nitpick_ignore_regex = [
     # Without a network there is no inventory of Python, numpy or attrs to link to.
     (r"py:.*", r"(?!dpsdk\.).*"),
     # Aliases and type variables are no objects of their own in the index.
-    (r"py:.*", r"dpsdk\.[\w.]*\.(A|F|A_co|F_co|F_contra|Acc_co|R_co|Group|Weigh|Noise|Floats|Ints|Source)"),
+    (
+        r"py:.*",
+        r"dpsdk\.[\w.]*\.(A|F|A_co|F_co|F_contra|Acc_co|R_co|Group|Weigh|Noise|Floats|Ints|Source)",
+    ),
     # Signatures may name what a package keeps to itself.
     (r"py:.*", r"dpsdk(\.\w+){3,}|dpsdk\._\w+\.\w+|dpsdk\.\w+\._\w+|dpsdk\.release\.Lifting"),
 ]

@@ -6,7 +6,7 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Intege
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel, Stopped
 
 __all__ = [
     "Attribute",
@@ -24,5 +24,6 @@ __all__ = [
     "Quote",
     "Release",
     "Session",
+    "Stopped",
     "SyntheticData",
 ]

@@ -12,6 +12,7 @@ from dpsdk.kernel.draw_database.request import (
 from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
+from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 
@@ -31,6 +32,9 @@ __all__ = [
     "Primitive",
     "Request",
     "RunPricing",
+    "Select",
+    "SelectPricing",
+    "ShortfallAccuracy",
     "SmallDatabase",
     "Terms",
     "Top",

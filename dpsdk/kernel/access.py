@@ -26,7 +26,7 @@ from dpsdk.forms.facts import Neighbors, Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
 from dpsdk.kernel.primitive import Due, Vouched
 from dpsdk.noise import NoiseSource, PublicGenerator
-from dpsdk.observe import Charged, Event, Observer, Refused
+from dpsdk.observe import Charged, Event, Observer, Progress, Refused
 
 __all__ = [
     "DEEP",
@@ -58,7 +58,17 @@ class Question(Lifetime):
         Whether somebody wants to be told of what happens.
     """
 
-    __slots__ = ("answered", "asked", "events", "listener", "observed", "since", "steps", "thread")
+    __slots__ = (
+        "answered",
+        "asked",
+        "events",
+        "listener",
+        "observed",
+        "since",
+        "steps",
+        "stop",
+        "thread",
+    )
 
     def __init__(self, asked: Asked, outer: Lifetime, since: int, *, observed: bool) -> None:
         super().__init__(asked, outer)
@@ -70,6 +80,8 @@ class Question(Lifetime):
         """What an observer is told when it is over, or when it has progressed."""
         self.listener: Callable[[Question], None] | None = None
         """Tells the observer what there is to tell, in the thread that asked."""
+        self.stop: Callable[[Progress], object] | None = None
+        """Says, in the thread that asked, whether the work should stop at what was done."""
         if observed:
             self.thread: int = get_ident()
             self.steps: dict[str, int] = {}

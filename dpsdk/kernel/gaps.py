@@ -13,11 +13,11 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Gap, GapForm, LinearForm
 from dpsdk.forms.facts import Setting
-from dpsdk.kernel.copies import own_form
+from dpsdk.kernel.copies import OwnForm, own_form
 from dpsdk.kernel.lattice import exact, on_given_lattice
 from dpsdk.typing import Ints
 
-__all__ = ["FARTHEST", "LatticeGaps", "in_rows", "own_gaps"]
+__all__ = ["FARTHEST", "LatticeGaps", "LinearGaps", "in_rows", "own_gaps", "own_linear"]
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
@@ -61,7 +61,7 @@ class LatticeGaps(Protocol):
 
 
 @frozen(eq=False)
-class _Linear:
+class LinearGaps:
     """Linear functions of the rows minus public answers."""
 
     source: LinearForm
@@ -70,6 +70,10 @@ class _Linear:
     absolute: bool
     numeric: bool
     steps: float
+    change: float
+    """By how much rounding changed a weight at the most."""
+    own: OwnForm
+    """The functions before they were put on the lattice."""
 
     @property
     def rows(self) -> int:
@@ -89,30 +93,35 @@ class _Linear:
         return np.abs(gaps) if self.absolute else gaps
 
 
-def _linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> _Linear:
-    """The numbers are copied first, and checked then: they might have changed since the gap did."""
+def own_linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> LinearGaps:
+    """The kernel's own copy of gaps of linear functions. Raises as `own_gaps` does.
+
+    The numbers are copied first, and checked then: they might have changed since the gap did.
+    """
     own = own_form(gap.form, setting, domain)
     copy = GapForm(own.form, gap.rates, gap.offsets, bool(gap.absolute), bool(gap.numeric))
-    lattice, _ = on_given_lattice(own, bits, "gap")
+    lattice, change = on_given_lattice(own, bits, "gap")
     low, high = lattice.limits
     unit = 2.0**bits
     if not (low >= 0 and high <= unit):
         raise InvalidArgument("gap", "weights from 0 to 1", "some outside that range")
     if float(np.abs(copy.offsets).max()) * unit > FARTHEST:
         raise InvalidArgument("offsets", in_rows(unit), "some beyond that")
-    return _Linear(
+    return LinearGaps(
         lattice,
         np.floor(copy.rates * unit + 0.5).astype(np.int64),
         np.floor(copy.offsets * unit + 0.5).astype(np.int64),
         copy.absolute,
         copy.numeric,
         unit / copy.sensitivity,
+        change,
+        own,
     )
 
 
 _Reader: TypeAlias = Callable[[Any, Setting, Domain, int], LatticeGaps]
 
-_KINDS: dict[type[Gap], _Reader] = {GapForm: _linear}
+_KINDS: dict[type[Gap], _Reader] = {GapForm: own_linear}
 """How the gaps of each kind go onto the lattice. What is not in here is refused."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast, final, overload
 
@@ -11,7 +11,7 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.errors import Redacted
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Facts, GapForm, LinearForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
@@ -20,6 +20,7 @@ from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw
 from dpsdk.kernel.measure import Measure, Noise, prepare_measure
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
+from dpsdk.kernel.select import Select, prepare_select
 from dpsdk.kernel.terms import Terms, to_trust
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource, PublicGenerator
@@ -37,6 +38,7 @@ _Prepare: TypeAlias = Callable[[Any, Setting, Domain], Due[object]]
 
 _OWN: tuple[tuple[type, _Prepare], ...] = (
     (Measure, prepare_measure),
+    (Select, prepare_select),
     (DrawDatabase, draw_due),
 )
 """The requests of this package, and how each becomes what is about to be run.
@@ -116,7 +118,7 @@ class Kernel(HasAccess):
             known = self._randomness = self._access.public_generator()
         return known
 
-    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> None:
+    def progress(self, done: int, total: int | None = None, unit: str = "steps") -> bool:
         """Tell the session's observer how far the work on this question is. Costs nothing.
 
         Call it as often as you like: what is told is chosen by the counts alone, never by time. It
@@ -133,6 +135,13 @@ class Kernel(HasAccess):
         unit
             What is counted, such as "iterations".
 
+        Returns
+        -------
+        bool
+            Whether whoever opened the channel wants the work to stop here, by the `stop` that was
+            given to `session.open`. A mechanism that can be stopped raises `Unfinished` then; any
+            other may go on.
+
         Raises
         ------
         InvalidArgument
@@ -140,7 +149,7 @@ class Kernel(HasAccess):
         Closed
             If the question is over.
         """
-        report(self._access, done, total, unit)
+        return report(self._access, done, total, unit)
 
     @property
     def terms(self) -> Terms:
@@ -259,6 +268,35 @@ class Kernel(HasAccess):
             If no sampler can draw it exactly within the limits. Nothing was charged.
         """
         request = DrawDatabase(form, size, epsilon, limits or Limits())
+        return self.run(request, allowance=allowance)
+
+    def select(
+        self,
+        gaps: GapForm,
+        epsilon: Real,
+        /,
+        *,
+        groups: Sequence[slice] | None = None,
+        penalties: Sequence[int] | None = None,
+        opposites: bool = False,
+        allowance: Allowance | None = None,
+    ) -> int:
+        """Which gap is the largest, or which group of gaps is in all: the number of an option.
+
+        The same as `run(Select(gaps, epsilon, ...))`, and raises as that does.
+
+        Parameters
+        ----------
+        gaps
+            How far the rows are from public answers.
+        epsilon
+            What the choice costs, with bounded range.
+        groups, penalties, opposites
+            What the options are, and what is taken off their scores; see `Select`.
+        allowance
+            What was paid before, to be used up first.
+        """
+        request = Select(gaps, epsilon, groups=groups, penalties=penalties, opposites=opposites)
         return self.run(request, allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:

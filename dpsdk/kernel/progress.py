@@ -16,7 +16,7 @@ from dpsdk._checks import shown, to_integer, to_name
 from dpsdk._turns import Passage, Turns
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.access import Access
+from dpsdk.kernel.access import Access, Question
 from dpsdk.observe import Progress
 
 __all__ = ["report"]
@@ -35,8 +35,10 @@ _PRIVATE: frozenset[CodeType] = frozenset(
 )
 
 
-def report(access: Access, done: int, total: int | None, unit: str) -> None:
+def report(access: Access, done: int, total: int | None, unit: str) -> bool:
     """Queue what was done for the observer, and tell it now if that can hold up nobody.
+
+    Returns whether whoever asked wants the work to stop here.
 
     Raises
     ------
@@ -53,19 +55,34 @@ def report(access: Access, done: int, total: int | None, unit: str) -> None:
     if count < 0 or (most is not None and count > most):
         raise InvalidArgument("done", "an integer from 0 to the total", shown(done))
     question = access.question
-    if question is None or question.listener is None:
-        return
+    if question is None:
+        return False
+    if question.listener is not None:
+        _queue(access, question, count, most, name)
+    return _stops(access, question, count, most, name)
+
+
+def _stops(access: Access, question: Question, count: int, most: int | None, name: str) -> bool:
+    """Ask whoever asked, where that can hold up nobody."""
+    stop = question.stop
+    if stop is None or question.thread != get_ident() or _within(_LOCKED | _PRIVATE):
+        return False
+    return bool(stop(Progress(question.asked.query, access.mechanism, count, most, name)))
+
+
+def _queue(access: Access, question: Question, count: int, most: int | None, name: str) -> None:
     # By the counts alone: each hundredth of the work or, without a total, each time twice as much.
     step = count.bit_length() if most is None else count * _HUNDREDTHS // most
     last = question.steps.get(name)
     if last is None and len(question.steps) >= _UNITS:
-        raise InvalidArgument("unit", f"one of at most {_UNITS}", shown(unit))
+        raise InvalidArgument("unit", f"one of at most {_UNITS}", shown(name))
     if (last is not None and step <= last) or _within(_PRIVATE):
         return
     question.steps[name] = step
     question.events.append(Progress(question.asked.query, access.mechanism, count, most, name))
-    if question.thread == get_ident() and not _within(_LOCKED):
-        question.listener(question)
+    listener = question.listener
+    if listener is not None and question.thread == get_ident() and not _within(_LOCKED):
+        listener(question)
 
 
 def _within(codes: frozenset[CodeType]) -> bool:

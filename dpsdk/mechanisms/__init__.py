@@ -8,10 +8,13 @@ from dpsdk.mechanisms.base import (
     Mechanism,
     OneShot,
     Strategy,
+    Unfinished,
+    WhyStopped,
 )
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 from dpsdk.mechanisms.smalldb import SmallDB
@@ -24,10 +27,14 @@ __all__ = [
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Laplace",
+    "MWEM",
     "Mechanism",
     "NumericSparse",
+    "OfflinePMW",
     "OneShot",
     "OnlinePMW",
     "SmallDB",
     "Strategy",
+    "Unfinished",
+    "WhyStopped",
 ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from attrs import define
+
+from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.kernel import Kernel, Terms
@@ -18,6 +21,8 @@ __all__ = [
     "Mechanism",
     "OneShot",
     "Strategy",
+    "Unfinished",
+    "WhyStopped",
 ]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -82,6 +87,42 @@ class DistributionStrategy(Strategy[LinearForm], Protocol):
     def distribution(self) -> Distribution:
         """The distribution as it stands. Later answers do not change what was given out."""
         ...
+
+
+WhyStopped: TypeAlias = Literal["stop", "interrupt", "budget"]
+"""What ended the work of an opening early.
+
+The `stop` that was given to `session.open`, an interrupt from the keyboard, or a budget that had no
+room for the next run.
+"""
+
+
+@define(str=False, eq=False)
+class Unfinished(DpsdkError):
+    """An opening that ends before its work is done, and has something that answers already.
+
+    Raised by `open` of a `DistributionMechanism`; a session makes a `Stopped` of it.
+
+    Parameters
+    ----------
+    strategy
+        What was learnt so far, at work.
+    why
+        What ended it.
+    """
+
+    strategy: DistributionStrategy
+    why: WhyStopped
+
+    def __str__(self) -> str:
+        return f"the opening was ended by {_CAUSES[self.why]}"
+
+
+_CAUSES: dict[WhyStopped, str] = {
+    "stop": "the stop that was given to it",
+    "interrupt": "an interrupt",
+    "budget": "a budget without room for the next run",
+}
 
 
 class DistributionMechanism(Mechanism[LinearForm]):

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import Generic, NoReturn, TypeVar, final
 
+from attrs import define
+
 from dpsdk._lifetime import Closable
-from dpsdk.errors import QueryError, Redacted
+from dpsdk.errors import DpsdkError, QueryError, Redacted
 from dpsdk.forms import Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
-from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy
+from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy, WhyStopped
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Measurement, Release
+from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
 from dpsdk.typing import Label
 
-__all__ = ["Channel", "DistributionChannel", "HypothesisChannel"]
+__all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped"]
 
 A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -193,3 +195,25 @@ class HypothesisChannel(DistributionChannel):
     def hypothesis(self) -> Hypothesis:
         """The distribution as it stands. Later answers do not change what this returned."""
         return self._learner.hypothesis
+
+
+@define(str=False, eq=False)
+class Stopped(DpsdkError):
+    """An opening ended before its work was done. What was paid is not lost.
+
+    Parameters
+    ----------
+    channel
+        Open, and answers from what was learnt so far; close it, or use it in a `with`.
+    paid
+        What the opening was charged so far, which stays charged.
+    why
+        What ended it: "stop", "interrupt" or "budget".
+    """
+
+    channel: DistributionChannel
+    paid: Cost
+    why: WhyStopped
+
+    def __str__(self) -> str:
+        return f"{self.channel!r} was ended early ({self.why}) at a cost of {self.paid}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import NoReturn, TypeVar, overload
+from threading import get_ident
+from typing import NoReturn, TypeAlias, TypeVar, overload
 
 from dpsdk._checks import described, shown
 from dpsdk._lifetime import Lifetime
@@ -14,17 +16,27 @@ from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.mechanisms.base import DistributionMechanism, HypothesisMechanism, Mechanism, OneShot
-from dpsdk.observe import Event, Opened
+from dpsdk.mechanisms.base import (
+    DistributionMechanism,
+    HypothesisMechanism,
+    Mechanism,
+    OneShot,
+    Unfinished,
+    WhyStopped,
+)
+from dpsdk.observe import Event, Opened, Progress
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
-from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel, Stopped
 from dpsdk.session.context import Context
 
 __all__ = ["Desk"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
+
+Stop: TypeAlias = Callable[[Progress], object]
+"""Asked between two rounds of an opening whether to stop there."""
 
 _KEPT_CHANNELS = 256
 
@@ -89,27 +101,50 @@ class Desk:
         return self._channel(query, using).release(query)
 
     @overload
-    def open(self, mechanism: HypothesisMechanism) -> HypothesisChannel: ...  # type: ignore[overload-overlap]  # F is LinearForm then
+    def open(  # type: ignore[overload-overlap]  # F is LinearForm then
+        self, mechanism: HypothesisMechanism, *, stop: Stop | None = None
+    ) -> HypothesisChannel: ...
     @overload
-    def open(self, mechanism: DistributionMechanism) -> DistributionChannel: ...  # type: ignore[overload-overlap]  # the same
+    def open(  # type: ignore[overload-overlap]  # the same
+        self, mechanism: DistributionMechanism, *, stop: Stop | None = None
+    ) -> DistributionChannel: ...
     @overload
-    def open(self, mechanism: Mechanism[F]) -> Channel[F]: ...
-    def open(self, mechanism: Mechanism[F]) -> Channel[F] | DistributionChannel:
+    def open(self, mechanism: Mechanism[F], *, stop: Stop | None = None) -> Channel[F]: ...
+    def open(
+        self, mechanism: Mechanism[F], *, stop: Stop | None = None
+    ) -> Channel[F] | DistributionChannel:
         """Open a channel to a mechanism, paying what the mechanism charges to open.
+
+        Parameters
+        ----------
+        mechanism
+            What to open.
+        stop
+            Called with the progress of an opening that takes rounds, between two of them, in this
+            thread: a public `Progress`. Once it returns something true, no further round is paid,
+            and `Stopped` is raised. Mechanisms that open at once never call it.
 
         Raises
         ------
         BudgetExceeded
             If that does not fit what is left. Nothing was charged.
+        Stopped
+            If the opening ended before its work was done, by `stop`, by an interrupt from the
+            keyboard, or by a budget without room for its next run: its `channel` answers from
+            what was learnt so far.
         """
         outer = self._context
         outer.lifetime.check()
         if not isinstance(mechanism, Mechanism):
             raise InvalidArgument("mechanism", "a mechanism", shown(mechanism))
+        if stop is not None and not callable(stop):
+            raise InvalidArgument("stop", "something to call with a Progress", shown(stop))
         name = described(mechanism.name)
         context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
         question = context.history.ask("", name, context.lifetime)
+        question.stop, question.thread = stop, get_ident()
         done: Event | None = None
+        ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel
         access = context.access(name)
         try:
@@ -117,7 +152,11 @@ class Desk:
             if isinstance(mechanism, HypothesisMechanism):
                 channel = HypothesisChannel(mechanism.open(kernel), name, access, context)
             elif isinstance(mechanism, DistributionMechanism):
-                channel = DistributionChannel(mechanism.open(kernel), name, access, context)
+                try:
+                    strategy = mechanism.open(kernel)
+                except Unfinished as early:
+                    strategy, ended = early.strategy, early.why
+                channel = DistributionChannel(strategy, name, access, context)
             else:
                 channel = Channel(mechanism.open(kernel), name, access, context)
             # An opening that cost nothing is no entry of the history.
@@ -127,7 +166,10 @@ class Desk:
             context.history.note(question, error)
             raise
         finally:
+            question.stop = None  # so that questions keep nothing of it alive
             context.history.over(question, done)
+        if ended is not None and isinstance(channel, DistributionChannel):
+            raise Stopped(channel, context.history.cost(question), ended)
         return channel
 
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:

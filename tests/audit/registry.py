@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 from attrs import evolve, frozen
 
@@ -20,16 +21,16 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import Guarantee
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
     PureGuarantee,
 )
 from dpsdk.errors import ExactSamplingInfeasible
-from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Weights
-from dpsdk.kernel import Limits
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
+from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
+from dpsdk.kernel import Kernel, Limits
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
@@ -182,6 +183,27 @@ def small(*queries: Query[Any], size: int = 2) -> Build:
     return build
 
 
+def gaps_of(domain: Domain, *rates: float, offset: float = 0.0, absolute: bool = True) -> GapForm:
+    """All one-way marginals, beside public shares of the rows and a public count."""
+    form = LinearForm(
+        domain, [Kronecker.of(domain, {n: Identity(domain[n].size)}) for n in domain.names]
+    )
+    return GapForm(form, np.array(rates), np.full(form.rows, offset), absolute=absolute)
+
+
+def chosen(gaps: GapForm, **given: Any) -> Build:
+    """Which gap is the largest."""
+
+    def build(epsilon: Fraction) -> Program:
+        def run(data: PrivateData, noise: NoiseSource) -> int:
+            odometer = Odometer(Budget(10**6), BasicComposition())
+            return Kernel(data, odometer, noise, "select").select(gaps, epsilon, **given)
+
+        return run
+
+    return build
+
+
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
     return [Count({"level": chosen}, normalized=False) for chosen in levels]
 
@@ -189,6 +211,26 @@ def of_levels(*levels: set[int]) -> list[Query[Any]]:
 APART = of_levels({0, 2}, {1})
 """Too few queries to be enumerated, none of them with a structure that is known."""
 ALL = of_levels({0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2})
+CELLS_OF_PAIR = [slice(0, 2), slice(2, 4)]
+LINES = gaps_of(THREE, 0.5, 0.25, 0.0)
+TABLES = gaps_of(PAIR, 0.25, 0.75, 1.0, 0.0)
+COUNTS = gaps_of(PAIR, 0.0, 0.0, 0.0, 0.0, offset=1.0)
+SIGNED = gaps_of(THREE, 0.5, 0.25, 0.0, absolute=False)
+UNEVEN = GapForm.around(
+    LinearForm.stack([WEIGHTS.lower(THREE), LINES.form]), np.array([0.4, 1.0, 0.5, 0.0])
+)
+
+ZERO = Conjunction({"bit": False}, normalized=False)
+
+
+def textbook(epsilon: Fraction) -> Program:
+    """The average shows what the first of two rounds did, and the kernel charges both."""
+    return program(MWEM.textbook(Workload([COUNT, ZERO]), epsilon, rounds=2), COUNT)
+
+
+def averaged(epsilon: Fraction) -> Program:
+    return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
+
 
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
@@ -224,6 +266,15 @@ CASES = (
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
+    Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, (Fraction(24),)),
+    Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
+    Case("select, a row", chosen(LINES), ranged, THREE, 2),
+    Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
+    Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),
+    Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
+    Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+    Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+    Case("select, overlapping", chosen(TABLES, groups=[slice(0, 3), slice(1, 4)]), ranged, PAIR, 2),
 )
 
 WIDE = (Fraction(12),)
@@ -255,6 +306,10 @@ OF_TWO_ROWS = tuple(
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
+        Case("select, a row", chosen(LINES), ranged, THREE, 2),
+        Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+        Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+        Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
     )
 )
 """The same where two rows of one person may differ."""

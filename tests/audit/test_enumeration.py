@@ -20,7 +20,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.forms import Sensitivity
-from dpsdk.kernel import Watching, measure
+from dpsdk.kernel import Watching, measure, select
 from dpsdk.mechanisms import Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.testing.audit import (
@@ -64,7 +64,7 @@ def rows(data):
 
 def runs_every_relation(case: Case, relation: Neighbors) -> bool:
     """Some programs need a public number of rows."""
-    public = case.name.startswith(("Laplace, mean", "one round of PMW"))
+    public = case.name.startswith(("Laplace, mean", "one round of PMW", "public, "))
     return not public or relation is Neighbors.REPLACE_ONE
 
 
@@ -104,6 +104,12 @@ def of_one_row(law):
     return lambda plan, facts, steps: law(plan, attrs.evolve(facts, unit_rows=1), steps)
 
 
+def one_step(gaps, spans, setting, bits):
+    """What a choice would be priced by if a score moved by one row at the most."""
+    del gaps, spans, setting
+    return 1 << bits
+
+
 # By module, since the package has a function of the same name.
 SENSITIVITY = sys.modules["dpsdk.forms.sensitivity"], "_of_unit"
 BROKEN = {
@@ -116,6 +122,8 @@ BROKEN = {
     "watch, its gaps": (
         "sparse vector", Watching, "query_noise", of_one_row(Watching.query_noise)
     ),
+    "select, its rows": ("select, a row", select, "_move", one_step),
+    "select, its marginals": ("select, a marginal", select, "_move", one_step),
 }  # fmt: skip
 
 
@@ -148,6 +156,23 @@ def test_who_has_more_rows_than_declared_is_protected_in_proportion(relation):
     report = audit(program(Laplace(1), COUNT), far, PureGuarantee(2))
     assert report.passed
     assert report.figure == pytest.approx(2, rel=1e-9)
+
+
+SELECTIONS = [
+    case
+    for case in (*CASES, *OF_TWO_ROWS)
+    # What two options have in common moves both of them.
+    if case.name.startswith("select") and not case.name.endswith("overlapping")
+]
+
+
+@pytest.mark.parametrize("case", SELECTIONS, ids=lambda case: case.name)
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
+def test_a_choice_is_no_dearer_than_it_has_to_be(case, relation):
+    pairs = neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows)
+    report = audit(case.build(Fraction(1)), pairs, case.claim(Fraction(1)))
+    # Rates in between, and options that cannot all move against each other, stay below the claim.
+    assert report.figure > 0.37
 
 
 def test_a_claim_a_thousandth_too_small_is_refuted():

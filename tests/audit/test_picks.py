@@ -87,7 +87,41 @@ def chosen_and_logged(rate: Literal["public", "by the rows"], options: int | Non
     return run
 
 
+def worst_gap(
+    rate: Fraction = HALF / 2,
+    *,
+    candidates: Literal["all", "far"] = "all",
+    scores: Literal["integers", "floats"] = "integers",
+    noisy: bool = True,
+) -> Program:
+    """Which of two functions with values in [-1, 1] is off the most; each moves by two."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> int:
+        zeros, ones = cells(data)
+        gaps = [abs(ones - zeros), abs(ones - zeros - 2)]
+        if scores == "floats":
+            far = 2**26  # from here on floats of 32 bits are eight apart
+            gaps = [int(np.float32(gap + far)) - far for gap in gaps]
+        if candidates == "far" and min(gaps) == 0:
+            gaps = [gap or -(10**6) for gap in gaps]
+        return noise.pick([-gap for gap in gaps], rate) if noisy else int(gaps[1] > gaps[0])
+
+    return run
+
+
 TWINS = (
+    Twin(
+        "worst of signed functions",
+        worst_gap(),
+        RANGE,
+        {
+            "sensitivity of one": worst_gap(HALF),
+            "only those that are off": worst_gap(candidates="far"),
+            "scores in floats": worst_gap(scores="floats"),
+            "unpaid": worst_gap(noisy=False),
+        },
+        rows=3,
+    ),
     Twin(
         "largest cell",
         largest(),

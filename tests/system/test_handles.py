@@ -11,7 +11,17 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
-from dpsdk.kernel import DrawDatabase, GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
+from dpsdk.forms import GapForm
+from dpsdk.kernel import (
+    DrawDatabase,
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Measure,
+    Select,
+    Terms,
+    Watching,
+)
 from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
@@ -98,6 +108,9 @@ def held(session, events):
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]
     things.append(watching.price(kernel.terms))
+    marginal = Marginal("sex").lower(session.domain)
+    choice = Select(GapForm.around(marginal, np.zeros(marginal.rows)), 1, groups=[slice(0, 2)])
+    things += [choice, choice.price(kernel.terms)]
     things += [*session.history, *events, session.readings("1e-6")]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),

@@ -147,6 +147,18 @@ def test_a_watch_refuses_them_before_it_is_paid(case):
     assert odometer.spent.charges == 0
 
 
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("groups", [None, [slice(0, 1)]])
+def test_a_choice_refuses_them_before_it_is_paid(case, groups):
+    kernel, odometer = kernel_over(table(), epsilon=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        form = LinearForm(DOMAIN, mixed(1, 40)[case])
+        with pytest.raises(InvalidArgument):
+            kernel.select(GapForm.around(form, np.zeros(form.rows)), 1, groups=groups)
+    assert odometer.spent.charges == 0
+
+
 def test_a_query_with_a_far_edge_tells_nothing():
     domain = Domain(Binned("income", [0, 1, 1.7e308]), Categorical("sex", ["F", "M"]))
     columns = {"income": [2.0] * 30, "sex": ["F"] * 30}

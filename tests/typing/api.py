@@ -23,6 +23,7 @@ from dpsdk import (
     Quote,
     Release,
     Session,
+    Stopped,
     SyntheticData,
 )
 from dpsdk.accounting import (
@@ -47,19 +48,23 @@ from dpsdk.kernel import (
     Pricing,
     Primitive,
     Request,
+    Select,
     SmallDatabase,
     Terms,
 )
 from dpsdk.mechanisms import (
+    MWEM,
     DistributionMechanism,
     Gaussian,
     Laplace,
     Mechanism,
     NumericSparse,
+    OfflinePMW,
     OneShot,
     OnlinePMW,
     SmallDB,
 )
+from dpsdk.observe import Progress
 from dpsdk.queries import (
     Above,
     Answers,
@@ -281,6 +286,31 @@ def channels_that_learn_show_their_hypothesis(session: Session) -> None:
         assert_type(session.open(later).hypothesis, Hypothesis)
     textbook = OnlinePMW.textbook(1, 1e-6, alpha=0.1, beta=0.05, queries=1000)
     assert_type(session.open(textbook), HypothesisChannel)
+
+
+def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
+    workload = Workload([Threshold("age", 40)])
+    mechanism = MWEM(workload, epsilon=1, delta="1e-9", rounds=5)
+
+    def late(progress: Progress) -> bool:
+        return progress.done > 3
+
+    try:
+        with session.open(mechanism, stop=late) as channel:
+            assert_type(channel, DistributionChannel)
+            assert_type(channel.answer(workload), Answers[float])
+    except Stopped as stopped:
+        assert_type(stopped.channel, DistributionChannel)
+        assert_type(stopped.paid, Cost)
+    assert_type(session.open(OfflinePMW(workload, epsilon=1)), DistributionChannel)
+    assert_type(MWEM.averaged(Marginal("sex"), rho=1), MWEM)
+    assert_type(session.open(OnlinePMW(1, updates=9), stop=late), HypothesisChannel)
+    assert_type(session.open(Laplace(1), stop=late), Channel[LinearForm])
+
+
+def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
+    assert_type(kernel.select(gaps, 1, groups=[slice(0, 2)]), int)
+    assert_type(kernel.run(Select(gaps, 1)), int)
 
 
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:

@@ -21,7 +21,7 @@ from dpsdk.kernel.measure import copied
 from dpsdk.mechanisms.numbers import law_of_count, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 
-__all__ = ["Schedule", "Promise", "Rule", "practical", "promised", "textbook"]
+__all__ = ["Schedule", "Promise", "Rule", "number_radius", "practical", "promised", "textbook"]
 
 Rule: TypeAlias = Literal["exact", "textbook"]
 """The step of the hypothesis, "exact" along one dimension or that of Dwork and Roth (2014)."""
@@ -155,7 +155,7 @@ def _deviation(noise: Noise, facts: Facts) -> float:
     return law_of_count(noise, facts).standard_deviation()
 
 
-def _number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
+def number_radius(noise: Noise, beta: float, numbers: int, facts: Facts) -> float:
     """How far numbers may be off, in rows, whatever the lattice that they are measured on."""
     return law_of_count(noise, facts).radius(beta, numbers) + on_any_lattice(noise, facts)
 
@@ -254,7 +254,7 @@ def _promise(
     runs = 1 if schedule.watching.tops else schedule.updates
     below = schedule.watching.below(part, facts, runs) / rows
     above = schedule.watching.above(part, facts, queries) / rows
-    radius = _number_radius(schedule.noise, part, schedule.updates, facts) / rows
+    radius = number_radius(schedule.noise, part, schedule.updates, facts) / rows
     if radius >= gap:
         return None
     alpha = gap + below + above

@@ -1,0 +1,307 @@
+"""The primitive `select`: which gap, or which group of gaps, is the largest.
+
+Theorem (docs/explanation/proofs/select.md). The exponential mechanism over exact integer scores
+(McSherry and Talwar 2007), with weights exp(ε · score / (2 Δ)), where one person moves no score by
+more than Δ. Privacy losses of any two outcomes then differ by ε at the most, which costs ε of pure
+privacy and ε² / 8 of zCDP (Dong, Durfee and Rogers 2020; Cesar and Rogers 2021). The chosen score
+is below the best by more than (2 Δ / ε) ln(k / β) with probability β at the most, for k options.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import cast
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_amount, to_integer
+from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
+from dpsdk.accounting.copies import book_own, client_copy
+from dpsdk.accuracy import ScalarAccuracy, Standing
+from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, sensitivity
+from dpsdk.forms.facts import Setting
+from dpsdk.kernel.copies import numbers
+from dpsdk.kernel.gaps import FARTHEST, LinearGaps, own_linear
+from dpsdk.kernel.lattice import allowed_bits, finest
+from dpsdk.kernel.primitive import Request
+from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.noise import NoiseSource
+from dpsdk.typing import Ints, Real
+
+__all__ = ["Select", "SelectPricing", "ShortfallAccuracy", "prepare_select"]
+
+_FARTHEST_SCORE = 2.0**60
+"""Scores and penalties stay within so many steps, so that levels are at most 2^62 apart."""
+
+Span = tuple[int, int]
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_amount("epsilon", value)
+
+
+def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] | None:
+    if value is None:
+        return None
+    expected = "slices of rows with a start and a stop, as in [slice(0, 3), slice(3, 5)]"
+    spans: list[Span] = []
+    for part in tuple(value):
+        # Groups that were read before are pairs.
+        ends = (part.start, part.stop) if type(part) is slice else part
+        if type(ends) is not tuple or len(ends) != 2 or getattr(part, "step", None) is not None:
+            raise InvalidArgument("groups", expected, shown(part))
+        start, stop = (to_integer("groups", end, expected) for end in ends)
+        if not 0 <= start < stop:
+            raise InvalidArgument("groups", "not empty, and counted from 0", shown(part))
+        spans.append((start, stop))
+    if not spans:
+        raise InvalidArgument("groups", "at least one group", "none")
+    return tuple(spans)
+
+
+def _penalties(value: Sequence[int] | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    return tuple([to_integer("penalties", number) for number in tuple(value)])
+
+
+@frozen(eq=False)
+class Select(Request[int]):
+    """Which gap of a batch is the largest, or which group of gaps is in all.
+
+    The options are public: the rows of `gaps`, or the groups. `epsilon` is what the choice costs,
+    with bounded range. The answer is the number of an option.
+
+    Parameters
+    ----------
+    gaps
+        How far the rows are from public answers, in counts of rows. The score of a row is its gap;
+        one row of a person moves it by one at the most.
+    epsilon
+        From 1e-100 to 1e100.
+    groups
+        Slices of rows, such as the rows of a whole marginal, which may overlap. The score of a
+        group is the sum of its absolute gaps. One row of a person moves it by what the functions
+        of the group are worth together: for a marginal by two, and by one where the number of rows
+        is private and the gaps are those from public counts (all rates are 0).
+    penalties
+        For each option what is taken off its score, in whole rows; public.
+    opposites
+        Whether each gap is an option as it is and negated: option `gaps.rows + i` is the negation
+        of gap i. Only for gaps that are not absolute, and without groups.
+    """
+
+    gaps: GapForm
+    epsilon: Fraction = field(converter=_epsilon)
+    groups: tuple[Span, ...] | None = field(default=None, converter=_spans, kw_only=True)
+    penalties: tuple[int, ...] | None = field(default=None, converter=_penalties, kw_only=True)
+    opposites: bool = field(default=False, kw_only=True)
+
+    def price(self, terms: Terms, /) -> SelectPricing:
+        """What choosing would do and cost. Public, spends nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If the gaps, groups or penalties do not fit the table or each other, or if scores could
+            not be summed exactly.
+        """
+        facts = facts_of(terms)
+        own = prepare_select(self, Setting.of(facts), facts.domain)
+        return SelectPricing(client_copy(own.guarantee), own.accuracy, self, facts)
+
+
+@frozen
+class ShortfallAccuracy(ScalarAccuracy):
+    """By how much the score that was chosen may be below the best, in rows.
+
+    `scale` is how fast the chance falls, in rows; `options` how many there are; `rounding` what the
+    lattice may add.
+    """
+
+    scale: float
+    options: int
+    rounding: float
+    kind: str = field(init=False, default="exact law of the exponential mechanism")
+    standing: Standing = field(init=False, default="proven")
+
+    def error(self, beta: float) -> float:
+        """What is exceeded with probability beta at the most, in rows."""
+        return self.scale * math.log(self.options / beta) + self.rounding
+
+
+@frozen(eq=False)
+class SelectPricing:
+    """What `select` costs, and how far from the best its choice may be. It is a copy."""
+
+    guarantee: Guarantee
+    accuracy: ShortfallAccuracy
+    _asked: Select = field(repr=False)
+    _facts: Facts = field(repr=False)
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> int:
+        """Choose, as the kernel would if it were asked for the same now."""
+        own = prepare_select(self._asked, Setting.of(self._facts), self._facts.domain)
+        return own.run(noise, opened)
+
+
+@frozen(eq=False)
+class Selection:
+    """What `select` is about to do, in the kernel's own values. They are not handed out."""
+
+    gaps: LinearGaps
+    spans: tuple[Span, ...] | None
+    penalties: Ints | None
+    """In lattice steps."""
+    opposites: bool
+    rate: Fraction
+    """What a step of score is worth, ε over twice what a person moves a score by, in steps."""
+    guarantee: Guarantee
+    accuracy: ShortfallAccuracy
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> int:
+        """Read, score and choose. Every option is treated alike, whatever its score."""
+        gaps = self.gaps
+        scores = gaps.scores(gaps.read(opened()))
+        if self.opposites:
+            scores = np.concatenate([scores, -scores])
+        elif self.spans is not None:
+            ends = np.array(self.spans, dtype=np.int64).reshape(-1)
+            scores = np.add.reduceat(np.append(scores, 0), ends)[::2]
+        levels = -scores if self.penalties is None else self.penalties - scores
+        return noise.pick(levels, self.rate)
+
+
+def prepare_select(asked: Select, setting: Setting, domain: Domain) -> Selection:
+    """What `select` is to do, from copies of all that it is asked. Raises as `price` does."""
+    gaps = asked.gaps
+    if type(gaps) is not GapForm:
+        raise InvalidArgument("gaps", "a GapForm, of that very class", type(gaps).__name__)
+    # Read anew, since a frozen value may have been written into.
+    epsilon = to_amount("epsilon", Fraction(*numbers("epsilon", asked.epsilon)))
+    spans, penalties = _spans(asked.groups), _penalties(asked.penalties)
+    opposites = bool(asked.opposites)
+    largest = 1 if spans is None else max(stop - start for start, stop in spans)
+    bits = _bits(epsilon, largest, setting)
+    own = own_linear(gaps, setting, domain, bits)
+    _check(own, spans, opposites=opposites, setting=setting, bits=bits, largest=largest)
+    options = len(spans) if spans is not None else own.rows * (1 + opposites)
+    move = _move(own, spans, setting, bits)
+    scale = 2 * float(Fraction(move, 1 << bits) / epsilon)
+    rounding = 2 * largest * (setting.row_limit * (own.change + 2.0**-bits) + 2.0**-bits)
+    return Selection(
+        own,
+        spans,
+        _in_steps(penalties, options, bits),
+        opposites,
+        epsilon / (2 * move),
+        book_own(BoundedRangeGuarantee(epsilon)),
+        ShortfallAccuracy(scale, options, rounding),
+    )
+
+
+def _bits(epsilon: Fraction, largest: int, setting: Setting) -> int:
+    """How many lattice points a row is cut into, as a power of two."""
+    # So fine that half a step a row stays below a thousandth of the scale of a score's noise, and
+    # so coarse that the largest group can be summed up.
+    parts = 512 * max(setting.row_limit, 1) * epsilon / setting.unit_rows
+    wanted = math.log2(parts.numerator) - math.log2(parts.denominator)
+    most = min(
+        allowed_bits(setting.row_limit),
+        math.floor(math.log2(_FARTHEST_SCORE / (largest * max(setting.row_limit, 1)))) - 1,
+    )
+    return max(0, min(finest(wanted), most))
+
+
+def _check(
+    gaps: LinearGaps,
+    spans: tuple[Span, ...] | None,
+    *,
+    opposites: bool,
+    setting: Setting,
+    bits: int,
+    largest: int,
+) -> None:
+    """Refuse options that do not fit the gaps, and scores that might not be exact."""
+    if opposites and (gaps.absolute or spans is not None):
+        expected = "left out for absolute gaps, and for groups"
+        raise InvalidArgument("opposites", expected, "both together")
+    if spans is not None:
+        if max(stop for _, stop in spans) > gaps.rows:
+            raise InvalidArgument("groups", f"within {gaps.rows} rows", "rows beyond that")
+        if not gaps.absolute:
+            raise InvalidArgument("gaps", "absolute where they are in groups", "signed gaps")
+    # A gap is at most all rows away from its offset.
+    farthest = float(np.abs(gaps.offsets.astype(np.float64)).max())
+    if largest * (max(setting.row_limit, 1) * 2.0**bits + farthest) > _FARTHEST_SCORE:
+        expected = "small enough that sums of gaps stay within 2**60 steps of a lattice"
+        raise InvalidArgument("gaps", expected, f"groups of up to {largest:,}")
+
+
+def _in_steps(penalties: tuple[int, ...] | None, options: int, bits: int) -> Ints | None:
+    if penalties is None:
+        return None
+    if len(penalties) != options:
+        raise InvalidArgument("penalties", f"{options} of them, one an option", f"{len(penalties)}")
+    if max(map(abs, penalties)) << bits > FARTHEST:
+        expected = f"at most {FARTHEST / 2.0**bits:g} rows"
+        raise InvalidArgument("penalties", expected, "some beyond that")
+    return np.array([number << bits for number in penalties], dtype=np.int64)
+
+
+def _move(gaps: LinearGaps, spans: tuple[Span, ...] | None, setting: Setting, bits: int) -> int:
+    """By how much a person moves a score at the most, in lattice steps."""
+    row = setting.unit_rows << bits
+    if spans is None:
+        return row
+    sums = gaps.own.prices.get(("select", bits, spans))
+    if sums is None:
+        parts = _Parts(gaps)
+        # A single function moves by a row at the most, whatever it is.
+        wide = {span for span in spans if span[1] > span[0] + 1}
+        moves = {span: parts.move(span, setting, bits) for span in wide}
+        sums = gaps.own.prices.keep(("select", bits, spans), moves)
+    largest = row if any(stop == start + 1 for start, stop in spans) else 1
+    for (start, stop), functions in cast("dict[Span, int]", sums).items():
+        # Where rows come and go, so does what the rates expect of them.
+        rates = 0 if setting.replaced else sum(gaps.rates[start:stop].tolist())
+        most = (stop - start) * row
+        largest = max(largest, min(most, functions + setting.unit_rows * rates))
+    return largest
+
+
+class _Parts:
+    """The functions of groups, each group in the whole blocks that it comes in where it does."""
+
+    def __init__(self, gaps: LinearGaps) -> None:
+        # A lattice of integral weights has the same weights, so many times.
+        self._whole = gaps.own.form.integral
+        self._form = gaps.own.form if self._whole else gaps.source
+        self._ends = list(accumulate(block.rows for block in self._form.blocks))
+
+    def move(self, span: Span, setting: Setting, bits: int) -> int:
+        """By how much a person moves the functions of a group together, in lattice steps."""
+        steps = 1 << bits if self._whole else 1
+        return math.ceil(sensitivity(self._part(*span), setting).l1 * steps)
+
+    def _part(self, start: int, stop: int) -> LinearForm:
+        blocks: list[Kronecker | Dense] = []
+        for number in range(bisect_right(self._ends, start), len(self._ends)):
+            block = self._form.blocks[number]
+            place = self._ends[number] - block.rows
+            if place >= stop:
+                break
+            first, last = max(start - place, 0), min(stop - place, block.rows)
+            if last - first == block.rows:
+                blocks.append(block)
+            else:
+                blocks += [block.row(row) for row in range(first, last)]
+        return LinearForm(self._form.domain, blocks)

@@ -1,0 +1,278 @@
+"""MWEM, as a mechanism."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
+from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.forms import GapForm, LinearForm, Lowers
+from dpsdk.kernel import Kernel, Select, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn
+from dpsdk.mechanisms.mwem.plan import Plan, Rule, Total, planned
+from dpsdk.mechanisms.mwem.strategy import MWEMStrategy
+from dpsdk.mechanisms.pmw.schedule import number_radius
+from dpsdk.mechanisms.refusals import check_shares, in_words
+from dpsdk.release import Quote
+from dpsdk.typing import Real
+
+__all__ = ["MWEM", "to_workload"]
+
+_MOST_ROUNDS = 10_000
+_MOST_STEPS = 10_000
+
+
+def to_workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
+    """Anything that lowers to a form.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has no method for that.
+    """
+    # Texts have a method of that name, too.
+    if isinstance(value, type | str) or not callable(getattr(value, "lower", None)):
+        expected = "a query or a workload, which lowers to a linear form"
+        raise InvalidArgument("workload", expected, shown(value))
+    return value
+
+
+def _amount(parameter: str, value: Real | None) -> Fraction | None:
+    return None if value is None else to_amount(parameter, value)
+
+
+def _epsilon(value: Real | None) -> Fraction | None:
+    return _amount("epsilon", value)
+
+
+def _rho(value: Real | None) -> Fraction | None:
+    return _amount("rho", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_delta(value, zero=True)
+
+
+def _at_most(parameter: str, value: int, most: int) -> int:
+    count = to_count(parameter, value)
+    if count > most:
+        raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
+    return count
+
+
+def _rounds(value: int | None) -> int | None:
+    return None if value is None else _at_most("rounds", value, _MOST_ROUNDS)
+
+
+def _steps(value: int) -> int:
+    return _at_most("steps", value, _MOST_STEPS)
+
+
+@frozen(repr=False, eq=False)
+class MWEM(DistributionMechanism):
+    """Learn a workload that is known beforehand, and answer it from a public distribution.
+
+    Each round chooses, by the exponential mechanism, the part of the workload that the distribution
+    answers worst, measures it, and moves the distribution. All of it is paid while the channel
+    opens; what is asked then is free, whether it is in the workload or not (Hardt, Ligett and
+    McSherry 2012). A part is a block of the workload's form, such as a whole marginal, since
+    disjoint cells cost as much as one. All parts measured so far are fitted again each round.
+    Nothing is promised of the error; the rules below promise one.
+
+    The universe has at most 2^24 cells, and functions weigh rows from 0 to 1. Where the number of
+    rows is private it is estimated from what is measured.
+
+    Parameters
+    ----------
+    workload
+        A query, or a `Workload` of queries.
+    epsilon, delta
+        What the opening may cost, by the composition of the session. With δ = 0 it is pure: noise
+        is Laplace, and costs add up.
+    rho
+        Instead: what it may cost in zCDP.
+    rounds
+        How many parts are chosen; from public facts if left out.
+    average
+        Whether the average of all rounds answers, and not the last one, which is mostly better.
+    steps
+        How often at the most a round moves the distribution towards all that was measured. Free.
+
+    >>> from dpsdk.mechanisms import MWEM
+    >>> from dpsdk.queries import Marginal
+    >>> MWEM(Marginal("sex", "income"), epsilon=1, delta=1e-9)
+    MWEM(Marginal('sex', 'income'), epsilon=1, delta=1e-09)
+    """
+
+    workload: Lowers[LinearForm] = field(converter=to_workload)
+    epsilon: Fraction | None = field(default=None, converter=_epsilon, kw_only=True)
+    delta: Fraction = field(default=Fraction(0), converter=_delta, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=_rho, kw_only=True)
+    rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
+    average: bool = field(default=False, kw_only=True)
+    steps: int = field(default=40, converter=_steps, kw_only=True)
+    _rule: Rule = field(default="tuned", kw_only=True, alias="_rule")
+    _beta: float = field(default=0.05, converter=to_beta, kw_only=True, alias="_beta")
+
+    def __attrs_post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
+            expected = "given as epsilon, or epsilon and delta, or as rho alone"
+            raise InvalidArgument("MWEM", expected, repr(self))
+
+    @classmethod
+    def textbook(
+        cls,
+        workload: Lowers[LinearForm],
+        epsilon: Real,
+        *,
+        rounds: int | None = None,
+        beta: float = 0.05,
+    ) -> MWEM:
+        """The algorithm as it is mostly printed, one function a round, in pure DP.
+
+        Half of ε / rounds goes to the choice, half to a Laplace number, which is brought into the
+        range of its function; weights are multiplied by exp(f · (number - answer) / 2), where the
+        answer is that of the distribution before; the average of all distributions before a move
+        answers. Corrected: functions from 0 to 1 move by one row, where functions in [-1, 1] move
+        by two. With probability 1 - `beta` no number of the workload is off by more than promised
+        (docs/explanation/proofs/mwem.md), which says something for large tables only.
+
+        Parameters
+        ----------
+        workload
+            As for the class; the number of rows must be public.
+        epsilon
+            What the opening costs.
+        rounds
+            Those that make the promise the smallest, if left out.
+        beta
+            How likely the promise may fail, strictly between 0 and 1.
+        """
+        return cls(workload, epsilon=epsilon, rounds=rounds, _rule="textbook", _beta=beta)
+
+    @classmethod
+    def averaged(
+        cls,
+        workload: Lowers[LinearForm],
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        *,
+        rho: Real | None = None,
+        rounds: int | None = None,
+        beta: float = 0.05,
+    ) -> MWEM:
+        """Choices alone, without any measurement.
+
+        Each round chooses a function, or its negation, that the distribution answers too low by the
+        most, and moves along it by a step that is fixed beforehand; the average of all
+        distributions before a move answers. With probability 1 - `beta` no number of the workload
+        is off by more than promised (docs/explanation/proofs/mwem.md).
+
+        Parameters
+        ----------
+        workload, epsilon, delta, rho
+            As for the class; the number of rows must be public.
+        rounds, beta
+            As for `textbook`.
+        """
+        return cls(
+            workload,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            rounds=rounds,
+            _rule="averaged",
+            _beta=beta,
+        )
+
+    def plan(self, terms: Terms) -> Plan:
+        """How a channel on such terms would spend, and what it promises. Public, spends nothing.
+
+        Raises
+        ------
+        QueryError, DomainError
+            If the workload cannot be put to such a table, or has other weights than from 0 to 1.
+        PublicSizeRequired
+            If an error is to be promised, and the number of rows is private.
+        InvalidArgument
+            If nothing can be answered for so little.
+        """
+        return self._planned(self._lowered(terms), terms)
+
+    def _lowered(self, terms: Terms) -> LinearForm:
+        facts = facts_of(terms)
+        form = self.workload.lower(facts.domain)
+        check_shares(form, "MWEM")
+        if self._rule != "tuned" and facts.rows is None:
+            reason = "its promise is about shares of the rows, so it needs their number"
+            raise PublicSizeRequired(repr(self), reason)
+        return form
+
+    def _planned(self, form: LinearForm, terms: Terms) -> Plan:
+        total = Total(self.epsilon, self.delta, self.rho)
+        try:
+            plan = planned(self._rule, total, self.rounds, form, self._beta, terms)
+            return plan if self._rule == "tuned" else _promising(plan, form, self._beta, terms)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        check_shares(form, "MWEM")
+        workload = self._lowered(terms)
+        plan = self._planned(workload, terms)
+        accuracy: Accuracy = NoAccuracy("read off a distribution fitted to noisy answers")
+        if plan.error is not None and plan.beta is not None:
+            accuracy = NoAccuracy("the promise is about the functions of the workload alone")
+            if frozenset(workload.row_identities()).issuperset(form.row_identities()):
+                accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
+        return Quote(plan.cost, plan.cost, accuracy)
+
+    def open(self, kernel: Kernel, /) -> MWEMStrategy:
+        terms = kernel.terms
+        form = self._lowered(terms)
+        plan = self._planned(form, terms)
+        try:
+            if plan.rule == "tuned":
+                parts = Marginals(form, plan, terms, steps=self.steps, average=self.average)
+                return learn(kernel, plan.rounds, parts)
+            return learn(kernel, plan.rounds, OneByOne(form, plan, terms.facts))
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+
+    def __repr__(self) -> str:
+        given = [shown(self.workload)]
+        for name in ("epsilon", "delta", "rho"):
+            value = getattr(self, name)
+            if value:
+                given.append(f"{name}={float(value):g}")
+        if self.rounds is not None:
+            given.append(f"rounds={self.rounds}")
+        if self.average:
+            given.append("average=True")
+        return f"MWEM{'' if self._rule == 'tuned' else f'.{self._rule}'}({', '.join(given)})"
+
+
+def _promising(plan: Plan, form: LinearForm, beta: float, terms: Terms) -> Plan:
+    """The plan with the error of its theorem, at these very parameters."""
+    facts = terms.facts
+    rows, rounds = float(facts.rows or 1), plan.rounds
+    potential = math.log(facts.domain.size + facts.outside)
+    rates, zeros = np.full(form.rows, 0.5), np.zeros(form.rows)
+    if plan.noise is None:
+        signed = GapForm(form, rates, zeros, absolute=False)
+        choice = Select(signed, plan.choice, opposites=True).price(terms).accuracy
+        short = choice.error(beta / rounds)
+        error = short + rows * math.sqrt(potential / (2 * rounds))
+        return plan.promising(error * (1 + 1e-9), beta)
+    gaps = GapForm(form, rates, zeros)
+    short = Select(gaps, plan.choice).price(terms).accuracy.error(beta / (2 * rounds))
+    noise = number_radius(plan.noise, beta / 2, rounds, facts)
+    error = short + math.hypot(rows * math.sqrt(4 * potential / rounds), noise)
+    return plan.promising(error * (1 + 1e-9), beta)

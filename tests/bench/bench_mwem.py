@@ -1,0 +1,112 @@
+"""MWEM beside independent Gaussian noise: all two- and three-way marginals of seven columns.
+
+python tests/bench/bench_mwem.py [--adult FILE] [--epsilon 1 0.1] [--seeds 3] [--rounds R]
+
+FILE holds coded columns, as in `adult.csv` of the synthetic-data benchmarks (48,842 rows); without
+it, the table is docs/examples/adult.csv.gz on its own attributes. δ is 1e-9. Errors are shares of
+the rows over all cells of all marginals; noise is seeded, so that they repeat; times do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+from bench_pmw import adult
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.mechanisms import MWEM, Gaussian
+from dpsdk.queries import Marginal, Workload
+from dpsdk.testing import seeded
+from dpsdk.typing import Floats, Ints
+
+SIZES = {
+    "workclass": 9,
+    "education-num": 16,
+    "marital-status": 7,
+    "relationship": 6,
+    "race": 5,
+    "sex": 2,
+    "income>50K": 2,
+}
+DELTA = "1e-9"
+
+
+def coded(path: Path) -> tuple[Domain, Ints]:
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    places = [header.index(name) for name in SIZES]
+    codes = np.array([[int(row[place]) for place in places] for row in rows])
+    counts = np.zeros(tuple(SIZES.values()), dtype=np.int64)
+    np.add.at(counts, tuple(codes.T), 1)
+    return Domain(*(Integer(name, 0, size - 1) for name, size in SIZES.items())), counts
+
+
+def truths(counts: Ints, names: tuple[str, ...]) -> Floats:
+    rows = counts.sum()
+    tables = []
+    for way in (2, 3):
+        for kept in itertools.combinations(range(len(names)), way):
+            gone = tuple(axis for axis in range(len(names)) if axis not in kept)
+            tables.append(counts.sum(axis=gone).reshape(-1) / rows)
+    return np.concatenate(tables)
+
+
+def show(name: str, errors: list[Floats], seconds: float) -> None:
+    most = [float(error.max()) for error in errors]
+    mean = np.mean([error.mean() for error in errors])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"  {name:34} max {np.mean(most):.4f} ({min(most):.4f}-{max(most):.4f})  mean {mean:.2e}"
+        f"  {seconds / len(errors):.2f} CPU s  {peak:.0f} MB at the most so far",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--adult", type=Path)
+    parser.add_argument("--epsilon", nargs="+", default=["1", "0.1"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--mwem", action="store_true", help="leave out independent noise")
+    given = parser.parse_args()
+    if given.adult is None:
+        table = adult()
+        domain, counts = table.domain, table.counts
+    else:
+        domain, counts = coded(given.adult)
+    names, true = domain.names, truths(counts, domain.names)
+    workload = Workload(
+        Marginal(*kept, normalized=False)
+        for way in (2, 3)
+        for kept in itertools.combinations(names, way)
+    )
+    rows = int(counts.sum())
+    print(f"{domain.size:,} cells, {rows:,} rows, {len(true):,} numbers")
+    for relation, epsilon in itertools.product(Neighbors, given.epsilon):
+        data = PrivateData.from_counts(counts, domain, neighbors=relation)
+        print(f"{relation.value}, epsilon = {epsilon}, delta = {DELTA}")
+        mwem = MWEM(workload, epsilon=epsilon, delta=DELTA, rounds=given.rounds, steps=given.steps)
+        gaussian = Gaussian(epsilon=epsilon, delta=DELTA)
+        for name, mechanism in (("MWEM", mwem), ("Gaussian, jointly", gaussian)):
+            if given.mwem and mechanism is gaussian:
+                continue
+            errors: list[Floats] = []
+            start = time.process_time()
+            for seed in range(given.seeds):
+                session = Session(data, Budget(epsilon, DELTA), noise=seeded(seed))
+                with session.open(mechanism) as channel:
+                    values = np.clip(channel.answer(workload).values, 0, rows) / rows
+                errors.append(np.abs(values - true))
+            show(name, errors, time.process_time() - start)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The fit of a dense distribution to noisy answers."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpsdk import Boolean, Domain, Integer
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Dense, Identity, Kronecker, Prefix, Range
+from dpsdk.learning import EntropicFit
+
+DOMAIN = Domain(Integer("a", 0, 3), Boolean("b"), Integer("c", 0, 4))
+
+
+def marginal(*names):
+    return Kronecker(names, tuple(Identity(DOMAIN[name].size) for name in names))
+
+
+def summed(weights, names):
+    """The marginal table of some attributes, in the order of their names."""
+    gone = tuple(axis for axis, name in enumerate(DOMAIN.names) if name not in names)
+    order = sorted(names, key=DOMAIN.position)
+    return weights.sum(axis=gone).transpose([order.index(name) for name in names])
+
+
+def truth(seed=0):
+    weights = np.random.default_rng(seed).random(DOMAIN.shape) ** 3
+    return weights / weights.sum()
+
+
+def test_nothing_released_is_the_uniform_distribution():
+    fit = EntropicFit(DOMAIN, outside=True)
+    assert fit.run(10) == 0
+    assert fit.hypothesis().outside_mass == pytest.approx(1 / 41)
+    assert fit.weights().max() == fit.weights().min() == pytest.approx(1 / 41)
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_it_finds_answers_without_noise(outside):
+    weights = truth() * (0.9 if outside else 1.0)
+    fit = EntropicFit(DOMAIN, outside=outside)
+    blocks = [marginal("a", "b"), marginal("c", "a"), Kronecker(("c",), (Prefix(5),))]
+    for block in blocks:
+        fit.add(block, block.answer(summed(weights, block.names)), 1e-3)
+    fit.run(2000)
+    for block in blocks:
+        table = fit.hypothesis().table(block.names)
+        want = summed(weights, block.names)
+        assert block.answer(table) == pytest.approx(block.answer(want), abs=2e-4)
+    assert fit.hypothesis().outside_mass == pytest.approx(0.1 if outside else 0.0, abs=1e-3)
+
+
+def test_of_all_that_fit_it_is_the_one_of_most_entropy():
+    fit = EntropicFit(DOMAIN)
+    one, other = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.35, 0.65])
+    fit.add(marginal("a"), one, 1e-4)
+    fit.add(marginal("b"), other, 1e-4)
+    fit.run(5000)
+    product = one[:, None, None] * other[None, :, None] * np.full(5, 0.2)
+    assert fit.weights() == pytest.approx(product, abs=1e-5)
+
+
+def test_the_loss_never_rises_and_its_slope_is_the_derivative():
+    rng = np.random.default_rng(3)
+    fit = EntropicFit(DOMAIN, outside=True)
+    blocks = [marginal("a", "c"), marginal("b"), marginal("a", "b", "c")]
+    blocks.append(Dense(("c", "a"), (5, 4), rng.random((3, 20))))
+    blocks.append(Kronecker(("b", "c"), (Range(2, 0, 1), Prefix(5))))
+    for block in blocks:
+        fit.add(block, rng.normal(0.1, 0.2, block.rows), 0.05)
+    weights = rng.random(DOMAIN.shape) / 50
+    loss, slope = fit._slope(weights)
+    for cell in np.ndindex(DOMAIN.shape):
+        moved = weights.copy()
+        moved[cell] += 1e-6
+        found = (fit._slope(moved)[0] - loss) / 1e-6
+        assert found == pytest.approx(slope[cell], rel=1e-3, abs=1e-2)
+    losses = []
+    for _ in range(30):
+        fit.run(1)
+        losses.append(fit.loss)
+    assert all(after <= before for before, after in pairwise(losses))
+    assert losses[-1] < losses[0]
+
+
+def test_a_copy_goes_its_own_way():
+    fit = EntropicFit(DOMAIN)
+    twin = fit.copy()
+    twin.add(marginal("b"), np.array([0.1, 0.9]), 0.01)
+    twin.run(50)
+    assert fit.run(50) == 0
+    assert fit.weights().min() == fit.weights().max()
+    assert twin.weights().min() < twin.weights().max()
+
+
+@pytest.mark.parametrize(
+    ("shares", "deviation"),
+    [([0.5], 0.1), ([0.5, math.nan], 0.1), ([0.5, 0.5], 0.0), ([0.5, 0.5], math.inf)],
+)
+def test_what_is_no_released_answer_is_refused(shares, deviation):
+    with pytest.raises(InvalidArgument):
+        EntropicFit(DOMAIN).add(marginal("b"), np.array(shares), deviation)
+
+
+def test_what_would_not_fit_memory_is_refused():
+    with pytest.raises(TooLarge):
+        EntropicFit(Domain(Integer("x", 0, 2**24)))
+    wide = Kronecker(("x",), (Prefix(2**13),))
+    with pytest.raises(TooLarge):
+        EntropicFit.check(wide)

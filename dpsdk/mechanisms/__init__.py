@@ -12,6 +12,7 @@ from dpsdk.mechanisms.base import (
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 
@@ -24,6 +25,7 @@ __all__ = [
     "HypothesisStrategy",
     "Laplace",
     "Mechanism",
+    "NoisyHistogram",
     "NumericSparse",
     "OneShot",
     "OnlinePMW",

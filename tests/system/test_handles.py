@@ -12,7 +12,7 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
 
@@ -46,6 +46,10 @@ def questions():
 def channels():
     above = [Above(Threshold("age", 3), 0.9), NumericAbove(Count(where={"sex": "M"}), 0.2)]
     yield NumericSparse("0.2", tops=2), above
+    # NaN, as of a mean of nobody, is not equal to itself.
+    linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex")]
+    yield NoisyHistogram(epsilon="0.1"), linear
+    yield NoisyHistogram(rho="0.001", consistent=True), linear
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
 
 
@@ -87,6 +91,7 @@ def held(session, events):
         with session.open(mechanism) as channel:
             things += [channel.release(query) for query in queries]
             things.append(getattr(channel, "hypothesis", None))
+            things.append(getattr(channel, "distribution", None))
     watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]

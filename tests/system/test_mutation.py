@@ -27,6 +27,7 @@ from dpsdk.forms import (
     Dense,
     Facts,
     GapForm,
+    Groups,
     Identity,
     Kronecker,
     LinearForm,
@@ -37,7 +38,7 @@ from dpsdk.forms import (
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.queries import Count
@@ -184,6 +185,7 @@ def held():
         "range": [Kronecker(("b",), (Range(3, 0, 2),))],
         "marginal": [Kronecker(("a", "b"), (Identity(2), Identity(3)))],
         "prefix": [Kronecker(("b",), (Prefix(3),), 0.5)],
+        "groups": [Kronecker(("b",), (Groups(3, 2),)), Kronecker(("b",), (Identity(3),))],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
         "joint": [Kronecker(("a", "b"), (Weights([[0.3, 1.0]]), half()))],
@@ -293,6 +295,8 @@ def test_what_is_in_the_hands_of_clients_changes_no_price_and_no_answer(neighbor
 STREAMS = {
     "sparse": NumericSparse(1, tops=4),
     "sparse, a run a top": NumericSparse(1, DELTA, tops=4),
+    "histogram": NoisyHistogram(epsilon="0.1"),
+    "consistent histogram": NoisyHistogram(rho="0.01", consistent=True),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),

@@ -8,7 +8,7 @@ import pytest
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -33,6 +33,9 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "rho": lambda e: Gaussian(rho=e),
     "gaussian": lambda e: Gaussian(epsilon=e, delta="1e-9"),
     "delta": lambda e: Gaussian(epsilon=1, delta=e),
+    "histogram": lambda e: NoisyHistogram(epsilon=e),
+    "histogram rho": lambda e: NoisyHistogram(rho=e),
+    "histogram delta": lambda e: NoisyHistogram(epsilon=1, delta=e),
     "pmw": lambda e: OnlinePMW(e, updates=3),
     "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
     "sparse": lambda e: NumericSparse(e, tops=3),

@@ -44,6 +44,7 @@ from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    NoisyHistogram,
     NumericSparse,
     OneShot,
     OnlinePMW,
@@ -277,6 +278,16 @@ def any_public_distribution_is_a_start(session: Session, data: SyntheticData) ->
     OnlinePMW(1, updates=9, start=data)
     OnlinePMW(1, updates=9, start="uniform")
     assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
+
+
+def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
+    with session.open(NoisyHistogram(epsilon=1)) as channel:
+        assert_type(channel, DistributionChannel)
+        assert_type(channel.distribution, Distribution)
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+    NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
+    session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
 
 
 def channels_with_a_distribution_show_it(

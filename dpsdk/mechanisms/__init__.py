@@ -15,6 +15,8 @@ from dpsdk.mechanisms.laplace import Laplace
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
+from dpsdk.mechanisms.square_root import SquareRoot
+from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "DistributionMechanism",
@@ -29,5 +31,7 @@ __all__ = [
     "NumericSparse",
     "OneShot",
     "OnlinePMW",
+    "SquareRoot",
     "Strategy",
+    "Tree",
 ]

@@ -12,7 +12,15 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SquareRoot,
+    Tree,
+)
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
 
@@ -50,6 +58,8 @@ def channels():
     linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex")]
     yield NoisyHistogram(epsilon="0.1"), linear
     yield NoisyHistogram(rho="0.001", consistent=True), linear
+    yield Tree("age", epsilon="0.1"), linear[1:2]
+    yield SquareRoot("age", rho="0.001"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
 
 

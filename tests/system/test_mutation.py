@@ -38,7 +38,15 @@ from dpsdk.forms import (
 )
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms, Watching
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SquareRoot,
+    Tree,
+)
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
 from dpsdk.queries import Count
@@ -297,6 +305,8 @@ STREAMS = {
     "sparse, a run a top": NumericSparse(1, DELTA, tops=4),
     "histogram": NoisyHistogram(epsilon="0.1"),
     "consistent histogram": NoisyHistogram(rho="0.01", consistent=True),
+    "tree": Tree("b", epsilon="0.1"),
+    "root": SquareRoot("b", rho="0.01"),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),

@@ -8,7 +8,15 @@ import pytest
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SquareRoot,
+    Tree,
+)
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -36,6 +44,10 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "histogram": lambda e: NoisyHistogram(epsilon=e),
     "histogram rho": lambda e: NoisyHistogram(rho=e),
     "histogram delta": lambda e: NoisyHistogram(epsilon=1, delta=e),
+    "tree": lambda e: Tree("age", epsilon=e),
+    "tree rho": lambda e: Tree("age", rho=e),
+    "branching": lambda c: Tree("age", epsilon=1, branching=c),
+    "square root": lambda e: SquareRoot("age", rho=e),
     "pmw": lambda e: OnlinePMW(e, updates=3),
     "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
     "sparse": lambda e: NumericSparse(e, tops=3),

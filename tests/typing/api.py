@@ -48,6 +48,8 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OneShot,
     OnlinePMW,
+    SquareRoot,
+    Tree,
 )
 from dpsdk.queries import (
     Above,
@@ -286,6 +288,10 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         assert_type(channel.distribution, Distribution)
         assert_type(channel.answer(Threshold("age", 40)), float)
         assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+    for mechanism in (Tree("age", epsilon=1), SquareRoot("age", rho=1)):
+        with session.open(mechanism) as levels:
+            assert_type(levels, Channel[LinearForm])
+            assert_type(levels.answer(Threshold("age", 40)), float)
     NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
     session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
 

@@ -24,6 +24,7 @@ from dpsdk import (
     Release,
     Session,
     SyntheticData,
+    queries,
 )
 from dpsdk.accounting import (
     Books,
@@ -64,6 +65,7 @@ from dpsdk.queries import (
     Mean,
     Not,
     NumericAbove,
+    Quantile,
     Query,
     Sum,
     Threshold,
@@ -98,6 +100,8 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.answer(Count(where={"sex": "Female"}), using=laplace), float)
     assert_type(session.answer(Sum("hours", normalized=False), using=laplace), float)
     assert_type(session.answer(Mean("hours"), using=laplace), float)
+    assert_type(session.answer(Quantile("hours", 0.9), using=laplace), float)
+    assert_type(session.release(queries.Median("hours"), using=laplace), Release[float])
     assert_type(session.answer(Linear(lambda record: 0.5), using=laplace), float)
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])

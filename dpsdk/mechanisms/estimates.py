@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy, deepcopy
+from copy import copy
 from functools import cached_property
 from typing import Protocol
 
@@ -132,10 +132,23 @@ class Estimate:
         """Counts of rows, as sums of estimates."""
         check_answerable(form, self.mechanism, self.reconstruction, kernel.facts)
         values = self.cells.answers(form)
-        # Copies: whoever holds a release holds its accuracy, and others ask for the same form.
-        own = LinearForm(form.domain, deepcopy(form.blocks))
-        accuracy = EstimateAccuracy(self._law, self._step, copy(self.reconstruction), own)
+        accuracy = EstimateAccuracy(self._law, self._step, copy(self.reconstruction), _copied(form))
         return Measurement(values, accuracy, "fitted")
+
+
+def _copied(form: LinearForm) -> LinearForm:
+    """The same form in parts that are nobody else's, but for arrays, which stay as they are.
+
+    Whoever holds a release holds its accuracy, and others may ask for the same form.
+    """
+    blocks: list[Kronecker | Dense] = []
+    for block in form.blocks:
+        if isinstance(block, Kronecker):
+            factors = tuple([copy(factor) for factor in block.factors])
+            blocks.append(Kronecker(block.names, factors, block.scale))
+        else:
+            blocks.append(copy(block))
+    return LinearForm(form.domain, blocks)
 
 
 def check_answerable(
@@ -168,8 +181,8 @@ def quoted(
     check_answerable(form, mechanism, reconstruction, facts_of(terms))
     pricing = Measure(reconstruction.strategy, noise).price(terms)
     cost = Cost((pricing.guarantee,))
-    own = LinearForm(form.domain, deepcopy(form.blocks))
-    accuracy = EstimateAccuracy(pricing.law, 2.0**-pricing.bits, reconstruction, own)
+    step = 2.0**-pricing.bits
+    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, _copied(form))
     return Quote(cost, cost, accuracy)
 
 

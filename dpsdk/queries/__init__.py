@@ -6,7 +6,7 @@ from dpsdk.queries.conditions import Condition, Not
 from dpsdk.queries.conjunction import Conjunction, Where
 from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
-from dpsdk.queries.quantile import Median, Quantile
+from dpsdk.queries.quantile import Median, Quantile, isotonic
 from dpsdk.queries.threshold import Interval, Threshold
 from dpsdk.queries.totals import Count, Mean, Sum
 from dpsdk.queries.workload import Answers, Workload
@@ -34,5 +34,6 @@ __all__ = [
     "Threshold",
     "Where",
     "Workload",
+    "isotonic",
     "marginals",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +11,10 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name, to_probability
 from dpsdk.domain import Attribute, Binned, Domain, Integer
-from dpsdk.errors import QueryError
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
 from dpsdk.queries.conjunction import Conditioned, masked, options
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Array, Floats, Real
 
 __all__ = ["Median", "Quantile", "isotonic"]
 
@@ -25,14 +25,40 @@ _SLACK = 1e-9
 """What floats may round off beside the number of rows."""
 
 
-def isotonic(values: Floats) -> Floats:
+def isotonic(values: Array | Sequence[float]) -> Floats:
     """The nearest numbers, by the sum of squares, that do not fall (Ayer and others 1955).
 
-    No number is farther from a rising truth than the farthest of `values` is.
+    Free, for noisy thresholds in their order. No number is farther from a truth that does not fall
+    than the farthest of `values` is, so `release.error` of all thresholds holds for the result.
+
+    Parameters
+    ----------
+    values
+        Shape (m,): finite numbers.
+
+    Returns
+    -------
+    Floats
+        Shape (m,).
+
+    Raises
+    ------
+    InvalidArgument
+        If they are not such numbers.
+
+    >>> from dpsdk.queries import isotonic
+    >>> isotonic([0.1, 0.3, 0.2, 0.9]).tolist()
+    [0.1, 0.25, 0.25, 0.9]
     """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("values", "a row of finite numbers", shown(values)) from None
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InvalidArgument("values", "a row of finite numbers", shown(values))
     means: list[float] = []
     sizes: list[int] = []
-    for value in values.tolist():
+    for value in array.tolist():
         mean, size = value, 1
         while means and means[-1] > mean:
             more = sizes.pop()

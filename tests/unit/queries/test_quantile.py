@@ -19,8 +19,7 @@ from dpsdk import (
 )
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, OnlinePMW, SquareRoot, Tree
-from dpsdk.queries import Median, Quantile, Workload
-from dpsdk.queries.quantile import isotonic
+from dpsdk.queries import Median, Quantile, Threshold, Workload, isotonic
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 10, 49), Binned("hours", [0, 10, 20, 40]), Boolean("member"))
@@ -140,6 +139,24 @@ def test_what_cannot_be_asked_is_refused_unpaid():
     for q in (0, 1, -1, 2, float("nan"), "x", None, True):
         with pytest.raises(InvalidArgument, match="q"):
             Quantile("age", q)
+
+
+@pytest.mark.parametrize("values", [[[1.0]], [math.nan], [math.inf], ["x"], 3, None], ids=repr)
+def test_only_rows_of_finite_numbers_are_made_to_rise(values):
+    with pytest.raises(InvalidArgument, match="values"):
+        isotonic(values)
+
+
+def test_thresholds_that_were_made_to_rise_keep_their_bound():
+    thresholds = Workload(Threshold("age", t) for t in range(10, 50))
+    asked, truth = session(noise=4), np.array([(t >= AGES).mean() for t in range(10, 50)])
+    release = asked.release(thresholds, using=Gaussian(rho="0.01"))
+    values = release.value.values
+    assert (np.diff(values) < 0).any()
+    rising = isotonic(values)
+    assert (np.diff(rising) >= 0).all()
+    assert np.abs(rising - truth).max() <= np.abs(values - truth).max() <= release.error()
+    assert isotonic([]).shape == (0,)
 
 
 def test_isotonic_regression_is_the_nearest_that_rises():

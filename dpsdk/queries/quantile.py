@@ -13,7 +13,7 @@ from dpsdk._checks import shown, to_name, to_probability
 from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
-from dpsdk.queries.conjunction import Conditioned, masked, options
+from dpsdk.queries.conjunction import Conditioned, Where, masked, options, to_where
 from dpsdk.typing import Array, Floats, Real
 
 __all__ = ["Median", "Quantile", "isotonic"]
@@ -191,7 +191,7 @@ class Quantile(Conditioned[float]):
         return f"Quantile({shown(self.attribute)}, {float(self.q):g}{given})"
 
 
-@frozen(repr=False)
+@frozen(init=False, repr=False)
 class Median(Quantile):
     """The `Quantile` at one half: the least value that half of the rows are at or below.
 
@@ -200,7 +200,10 @@ class Median(Quantile):
     Median('age', where=Conjunction({'sex': 'Female'}))
     """
 
-    q: Fraction = field(init=False, default=Fraction(1, 2))
+    def __init__(self, attribute: str, *, where: Where = None) -> None:
+        object.__setattr__(self, "attribute", _to_attribute(attribute))
+        object.__setattr__(self, "q", Fraction(1, 2))
+        object.__setattr__(self, "where", to_where(where))
 
     def __repr__(self) -> str:
         return f"Median({shown(self.attribute)}{options(self.where, normalized=True)})"

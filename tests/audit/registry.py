@@ -12,7 +12,7 @@ from dpsdk import Boolean, Categorical, Domain, Integer
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
 from dpsdk.forms import Facts, GapForm, Kronecker, LinearForm, Weights
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, NumericSparse, OnlinePMW
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -114,6 +114,10 @@ OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[
 LEVEL = NumericAbove(COUNT, 1)
 
 
+def histogram(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
+    return lambda epsilon: program(NoisyHistogram(epsilon=epsilon), *queries, outcome=outcome)
+
+
 def sparse(*queries: Query[Any, GapForm], tops: int = 1, delta: str = "0") -> Build:
     return lambda epsilon: program(
         NumericSparse(epsilon, delta, tops=tops, numbers="gap"), *queries
@@ -147,6 +151,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
     Case(
         "Gaussian, marginal",

@@ -214,6 +214,9 @@ class Tree(Mechanism[LinearForm]):
     its cells, free, with its exact variance and a proven bound. One row moves two nodes of each
     level by one under replace-one neighbours, and one under add-remove.
 
+    Answers take no longer than sums of cells. Error bounds are worked out when they are asked for,
+    in time and memory that follow from public sizes: the number of answers times that of nodes.
+
     The root is not measured where that costs: where the number of rows is public and none lies
     outside the domain, it is known; under replace-one it is free otherwise.
 

@@ -204,12 +204,14 @@ class Release(Generic[A_co]):
         accuracy = half_widths(self._measurement.accuracy, self.query, checked)
         if lifting is None:
             raise without_unit(self.query)
-        if lifting.width == 1:
+        # No number rests on more than there are.
+        width = min(lifting.width, len(self._measurement.values))
+        if width == 1:
             radii = accuracy.radii(checked, joint=False)
         elif accuracy.standing == "promised":  # one event, for all numbers
             radii = accuracy.radii(checked, joint=True)
         else:  # a number that rests on several raw ones shares its failures between them
-            radii = accuracy.radii(checked / lifting.width, joint=False)
+            radii = accuracy.radii(checked / width, joint=False)
         errors = lifting.spread(self._measurement.values, radii, self._facts)
         if not errors.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)

@@ -12,7 +12,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.factors import Factor, Identity, Range, Weights, half_up, to_weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Range, Weights, half_up, to_weights
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
@@ -267,8 +267,8 @@ class Kronecker(Block):
 
     @property
     def partition(self) -> bool:
-        """Whether this is a plain marginal, in which each record counts in exactly one function."""
-        return self.scale == 1.0 and all(isinstance(f, Identity) for f in self.factors)
+        """Whether each record counts once, in exactly one function, as in a plain marginal."""
+        return self.scale == 1.0 and all(isinstance(f, Identity | Groups) for f in self.factors)
 
 
 @frozen

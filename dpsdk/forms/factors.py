@@ -11,7 +11,7 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Identity", "Weights", "Prefix", "Range", "to_weights"]
+__all__ = ["Factor", "Groups", "Identity", "Weights", "Prefix", "Range", "to_weights"]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -126,6 +126,48 @@ class Identity(Factor):
 
     def columns(self, codes: Ints) -> Floats:
         result: Floats = (np.arange(self.size)[:, None] == codes).astype(np.float64)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        del power
+        return np.ones(self.size)
+
+
+@frozen
+class Groups(Factor):
+    """One function for each run of `width` neighbouring cells, of which the last may be shorter."""
+
+    size: int
+    width: int
+
+    def __attrs_post_init__(self) -> None:
+        if not 1 <= self.width <= self.size:
+            expected = f"from 1 to the {self.size} cells that there are"
+            raise InvalidArgument("width", expected, str(self.width))
+
+    @property
+    def rows(self) -> int:
+        return -(-self.size // self.width)
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low, high = self.limits()
+        return np.full(self.rows, low), np.full(self.rows, high)
+
+    def limits(self) -> tuple[float, float]:
+        return float(self.width == self.size), 1.0
+
+    def row(self, number: int) -> Range:
+        start = number * self.width
+        return Range(self.size, start, min(start + self.width, self.size))
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        starts = np.arange(0, self.size, self.width)
+        result: Floats = np.add.reduceat(table, starts, axis=axis)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        groups = codes // self.width
+        result: Floats = (np.arange(self.rows)[:, None] == groups).astype(np.float64)
         return result
 
     def column_norms(self, power: int) -> Floats:

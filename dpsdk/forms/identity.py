@@ -37,7 +37,7 @@ import numpy as np
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Identity, Prefix, Range, Weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Weights
 from dpsdk.typing import Array, Floats
 
 __all__ = ["of_form", "of_functions"]
@@ -205,6 +205,10 @@ def _lines(factor: Factor, axis: int) -> list[Line]:
         return [_interval(axis, factor.size, cell, cell + 1) for cell in range(factor.size)]
     if type(factor) is Prefix:
         return [_interval(axis, factor.size, 0, cell + 1) for cell in range(factor.size)]
+    if type(factor) is Groups:
+        size, width = factor.size, factor.width
+        starts = range(0, size, width)
+        return [_interval(axis, size, start, min(start + width, size)) for start in starts]
     if type(factor) is Weights:
         return [_line(row, axis) for row in factor.weights]
     raise _foreign(factor)

@@ -179,11 +179,14 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
 
 
 def _marginals(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
-    """Each counts a record once; two records without a common label move all of them twice."""
+    """Each counts a record once; two records without a common label move all of them twice.
+
+    The first and the last cell of every attribute are such, also where labels are grouped.
+    """
     if not replace:
         count = float(len(blocks))
         return _Move(count, count, 1.0, exact=True)
-    split = sum(1 for block in blocks if math.prod(block.shape) > 1)
+    split = sum(1 for block in blocks if block.rows > 1)
     # Either two such records, or, seen from the outside cell, one count in every marginal.
     moved = float(max(2 * split, len(blocks) if outside else 0))
     return _Move(moved, moved, 1.0 if moved else 0.0, exact=True)

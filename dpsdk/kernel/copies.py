@@ -24,6 +24,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Dense,
     Factor,
+    Groups,
     Identity,
     Kronecker,
     LinearForm,
@@ -230,6 +231,11 @@ class _Copying:
             if type(size) is not int:
                 raise _foreign(type(size))
             copy = type(factor)(size)
+        elif type(factor) is Groups:
+            size, width = factor.size, factor.width
+            if not type(size) is type(width) is int:
+                raise _foreign(type(size), type(width))
+            copy = Groups(size, width)
         else:
             raise _foreign(type(factor))
         # The original is kept meanwhile, so that its identity stays its own.

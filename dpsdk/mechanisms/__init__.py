@@ -15,9 +15,12 @@ from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
+from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 from dpsdk.mechanisms.smalldb import SmallDB
+from dpsdk.mechanisms.square_root import SquareRoot
+from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "DistributionMechanism",
@@ -29,12 +32,15 @@ __all__ = [
     "Laplace",
     "MWEM",
     "Mechanism",
+    "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
     "SmallDB",
+    "SquareRoot",
     "Strategy",
+    "Tree",
     "Unfinished",
     "WhyStopped",
 ]

@@ -6,6 +6,7 @@ from dpsdk.queries.conditions import Condition, Not
 from dpsdk.queries.conjunction import Conjunction, Where
 from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
+from dpsdk.queries.quantile import Median, Quantile, isotonic
 from dpsdk.queries.threshold import Interval, Threshold
 from dpsdk.queries.totals import Count, Mean, Sum
 from dpsdk.queries.workload import Answers, Workload
@@ -23,13 +24,16 @@ __all__ = [
     "Marginal",
     "MarginalTable",
     "Mean",
+    "Median",
     "Not",
     "NumericAbove",
+    "Quantile",
     "Query",
     "ScalarQuery",
     "Sum",
     "Threshold",
     "Where",
     "Workload",
+    "isotonic",
     "marginals",
 ]

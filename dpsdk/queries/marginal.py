@@ -77,6 +77,14 @@ class MarginalTable:
         """The sum of all numbers."""
         return float(self.values.sum())
 
+    def nonnegative(self) -> MarginalTable:
+        """The same table with nought in place of what is below it.
+
+        Free. If the numbers are counts or shares of rows, none is farther from the truth than it
+        was, so all error bounds of its release hold for it.
+        """
+        return MarginalTable(self.attributes, np.maximum(self.values, 0.0))
+
     def project(self, *names: str) -> MarginalTable:
         """The table of some of the attributes, in the order given: the others are summed out."""
         wanted = to_names(names)

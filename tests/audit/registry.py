@@ -30,7 +30,15 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
 from dpsdk.kernel import Kernel, Limits
-from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
+from dpsdk.mechanisms import (
+    MWEM,
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SmallDB,
+)
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
@@ -132,6 +140,10 @@ ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True
 OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[False] * 3, True))
 """The more gaps are below that rise before one is above that falls, the nearer to the bound."""
 LEVEL = NumericAbove(COUNT, 1)
+
+
+def histogram(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
+    return lambda epsilon: program(NoisyHistogram(epsilon=epsilon), *queries, outcome=outcome)
 
 
 def sparse(*queries: Query[Any, GapForm], tops: int = 1, delta: str = "0") -> Build:
@@ -252,6 +264,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
     Case(
         "Gaussian, marginal",

@@ -18,6 +18,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Dense,
     Facts,
+    Groups,
     Identity,
     Kronecker,
     LinearForm,
@@ -43,6 +44,7 @@ def random_factor(rng, size):
     choices = (
         lambda: Identity(size),
         lambda: Prefix(size),
+        lambda: Groups(size, min(rows, size)),
         lambda: Range(size, start, stop),
         lambda: Weights(rng.integers(-3, 4, (rows, size))),
         lambda: Weights(rng.random((rows, size))),

@@ -22,7 +22,16 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SmallDB,
+    SquareRoot,
+    Tree,
+)
 from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
 from dpsdk.testing import seeded
 
@@ -56,6 +65,12 @@ def questions():
 def channels():
     above = [Above(Threshold("age", 3), 0.9), NumericAbove(Count(where={"sex": "M"}), 0.2)]
     yield NumericSparse("0.2", tops=2), above
+    # NaN, as of a mean of nobody, is not equal to itself.
+    linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex")]
+    yield NoisyHistogram(epsilon="0.1"), linear
+    yield NoisyHistogram(rho="0.001", consistent=True), linear
+    yield Tree("age", epsilon="0.1"), linear[1:2]
+    yield SquareRoot("age", rho="0.001"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
     ages = Workload(Threshold("age", t) for t in range(7))
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]

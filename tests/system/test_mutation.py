@@ -28,6 +28,7 @@ from dpsdk.forms import (
     Dense,
     Facts,
     GapForm,
+    Groups,
     Identity,
     Kronecker,
     LinearForm,
@@ -54,10 +55,13 @@ from dpsdk.mechanisms import (
     Fitted,
     Gaussian,
     Laplace,
+    NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
     SmallDB,
+    SquareRoot,
+    Tree,
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
@@ -205,6 +209,7 @@ def held():
         "range": [Kronecker(("b",), (Range(3, 0, 2),))],
         "marginal": [Kronecker(("a", "b"), (Identity(2), Identity(3)))],
         "prefix": [Kronecker(("b",), (Prefix(3),), 0.5)],
+        "groups": [Kronecker(("b",), (Groups(3, 2),)), Kronecker(("b",), (Identity(3),))],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
         "joint": [Kronecker(("a", "b"), (Weights([[0.3, 1.0]]), half()))],
@@ -337,6 +342,10 @@ def test_what_is_in_the_hands_of_clients_changes_no_price_and_no_answer(neighbor
 STREAMS = {
     "sparse": NumericSparse(1, tops=4),
     "sparse, a run a top": NumericSparse(1, DELTA, tops=4),
+    "histogram": NoisyHistogram(epsilon="0.1"),
+    "consistent histogram": NoisyHistogram(rho="0.01", consistent=True),
+    "tree": Tree("b", epsilon="0.1"),
+    "root": SquareRoot("b", rho="0.01"),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),

@@ -9,7 +9,16 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.errors import DpsdkError, TooLarge
 from dpsdk.kernel import Limits
-from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse, OnlinePMW, SmallDB
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    NoisyHistogram,
+    NumericSparse,
+    OnlinePMW,
+    SmallDB,
+    SquareRoot,
+    Tree,
+)
 from dpsdk.queries import (
     Above,
     Conjunction,
@@ -37,6 +46,13 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "rho": lambda e: Gaussian(rho=e),
     "gaussian": lambda e: Gaussian(epsilon=e, delta="1e-9"),
     "delta": lambda e: Gaussian(epsilon=1, delta=e),
+    "histogram": lambda e: NoisyHistogram(epsilon=e),
+    "histogram rho": lambda e: NoisyHistogram(rho=e),
+    "histogram delta": lambda e: NoisyHistogram(epsilon=1, delta=e),
+    "tree": lambda e: Tree("age", epsilon=e),
+    "tree rho": lambda e: Tree("age", rho=e),
+    "branching": lambda c: Tree("age", epsilon=1, branching=c),
+    "square root": lambda e: SquareRoot("age", rho=e),
     "pmw": lambda e: OnlinePMW(e, updates=3),
     "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
     "sparse": lambda e: NumericSparse(e, tops=3),

@@ -25,6 +25,7 @@ from dpsdk import (
     Session,
     Stopped,
     SyntheticData,
+    queries,
 )
 from dpsdk.accounting import (
     Books,
@@ -58,11 +59,14 @@ from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OneShot,
     OnlinePMW,
     SmallDB,
+    SquareRoot,
+    Tree,
 )
 from dpsdk.observe import Progress
 from dpsdk.queries import (
@@ -78,6 +82,7 @@ from dpsdk.queries import (
     Mean,
     Not,
     NumericAbove,
+    Quantile,
     Query,
     Sum,
     Threshold,
@@ -112,6 +117,8 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.answer(Count(where={"sex": "Female"}), using=laplace), float)
     assert_type(session.answer(Sum("hours", normalized=False), using=laplace), float)
     assert_type(session.answer(Mean("hours"), using=laplace), float)
+    assert_type(session.answer(Quantile("hours", 0.9), using=laplace), float)
+    assert_type(session.release(queries.Median("hours"), using=laplace), Release[float])
     assert_type(session.answer(Linear(lambda record: 0.5), using=laplace), float)
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])
@@ -319,6 +326,20 @@ def any_public_distribution_is_a_start(session: Session, data: SyntheticData) ->
     OnlinePMW(1, updates=9, start=data)
     OnlinePMW(1, updates=9, start="uniform")
     assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
+
+
+def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
+    with session.open(NoisyHistogram(epsilon=1)) as channel:
+        assert_type(channel, DistributionChannel)
+        assert_type(channel.distribution, Distribution)
+        assert_type(channel.answer(Threshold("age", 40)), float)
+        assert_type(channel.release(Marginal("sex")), Release[MarginalTable])
+    for mechanism in (Tree("age", epsilon=1), SquareRoot("age", rho=1)):
+        with session.open(mechanism) as levels:
+            assert_type(levels, Channel[LinearForm])
+            assert_type(levels.answer(Threshold("age", 40)), float)
+    NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
+    session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
 
 
 def channels_with_a_distribution_show_it(

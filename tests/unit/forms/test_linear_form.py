@@ -11,7 +11,7 @@ import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.forms.factors import half_up
 from worlds import PEOPLE, Records, weights
 
@@ -196,7 +196,8 @@ def test_factors_agree_with_their_matrix(size):
     rng = np.random.default_rng(size)
     factors = [
         Identity(size), Prefix(size), Range(size, 0, size), Range(size, size, size),
-        Range(size, size // 2, size), Weights(rng.integers(-3, 4, (2, size))),
+        Range(size, size // 2, size), Groups(size, 1), Groups(size, size // 2 + 1),
+        Weights(rng.integers(-3, 4, (2, size))),
     ]  # fmt: skip
     counts = rng.integers(0, 9, (3, size, 2)).astype(float)
     for factor in factors:
@@ -218,6 +219,18 @@ def test_the_meaning_of_the_named_factors():
     assert Identity(2).matrix().tolist() == [[1, 0], [0, 1]]
     assert Prefix(3).matrix().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert Range(4, 1, 3).matrix().tolist() == [[0, 1, 1, 0]]
+    assert Groups(5, 2).matrix().tolist() == [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
+    assert [Groups(5, 2).row(i) for i in range(3)] == [
+        Range(5, 0, 2),
+        Range(5, 2, 4),
+        Range(5, 4, 5),
+    ]
+
+
+@pytest.mark.parametrize("width", [0, -1, 6])
+def test_groups_have_from_one_cell_to_all(width):
+    with pytest.raises(InvalidArgument, match="width"):
+        Groups(5, width)
 
 
 def test_factors_follow_the_order_of_the_domain():

@@ -6,7 +6,17 @@ import pytest
 from random_forms import random_form
 
 from dpsdk import Domain, Integer, Neighbors
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range, Weights, sensitivity
+from dpsdk.forms import (
+    Dense,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Weights,
+    sensitivity,
+)
 from worlds import facts, moves, weights
 
 # The package has a function of the module's name.
@@ -102,6 +112,17 @@ def test_all_thresholds_of_one_attribute_move_by_their_number_at_the_most():
     assert (found.l1, found.l2_squared, found.maximum, found.exact) == (9, 9, 1, True)
     found = sensitivity(form, facts(domain))
     assert (found.l1, found.l2_squared) == (10, 10)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+@pytest.mark.parametrize("widths", [(1, 3), (1, 2, 4), (7,), (1, 7), (2, 3, 5)])
+def test_nested_and_crossing_groups_count_each_record_once(widths, neighbors, outside):
+    domain = Domain(Integer("a", 0, 6))
+    form = LinearForm(domain, [Kronecker(("a",), (Groups(7, width),)) for width in widths])
+    of = facts(domain, neighbors, outside=outside)
+    found = sensitivity(form, of)
+    assert (found.l1, found.l2_squared, found.maximum) == moves(weights(form), of)
+    assert found.exact
 
 
 def test_replace_one_is_the_largest_difference_of_columns_not_twice_a_norm():

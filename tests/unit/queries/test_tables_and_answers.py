@@ -70,6 +70,14 @@ def test_projections_sum_out_the_rest_in_the_order_asked():
             TABLE.project(*names)
 
 
+def test_what_is_below_nought_is_lifted_to_it():
+    noisy = MarginalTable(
+        TABLE.attributes[:1], np.array([-1.5, 2.0, np.nan])[: TABLE.values.shape[0]]
+    )
+    assert np.array_equal(noisy.nonnegative().values, np.maximum(noisy.values, 0), equal_nan=True)
+    assert noisy.nonnegative().names == noisy.names
+
+
 def test_a_projection_of_a_marginal_is_the_smaller_marginal():
     session = quiet(table(people(50, 2)))
     large = session.answer(Marginal("age", "sex", "hours"), using=QUIET)

@@ -1,0 +1,107 @@
+"""Noisy counts made possible ones: the nearest that some table could have."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.domain import Domain
+from dpsdk.forms import Facts, LinearForm
+from dpsdk.hypothesis import SyntheticData
+from dpsdk.mechanisms.combined import Combination
+from dpsdk.mechanisms.estimates import EstimateAccuracy
+from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.release import HalfWidths, Standing
+from dpsdk.typing import Floats
+
+__all__ = ["ConsistentAccuracy", "possible", "records"]
+
+_ROUND = 1 + 1e-9
+"""What floats may round off in a bound."""
+
+
+def possible(counts: Floats, facts: Facts) -> Floats:
+    """The nearest counts, by the sum of squares, that a table of these facts could have.
+
+    They are non-negative. Where the number of rows is public and no row lies outside the domain,
+    they sum to it; otherwise they sum to no more than it, or than the limit of rows.
+    """
+    most = float(facts.row_limit if facts.rows is None else facts.rows)
+    clipped: Floats = np.maximum(counts, 0.0)
+    exactly = facts.rows is not None and not facts.outside
+    if not exactly and clipped.sum() <= most:
+        return clipped
+    flat = np.sort(counts, axis=None)[::-1]
+    # The largest number of counts that stay positive when all are lowered alike.
+    lowered = (np.cumsum(flat) - most) / np.arange(1, len(flat) + 1)
+    kept = int(np.flatnonzero(flat >= lowered)[-1])
+    result: Floats = np.maximum(counts - lowered[kept], 0.0)
+    return result
+
+
+def records(domain: Domain, counts: Floats, facts: Facts) -> SyntheticData:
+    """Whole records of such counts: sums over neighbouring cells change by less than one."""
+    most = facts.row_limit if facts.rows is None else facts.rows
+    ends = np.minimum(np.floor(np.cumsum(counts.reshape(-1)) + 0.5), most).astype(np.int64)
+    if facts.rows is not None and not facts.outside:
+        ends[-1] = most
+    whole = np.diff(ends, prepend=0)
+    beyond = None if not facts.outside else (0 if facts.rows is None else most - int(ends[-1]))
+    if not ends[-1] and not beyond:
+        # There is no table of no records to sample, so the likeliest cell has one.
+        whole[int(np.argmax(counts))] = 1
+    return SyntheticData.from_counts(domain, whole, outside_count=beyond)
+
+
+@frozen
+class ConsistentAccuracy(HalfWidths):
+    """Answers read off the nearest possible counts; see docs/explanation/proofs/combined.md."""
+
+    _law: Plain = field(converter=to_plain, alias="law")
+    step: float
+    cells: int
+    exactly: bool
+    """Whether possible counts have a known sum."""
+    combination: Combination
+    kind: str = field(init=False, default="projection of noisy counts on possible ones")
+    standing: Standing = field(init=False, default="proven")
+
+    @classmethod
+    def of(cls, accuracy: EstimateAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
+        """That of a form, from the accuracy of the same answers before the projection."""
+        exactly = facts.rows is not None and not facts.outside
+        combination = accuracy.reconstruction.combine(form)
+        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination)
+
+    @cached_property
+    def _norms(self) -> tuple[Floats, Floats]:
+        """For each answer the sum of its absolute weights, or more, and the root of their squares.
+
+        Where the sum of all counts is known, an indicator is off as far as its complement is.
+        """
+        squares, peaks, counts = (
+            self.combination.squares, self.combination.peaks, self.combination.counts,
+        )  # fmt: skip
+        if self.exactly:
+            indicators = (squares == counts) & (peaks <= 1)
+            fewer = np.where(indicators, np.minimum(counts, self.cells - counts), counts)
+            squares = np.where(indicators, fewer, squares)
+            counts = fewer
+        return np.sqrt(counts * squares), np.sqrt(squares)
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; one event bounds all answers."""
+        del joint
+        law = from_plain(self._law)
+        largest = law.radius(beta / 2, self.cells) * self.step
+        variance = (law.standard_deviation() * self.step) ** 2
+        level, square = math.log(2 / beta), largest**2
+        third = level * square / 3
+        beyond = third + math.sqrt(third**2 + 2 * level * self.cells * variance * square)
+        distance = math.sqrt(self.cells * variance + beyond)
+        sums, roots = self._norms
+        result: Floats = np.minimum(2 * largest * sums, distance * roots) * _ROUND
+        return result

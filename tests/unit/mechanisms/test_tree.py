@@ -1,0 +1,220 @@
+"""Trees and the square root of thresholds: variances by dense solves, bounds by runs, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from dpsdk import Binned, Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownAttribute
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
+from dpsdk.mechanisms import SquareRoot, Tree
+from dpsdk.mechanisms.square_root import Root, _coefficients
+from dpsdk.mechanisms.tree import Hierarchy, branching_for
+from dpsdk.queries import Above, Count, Interval, Linear, Marginal, Mean, Sum, Threshold, Workload
+from dpsdk.testing import seeded
+from worlds import facts, weights
+
+RELATIONS = [(n, o) for n in Neighbors for o in (False, True)]
+
+
+def line(size):
+    return Domain(Integer("age", 0, size - 1))
+
+
+def asked_of(size):
+    """Forms of every kind on one attribute."""
+    queries = [
+        Workload(Threshold("age", t) for t in range(size)),
+        Workload(Interval("age", a, b) for a in range(0, size, 3) for b in range(a, size, 4)),
+        Marginal("age"),
+        Count(),
+        Sum("age"),
+        Linear(lambda record: (record["age"] % 3) / 3, ["age"]),
+        Mean("age", where={"age": range(1, size)}) if size > 1 else Count(),
+    ]
+    return [query.lower(line(size)) for query in queries]
+
+
+def of_table(size, neighbors, outside):
+    return facts(line(size), neighbors, rows=1000, outside=outside)
+
+
+def reconstructions(size, of):
+    for branching in (2, 3, 5, None):
+        yield Hierarchy.over(of, "age", branching, LaplaceNoise(1))
+    yield Root.over(of, "age")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 21, 40])
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_estimates_and_variances_are_those_of_dense_least_squares(size, neighbors, outside):
+    of = of_table(size, neighbors, outside)
+    rng = np.random.default_rng(size)
+    counts = rng.integers(0, 50, size).astype(float)
+    for made in reconstructions(size, of):
+        reconstruction = made
+        strategy = weights(reconstruction.strategy)
+        inverse = np.linalg.pinv(strategy)
+        noise = rng.normal(size=len(strategy))
+        total = getattr(reconstruction, "total", None)
+        if total is not None:
+            # Least squares under the condition that the cells sum to the known total.
+            spread = np.linalg.inv(strategy.T @ strategy)
+            way = spread.sum(axis=1) / spread.sum()
+            inverse = inverse - np.outer(way, inverse.sum(axis=0))
+            reconstruction = evolve(made, total=int(counts.sum()))
+        found = reconstruction.cells(strategy @ counts + noise)
+        np.testing.assert_allclose(found, counts + inverse @ noise, atol=1e-9)
+        for form in asked_of(size):
+            matrix = weights(form) @ inverse
+            combination = reconstruction.combine(form)
+            np.testing.assert_allclose(
+                combination.squares, (matrix**2).sum(axis=1), rtol=1e-12, atol=1e-12
+            )
+            np.testing.assert_allclose(combination.peaks, np.abs(matrix).max(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_what_is_free_is_measured_and_what_is_known_is_not(neighbors, outside):
+    of = of_table(64, neighbors, outside)
+    tree = Hierarchy.over(of, "age", 8, LaplaceNoise(1))
+    levels = 2 if neighbors is Neighbors.REPLACE_ONE else 1
+    price = Measure(tree.strategy, LaplaceNoise(1)).price(Terms(of))
+    assert price.law.scale == 2 * levels
+    known = neighbors is Neighbors.REPLACE_ONE and not outside
+    free = neighbors is Neighbors.REPLACE_ONE and outside
+    assert tree.whole == ("known" if known else "measured" if free else "unknown")
+    assert len(tree.strategy.blocks) == (3 if free else 2)
+    # The sum of eight nodes, of variance 8 / 9 each, beside the count of all where it is measured.
+    wanted = 0 if known else 64 / 73 if free else 64 / 9
+    assert tree.combine(Count().lower(line(64))).squares[0] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_square_root_squared_is_all_thresholds_and_its_table_is_reproduced():
+    # Largest standard deviation of a threshold per unit of the noise multiplier.
+    for size, add_remove, replace in ((64, 2.389, 2.955), (256, 2.831, 3.585)):
+        for neighbors, wanted in (
+            (Neighbors.ADD_REMOVE, add_remove), (Neighbors.REPLACE_ONE, replace),
+        ):  # fmt: skip
+            of = of_table(size, neighbors, outside=False)
+            root = Root.over(of, "age")
+            steps = weights(root.strategy) * 2.0**-root.bits
+            np.testing.assert_allclose(steps @ steps, np.tri(size), atol=size * 2.0**-19)
+            form = Workload(Threshold("age", t) for t in range(size)).lower(line(size))
+            quote = SquareRoot("age", rho="0.5").quote(form, Terms(of))
+            assert math.sqrt(quote.accuracy.variances.max()) == pytest.approx(wanted, abs=2e-3)
+    first, inverse = _coefficients(5, 20)
+    assert first[:3] * 2.0**-20 == pytest.approx([1, 0.5, 0.375])
+    assert inverse[:3] * 2.0**20 == pytest.approx([1, -0.5, -0.125], abs=1e-5)
+
+
+MECHANISMS = {
+    "laplace tree": (lambda **g: Tree("age", **g), {"epsilon": "0.5"}, 21),
+    "gaussian tree": (lambda **g: Tree("age", **g), {"rho": "0.01"}, 22),
+    "binary tree": (lambda **g: Tree("age", branching=2, **g), {"epsilon": 1, "delta": "1e-6"}, 23),
+    "square root": (lambda **g: SquareRoot("age", **g), {"rho": "0.01"}, 24),
+    "laplace root": (lambda **g: SquareRoot("age", **g), {"epsilon": 1}, 25),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(("neighbors", "outside"), [RELATIONS[0], RELATIONS[1], RELATIONS[3]])
+def test_bounds_hold_and_variances_are_attained(name, neighbors, outside):
+    make, total, seed = MECHANISMS[name]
+    mechanism, rows = make(**total), [age for age in range(37) for _ in range(age % 5 * 4)]
+    truth = np.bincount(rows, minlength=37)
+    stray = [99] * 3 if outside else []
+    data = PrivateData.from_columns(
+        {"age": rows + stray}, line(37), neighbors=neighbors, outside="cell" if outside else "raise"
+    )
+    asked = Session(data, Budget(10**6, "0.1"), noise=seeded(seed))
+    thresholds = Workload(Threshold("age", t, normalized=False) for t in range(37))
+    one = Interval("age", 5, 20, normalized=False)
+    bounds = [asked.quote(query, using=mechanism).error(0.2) for query in (thresholds, one)]
+    deviation = math.sqrt(asked.quote(one, using=mechanism).accuracy.variances[0])
+    missed, runs, errors = np.zeros(2), 250, []
+    for _ in range(runs):
+        channel = asked.open(mechanism)
+        missed[0] += np.abs(channel.answer(thresholds).values - truth.cumsum()).max() > bounds[0]
+        errors.append(channel.answer(one) - truth[5:21].sum())
+        missed[1] += abs(errors[-1]) > bounds[1]
+    # Five deviations above a fifth of the runs, and of what the mean and the variance may be.
+    assert missed.max() <= 50 + 5 * math.sqrt(runs * 0.16)
+    assert abs(np.mean(errors)) <= 5 * deviation / math.sqrt(runs)
+    assert np.mean(np.square(errors)) == pytest.approx(deviation**2, rel=5 * math.sqrt(5 / runs))
+
+
+@pytest.mark.parametrize("make", [lambda: Tree("age", epsilon=1), lambda: SquareRoot("age", rho=1)])
+def test_it_is_paid_once_and_answers_its_attribute_alone(make):
+    domain = Domain(Integer("age", 0, 9), Boolean("member"), Binned("hours", [0, 10, 20]))
+    columns = {"age": [1, 2, 3] * 20, "member": [True] * 60, "hours": [5.0] * 60}
+    asked = Session(PrivateData.from_columns(columns, domain), Budget(9, "1e-3"), noise=seeded(1))
+    mechanism = make()
+    quote = asked.quote(Threshold("age", 4), using=mechanism)
+    channel = asked.open(mechanism)
+    release = channel.release(Threshold("age", 4))
+    assert release.error(0.1) == quote.error(0.1)
+    assert release.source == "fitted"
+    assert release == channel.release(Threshold("age", 4))
+    assert asked.spent.charges == 1
+    for query in (Count({"member": True}), Marginal("age", "member"), Threshold("hours", 10)):
+        with pytest.raises(QueryError, match="alone"):
+            channel.answer(query)
+        with pytest.raises(QueryError, match="alone"):
+            asked.quote(query, using=mechanism)
+    with pytest.raises(QueryError):
+        channel.answer(Above(Count(), 0.5))
+    thresholds = channel.answer(Workload(Threshold("age", t) for t in range(10))).values
+    cells = channel.answer(Marginal("age")).values
+    np.testing.assert_allclose(thresholds, cells.cumsum(), atol=1e-9)
+
+
+def test_what_is_refused_costs_nothing():
+    domain = Domain(Integer("age", 0, 2**40), Integer("days", 0, 2**12))
+    data = PrivateData.from_columns({"age": [1], "days": [1]}, domain)
+    asked = Session(data, Budget(1, "1e-6"), noise=seeded(1))
+    for mechanism, error in (
+        (Tree("age", epsilon="0.1"), TooLarge),
+        (SquareRoot("days", epsilon="0.1"), TooLarge),
+        (Tree("nothing", epsilon="0.1"), UnknownAttribute),
+        (SquareRoot("nothing", epsilon="0.1"), UnknownAttribute),
+    ):
+        with pytest.raises(error):
+            asked.open(mechanism)
+        with pytest.raises(error):
+            asked.quote(Count(), using=mechanism)
+    assert asked.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"epsilon": 1, "rho": 1}, {"epsilon": 0}, {"epsilon": 1, "branching": 1},
+     {"epsilon": 1, "branching": 2.5}, {"epsilon": 1, "branching": True}],
+    ids=repr,
+)  # fmt: skip
+def test_arguments_are_checked(given):
+    with pytest.raises(InvalidArgument):
+        Tree("age", **given)
+    if "branching" not in given:
+        with pytest.raises(InvalidArgument):
+            SquareRoot("age", **given)
+
+
+def test_branching_follows_public_sizes_and_the_noise():
+    laplace, gaussian = LaplaceNoise(1), GaussianNoise(1)
+    sizes = (1, 2, 32, 64, 256, 1024, 4096, 2**15)
+    assert [branching_for(n, laplace) for n in sizes] == [2, 2, 32, 8, 16, 32, 16, 32]
+    assert [branching_for(n, gaussian) for n in (16, 64, 74, 4096)] == [4, 4, 3, 4]
+
+
+def test_a_large_attribute_takes_no_matrix():
+    size = 2**18
+    of = of_table(size, Neighbors.REPLACE_ONE, outside=True)
+    tree = Hierarchy.over(of, "age", None, LaplaceNoise(1))
+    cells = np.arange(size) % 7.0
+    exact = [np.add.reduceat(cells, np.arange(0, size, width)) for width in (*tree.widths, size)]
+    np.testing.assert_allclose(tree.cells(np.concatenate(exact)), cells, atol=1e-9)
+    form = Threshold("age", 100_000).lower(line(size))
+    assert 1 < tree.combine(form).squares[0] < 100

@@ -94,10 +94,14 @@ def test_a_finaliser_that_keeps_something_waits_for_nobody():
         def __del__(self):
             memo.keep(last, "late", 1)
 
-    for _ in range(50):
-        Late()
-        memo.keep(Thing(), Late(), 1)
-        gc.collect()
+    gc.freeze()  # so that each collection looks at these alone
+    try:
+        for _ in range(50):
+            Late()
+            memo.keep(Thing(), Late(), 1)
+            gc.collect()
+    finally:
+        gc.unfreeze()
     memo.keep(last, "last", 1)
     assert memo.get(last) == "last"
 

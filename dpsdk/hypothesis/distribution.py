@@ -23,7 +23,7 @@ _LISTED = 2**20
 _SAMPLED = 2**28
 """The most labels of one sample: lists of 2 GiB."""
 
-_UNKNOWN = NoAccuracy("read off a distribution, and never compared")
+_UNKNOWN = "read off a distribution, and never compared"
 
 
 class Distribution(ABC):
@@ -115,7 +115,7 @@ class Distribution(ABC):
             Of the answers as counts of rows. By default nothing is known.
         """
         del form, facts
-        return _UNKNOWN
+        return NoAccuracy(_UNKNOWN)
 
     @abstractmethod
     def table(self, names: tuple[str, ...]) -> Floats:

@@ -187,6 +187,8 @@ def beyond():
         ("epsilon", lambda k: k.select(GAPS, math.nan)),
         ("epsilon", lambda k: k.select(GAPS, -1)),
         ("groups", lambda k: k.select(GAPS, 1, groups=[])),
+        ("groups", lambda k: k.select(GAPS, 1, groups=5)),
+        ("penalties", lambda k: k.select(GAPS, 1, penalties=5)),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(0, 7)])),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(2, 2)])),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(-1, 2)])),

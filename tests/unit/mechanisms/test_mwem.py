@@ -31,7 +31,7 @@ from dpsdk.forms import Kronecker, LinearForm, Prefix, Weights
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.learning.fit import EntropicFit
-from dpsdk.mechanisms import MWEM
+from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import OneByOne
 from dpsdk.mechanisms.mwem.plan import Plan, _bound
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Sum, Threshold, Workload
@@ -224,6 +224,24 @@ def test_what_it_cannot_learn_is_refused_before_anything_is_paid():
         with pytest.raises(PublicSizeRequired):
             private.open(refused)
     assert opened.spent.charges == large.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("parameter", "make"),
+    [
+        ("epsilon", lambda: MWEM(PAIRS, epsilon="1e-40")),
+        ("rho", lambda: MWEM(PAIRS, rho="1e-40")),
+        ("epsilon", lambda: MWEM.textbook(LINE, "1e-40")),
+        ("epsilon", lambda: MWEM.averaged(LINE, "1e-90")),
+        ("epsilon", lambda: OfflinePMW(LINE, epsilon="1e-40")),
+    ],
+)
+def test_a_total_too_small_to_be_shared_is_refused_in_its_words(parameter, make):
+    opened = session()
+    with pytest.raises(InvalidArgument, match="larger") as caught:
+        opened.open(make())
+    assert caught.value.parameter == parameter
+    assert opened.spent.charges == 0
 
 
 def test_scores_that_cannot_be_summed_are_refused_before_anything_is_paid():

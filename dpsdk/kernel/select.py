@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -43,9 +43,18 @@ _FARTHEST_SCORE = 2.0**60
 
 Span = tuple[int, int]
 
+T = TypeVar("T")
+
 
 def _epsilon(value: Real) -> Fraction:
     return to_amount("epsilon", value)
+
+
+def _items(parameter: str, value: Iterable[T], expected: str) -> tuple[T, ...]:
+    try:
+        return tuple(value)
+    except TypeError:
+        raise InvalidArgument(parameter, expected, shown(value)) from None
 
 
 def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] | None:
@@ -53,7 +62,7 @@ def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] |
         return None
     expected = "slices of rows with a start and a stop, as in [slice(0, 3), slice(3, 5)]"
     spans: list[Span] = []
-    for part in tuple(value):
+    for part in _items("groups", value, expected):
         # Groups that were read before are pairs.
         ends = (part.start, part.stop) if type(part) is slice else part
         if type(ends) is not tuple or len(ends) != 2 or getattr(part, "step", None) is not None:
@@ -70,7 +79,8 @@ def _spans(value: Sequence[slice] | Sequence[Span] | None) -> tuple[Span, ...] |
 def _penalties(value: Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
-    return tuple([to_integer("penalties", number) for number in tuple(value)])
+    given = _items("penalties", value, "a sequence of integers")
+    return tuple([to_integer("penalties", number) for number in given])
 
 
 @frozen(eq=False)

@@ -13,9 +13,9 @@ from attrs import frozen
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.kernel import Kernel, Measure, Noise, Terms
+from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
 from dpsdk.learning.fit import EntropicFit
-from dpsdk.mechanisms.base import Unfinished, WhyStopped
+from dpsdk.mechanisms.base import Unfinished
 from dpsdk.mechanisms.mwem.plan import Plan
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.noise import DiscreteGaussian
@@ -62,16 +62,21 @@ def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
         for done in range(rounds):
             if kernel.progress(done, rounds, "rounds"):
                 raise Unfinished(learner.strategy(finished=False), "stop")
-            learner.round(kernel)
+            # A refusal that the stop meets with questions of its own is for the caller.
+            try:
+                learner.round(kernel)
+            except BudgetExceeded:
+                if not learner.learnt:
+                    raise
+                raise Unfinished(learner.strategy(finished=False), "budget") from None
             if learner.done:
                 break
         strategy = learner.strategy(finished=True)
         kernel.progress(rounds, rounds, "rounds")
-    except (KeyboardInterrupt, BudgetExceeded) as error:
+    except KeyboardInterrupt:
         if not learner.learnt:
             raise
-        why: WhyStopped = "budget" if isinstance(error, BudgetExceeded) else "interrupt"
-        raise Unfinished(learner.strategy(finished=False), why) from None
+        raise Unfinished(learner.strategy(finished=False), "interrupt") from None
     return strategy
 
 
@@ -117,6 +122,9 @@ class Marginals:
         # Priced beforehand, so that what cannot be measured is refused before anything is paid.
         self._start.price(terms)
         self._penalties = _expected(self._blocks, self._noise, terms)
+        gaps = GapForm.around(form, np.full(form.rows, 0.5))
+        priced = Select(gaps, plan.choice, groups=self._groups, penalties=self._penalties)
+        priced.price(terms)
         self._average = average
         # One field, so that an interrupt finds all of a round or nothing.
         fit = EntropicFit(form.domain, outside=facts.outside)
@@ -144,6 +152,8 @@ class Marginals:
             part = numbers.values[start : start + block.rows]
             start += block.rows
             fit.add(block, part / rows, _deviation(numbers.accuracy) / rows)
+        # What was paid for is kept, though an interrupt may come while it is fitted.
+        self._state = _Fitted(fit.copy(), rows, None, (), started=True)
         fit.run(4 * self._steps)
         self._state = _Fitted(fit, rows, None, (), started=True)
 

@@ -20,8 +20,8 @@ from dpsdk.learning import step_towards
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import learn
 from dpsdk.mechanisms.mwem.mechanism import to_workload
+from dpsdk.mechanisms.mwem.plan import share_of
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
-from dpsdk.mechanisms.numeric_sparse import equal_share
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.release import Cost, Quote
@@ -124,10 +124,10 @@ class OfflinePMW(DistributionMechanism):
             return rows * math.sqrt(potential / (2 * rounds)) + 2 * scale * tails
 
         rounds = min(sorted({round(1.05**power) for power in range(190)}), key=rough)
-        each = equal_share(self.epsilon, 2 * rounds)
         # So that this many moves would use up more than all of the potential.
         gap = rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
         try:
+            each = share_of(self.epsilon, 2 * rounds)
             gaps = GapForm.around(form, np.full(form.rows, 0.5))
             choice = Select(gaps, each).price(terms).accuracy
             radius = number_radius(LaplaceNoise(each), self.beta / 2, rounds, facts)

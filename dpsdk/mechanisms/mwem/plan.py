@@ -19,7 +19,7 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
 from dpsdk.mechanisms.numeric_sparse import equal_share
 from dpsdk.release import Cost
 
-__all__ = ["Plan", "Rule", "Total", "planned"]
+__all__ = ["Plan", "Rule", "Total", "planned", "share_of"]
 
 Rule: TypeAlias = Literal["tuned", "textbook", "averaged"]
 
@@ -128,11 +128,25 @@ def planned(
     return split(scale, count, False)
 
 
+def share_of(total: Fraction, parts: int = 1) -> Fraction:
+    """One of so many equal parts, rounded down.
+
+    Raises
+    ------
+    InvalidArgument
+        If nothing is left of it.
+    """
+    share = equal_share(total, parts)
+    if not share:
+        raise InvalidArgument("scale", "finite", "shares of next to nothing")
+    return share
+
+
 def _tuned(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # the kind of amount
-    each = equal_share(amount * (1 - _START_SHARE), rounds)
+    each = share_of(amount * (1 - _START_SHARE), rounds)
     if pure:
-        chosen = equal_share(each * _PURE_CHOICE_SHARE)
-        start = LaplaceNoise(equal_share(amount * _START_SHARE))
+        chosen = share_of(each * _PURE_CHOICE_SHARE)
+        start = LaplaceNoise(share_of(amount * _START_SHARE))
         return Plan("tuned", rounds, chosen, LaplaceNoise(each - chosen), start)
     choice = _choice(each * _CHOICE_SHARE)
     noise = GaussianNoise(_short(each * (1 - _CHOICE_SHARE)))
@@ -142,12 +156,12 @@ def _tuned(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  
 def _textbook(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above
     if not pure:
         raise InvalidArgument("delta", "0, as the algorithm is printed", "another")
-    each = equal_share(amount, 2 * rounds)
+    each = share_of(amount, 2 * rounds)
     return Plan("textbook", rounds, each, LaplaceNoise(each))
 
 
 def _averaged(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above
-    each = equal_share(amount, rounds)
+    each = share_of(amount, rounds)
     return Plan("averaged", rounds, each if pure else _choice(each), None)
 
 

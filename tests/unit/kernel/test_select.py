@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData
-from dpsdk.accounting import BasicComposition, BoundedRangeGuarantee, Odometer, ZCDPComposition
+from dpsdk.accounting import (
+    BasicComposition,
+    BoundedRangeGuarantee,
+    Odometer,
+    PureGuarantee,
+    ZCDPComposition,
+)
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import BudgetExceeded, InvalidArgument
 from dpsdk.forms import GapForm, Identity, Kronecker, LinearForm, Prefix, Weights
@@ -127,7 +133,7 @@ def _scores(gaps, cells):
     codes = np.unravel_index(np.array(cells, dtype=np.int64), PAIR.shape)
     named = dict(zip(PAIR.names, codes, strict=True))
     signed = module.LinearGaps(
-        gaps.source, gaps.rates, gaps.offsets, False, False, gaps.steps, 0.0, gaps.admitted
+        gaps.source, gaps.rates, gaps.offsets, False, False, gaps.steps, 0.0, gaps.own
     )
     return signed.scores(signed.read(Histogram(PAIR, named, np.ones(len(cells)), 0)))
 
@@ -158,7 +164,7 @@ def test_a_refusal_changes_nothing():
     with pytest.raises(BudgetExceeded):
         asked.select(GAPS, 2)
     assert odometer.spent.charges == 0
-    allowance = asked.allowance([BoundedRangeGuarantee(1)])
+    allowance = asked.allowance([PureGuarantee(1)])
     asked.select(GAPS, 1, allowance=allowance)
     assert allowance.left == 0
     assert odometer.spent.charges == 1
@@ -181,6 +187,8 @@ def beyond():
         ("epsilon", lambda k: k.select(GAPS, math.nan)),
         ("epsilon", lambda k: k.select(GAPS, -1)),
         ("groups", lambda k: k.select(GAPS, 1, groups=[])),
+        ("groups", lambda k: k.select(GAPS, 1, groups=5)),
+        ("penalties", lambda k: k.select(GAPS, 1, penalties=5)),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(0, 7)])),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(2, 2)])),
         ("groups", lambda k: k.select(GAPS, 1, groups=[slice(-1, 2)])),

@@ -30,7 +30,8 @@ from dpsdk.errors import (
 from dpsdk.forms import Kronecker, LinearForm, Prefix, Weights
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
-from dpsdk.mechanisms import MWEM
+from dpsdk.learning.fit import EntropicFit
+from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import OneByOne
 from dpsdk.mechanisms.mwem.plan import Plan, _bound
 from dpsdk.queries import Conjunction, Count, Linear, Marginal, Sum, Threshold, Workload
@@ -145,6 +146,24 @@ def test_rho_is_what_the_rounds_cost():
     assert opened.spent.rho <= Fraction(2, 100)
 
 
+def test_what_is_quoted_of_rho_is_what_is_asked_for():
+    opened = session(composition=ZCDPComposition())
+    mechanism = MWEM(PAIRS, rho="0.02", rounds=6)
+    runs = opened.quote(PAIRS, using=mechanism).at_most.guarantees
+    total = sum(r.eta**2 / 8 if type(r) is BoundedRangeGuarantee else r.rho for r in runs)
+    assert total <= Fraction(2, 100)
+    opened.open(mechanism)
+    assert opened.spent.rho <= total
+    assert float(total) == pytest.approx(float(opened.spent.rho), rel=1e-3)
+    mixed = Workload([Marginal("a", normalized=False), Threshold("c", 2, normalized=False)])
+    mechanism = MWEM(mixed, rho="0.02", rounds=6)
+    before = opened.spent.rho
+    quoted = opened.quote(mixed, using=mechanism).at_most.guarantees
+    opened.open(mechanism)
+    total = sum(r.eta**2 / 8 if type(r) is BoundedRangeGuarantee else r.rho for r in quoted)
+    assert opened.spent.rho - before <= total
+
+
 def test_the_same_seed_learns_the_same():
     one, other = (session().open(MWEM(PAIRS, epsilon=1, delta="1e-6")) for _ in "ab")
     assert one.answer(PAIRS).values.tolist() == other.answer(PAIRS).values.tolist()
@@ -205,6 +224,35 @@ def test_what_it_cannot_learn_is_refused_before_anything_is_paid():
         with pytest.raises(PublicSizeRequired):
             private.open(refused)
     assert opened.spent.charges == large.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("parameter", "make"),
+    [
+        ("epsilon", lambda: MWEM(PAIRS, epsilon="1e-40")),
+        ("rho", lambda: MWEM(PAIRS, rho="1e-40")),
+        ("epsilon", lambda: MWEM.textbook(LINE, "1e-40")),
+        ("epsilon", lambda: MWEM.averaged(LINE, "1e-90")),
+        ("epsilon", lambda: OfflinePMW(LINE, epsilon="1e-40")),
+    ],
+)
+def test_a_total_too_small_to_be_shared_is_refused_in_its_words(parameter, make):
+    opened = session()
+    with pytest.raises(InvalidArgument, match="larger") as caught:
+        opened.open(make())
+    assert caught.value.parameter == parameter
+    assert opened.spent.charges == 0
+
+
+def test_scores_that_cannot_be_summed_are_refused_before_anything_is_paid():
+    line = Domain(Integer("x", 0, 2**18 - 1))
+    data = PrivateData.from_columns(
+        {"x": [1, 2]}, line, neighbors=Neighbors.ADD_REMOVE, max_rows=2**44
+    )
+    opened = Session(data, Budget(10), noise=seeded(1))
+    with pytest.raises(InvalidArgument, match="gaps"):
+        opened.open(MWEM(Marginal("x", normalized=False), epsilon=1, rounds=1))
+    assert opened.spent.charges == 0
 
 
 @pytest.mark.parametrize(
@@ -446,6 +494,19 @@ def test_an_interrupt_keeps_what_was_learnt():
         session().open(MWEM(PAIRS, epsilon=1, rounds=9), stop=at_once)
 
 
+def test_an_interrupt_while_the_start_is_fitted_keeps_what_was_paid(monkeypatch):
+    def interrupted(fit, steps):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EntropicFit, "run", interrupted)
+    opened = session()
+    with pytest.raises(Stopped) as caught:
+        opened.open(MWEM(PAIRS, epsilon=1, rounds=9))
+    assert caught.value.why == "interrupt"
+    assert len(caught.value.paid.guarantees) == opened.spent.charges == 1
+    assert errors(caught.value.channel).max() < ROWS
+
+
 def test_a_budget_that_others_used_up_keeps_what_was_learnt():
     opened = session(Budget(1), composition=BasicComposition())
     with pytest.raises(Stopped) as caught:
@@ -456,6 +517,18 @@ def test_a_budget_that_others_used_up_keeps_what_was_learnt():
     assert errors(caught.value.channel).mean() < ROWS / 50
     with pytest.raises(BudgetExceeded):
         session(Budget("0.1"), composition=BasicComposition()).open(MWEM(PAIRS, epsilon=2))
+
+
+def test_a_budget_that_a_stop_runs_out_of_is_not_that_of_the_opening():
+    opened = session(Budget(1), composition=BasicComposition())
+
+    def stop(progress):
+        if progress.done == 2:
+            opened.open(MWEM(PAIRS, epsilon=10**3, rounds=1))
+
+    with pytest.raises(BudgetExceeded):
+        opened.open(MWEM(PAIRS, epsilon="0.5", rounds=4), stop=stop)
+    assert opened.spent.charges == 1 + 2 * 2
 
 
 def test_what_a_stop_raises_reaches_the_caller():

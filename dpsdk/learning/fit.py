@@ -85,7 +85,7 @@ class EntropicFit:
             advice = "declare fewer attributes, or coarser ones"
             raise TooLarge("a fit", domain.size, FIT_LIMIT, "cells", advice)
         self._domain = domain
-        self.outside = outside
+        self.outside: bool = outside
         self._tilts: Floats = np.zeros(domain.shape)
         """The logarithms of the weights. That of the cell outside stays 0."""
         self._released: tuple[_Released, ...] = ()

@@ -141,7 +141,11 @@ def test_what_cannot_be_asked_is_refused_unpaid():
             Quantile("age", q)
 
 
-@pytest.mark.parametrize("values", [[[1.0]], [math.nan], [math.inf], ["x"], 3, None], ids=repr)
+@pytest.mark.parametrize(
+    "values",
+    [[[1.0]], [math.nan], [math.inf], ["x"], 3, None, [10**400], np.array([1j, 2])],
+    ids=["deep", "nan", "inf", "text", "number", "none", "endless", "complex"],
+)
 def test_only_rows_of_finite_numbers_are_made_to_rise(values):
     with pytest.raises(InvalidArgument, match="values"):
         isotonic(values)
@@ -157,6 +161,12 @@ def test_thresholds_that_were_made_to_rise_keep_their_bound():
     assert (np.diff(rising) >= 0).all()
     assert np.abs(rising - truth).max() <= np.abs(values - truth).max() <= release.error()
     assert isotonic([]).shape == (0,)
+
+
+def test_the_largest_floats_are_made_to_rise():
+    assert isotonic([1.75e308, 1.5e308]).tolist() == pytest.approx([1.625e308] * 2)
+    assert isotonic([1.0, -1.5e308, -1.75e308]).max() < -1e308
+    assert isotonic([5e-324, 1.75e308]).max() == 1.75e308
 
 
 def test_isotonic_regression_is_the_nearest_that_rises():

@@ -165,7 +165,12 @@ class Quantile(Conditioned[float]):
         slack = _SLACK * max(1.0, abs(float(raw[-1])))
         # Below the first no count can reach the share; at the second one must have.
         low, high = excess + radius >= -slack, excess - radius >= slack
-        return self._at(_first(low), facts), self._at(_first(high), facts)
+        last = _first(high)
+        least, most = self._at(_first(low), facts), self._at(last, facts)
+        if float(excess[last:].min()) < -slack:
+            # Counts above that are low may have drawn the answer up, beyond where it must be.
+            most = max(most, self.lift(raw, facts))
+        return least, most
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
         low, high = self.bracket(raw, radii, facts)

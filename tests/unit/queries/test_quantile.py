@@ -107,6 +107,18 @@ def test_bounds_hold_as_often_as_they_say(neighbors, outside):
     assert missed.max() <= 0.2 * runs + 5 * math.sqrt(0.16 * runs)
 
 
+def test_the_answer_lies_within_its_interval():
+    # No rows between two values, so that noise alone decides where the counts cross the share.
+    rows = {"age": [10] * 20 + [49] * 20, "hours": [1.0] * 40, "member": [True] * 40}
+    asked, moved = session(outside="raise", columns=rows, noise=6), 0
+    for _ in range(60):
+        release = asked.release(Median("age"), using=Laplace("0.5"))
+        low, high = release.interval(0.9)
+        assert low <= release.value <= high
+        moved += low < high
+    assert moved
+
+
 def test_nobody_has_no_median():
     columns = {"age": [99] * 50, "hours": [1.0] * 50, "member": [True] * 50}
     release = session(columns=columns, noise=2).release(Median("age"), using=Gaussian(rho="0.01"))

@@ -6,7 +6,7 @@ import math
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, LinearForm
@@ -66,6 +66,8 @@ class ConsistentAccuracy(HalfWidths):
     exactly: bool
     """Whether possible counts have a known sum."""
     combination: Combination
+    signed: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    """One for each answer that has weights of both signs, zero for the others."""
     kind: str = field(init=False, default="projection of noisy counts on possible ones")
     standing: Standing = field(init=False, default="proven")
 
@@ -74,7 +76,9 @@ class ConsistentAccuracy(HalfWidths):
         """That of a form, from the accuracy of the same answers before the projection."""
         exactly = facts.rows is not None and not facts.outside
         combination = accuracy.reconstruction.combine(form)
-        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination)
+        low, high = form.extents()
+        signed = ((low < 0) & (high > 0)).astype(np.float64)
+        return cls(accuracy.law, accuracy.step, facts.domain.size, exactly, combination, signed)
 
     @cached_property
     def _norms(self) -> tuple[Floats, Floats]:
@@ -86,7 +90,8 @@ class ConsistentAccuracy(HalfWidths):
             self.combination.squares, self.combination.peaks, self.combination.counts,
         )  # fmt: skip
         if self.exactly:
-            indicators = (squares == counts) & (peaks <= 1)
+            # Weights of one and minus one have these norms too, but no such complement.
+            indicators = (squares == counts) & (peaks <= 1) & (self.signed == 0)
             fewer = np.where(indicators, np.minimum(counts, self.cells - counts), counts)
             squares = np.where(indicators, fewer, squares)
             counts = fewer

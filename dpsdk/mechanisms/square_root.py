@@ -119,7 +119,10 @@ class Root:
 
 @lru_cache(2)
 def _inverted(size: int, bits: int) -> Floats:
-    return _toeplitz(_coefficients(size, bits)[1])
+    # Kept for all who ask, and so nobody's to change.
+    result = _toeplitz(_coefficients(size, bits)[1])
+    result.setflags(write=False)
+    return result
 
 
 def _toeplitz(line: Floats) -> Floats:

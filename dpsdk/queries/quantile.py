@@ -21,6 +21,9 @@ __all__ = ["Median", "Quantile", "isotonic"]
 _ALL = 2**24
 """No query asks for more numbers, so that an answer that rests on all of its own has this width."""
 
+_HUGE = 2.0**900
+"""Sums of smaller numbers are finite."""
+
 _SLACK = 1e-9
 """What floats may round off beside the number of rows."""
 
@@ -51,11 +54,15 @@ def isotonic(values: Array | Sequence[float]) -> Floats:
     [0.1, 0.25, 0.25, 0.9]
     """
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument("values", "a row of finite numbers", shown(values)) from None
-    if array.ndim != 1 or not np.isfinite(array).all():
+        # NumPy would drop the imaginary parts of an array, with no more than a warning.
+        array = None if np.iscomplexobj(values) else np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None or array.ndim != 1 or not np.isfinite(array).all():
         raise InvalidArgument("values", "a row of finite numbers", shown(values))
+    # Sums of numbers near the largest float would be infinite.
+    unit = 2.0**64 if np.abs(array).max(initial=0.0) > _HUGE else 1.0
+    array /= unit
     means: list[float] = []
     sizes: list[int] = []
     for value in array.tolist():
@@ -66,7 +73,7 @@ def isotonic(values: Array | Sequence[float]) -> Floats:
             size += more
         means.append(mean)
         sizes.append(size)
-    result: Floats = np.repeat(np.array(means, dtype=np.float64), sizes)
+    result: Floats = np.repeat(np.array(means, dtype=np.float64), sizes) * unit
     return result
 
 
@@ -158,7 +165,12 @@ class Quantile(Conditioned[float]):
         slack = _SLACK * max(1.0, abs(float(raw[-1])))
         # Below the first no count can reach the share; at the second one must have.
         low, high = excess + radius >= -slack, excess - radius >= slack
-        return self._at(_first(low), facts), self._at(_first(high), facts)
+        last = _first(high)
+        least, most = self._at(_first(low), facts), self._at(last, facts)
+        if float(excess[last:].min()) < -slack:
+            # Counts above that are low may have drawn the answer up, beyond where it must be.
+            most = max(most, self.lift(raw, facts))
+        return least, most
 
     def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
         low, high = self.bracket(raw, radii, facts)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpsdk import (
+    Binned,
     Boolean,
     Budget,
     DistributionChannel,
@@ -190,6 +191,23 @@ def test_consistent_counts_are_possible_ones(neighbors, outside):
         assert data.rows == rows
     inside = data.counts("age", "member")
     assert np.abs(np.cumsum(inside) - np.cumsum(cells)).max() <= 0.5 + 1e-6
+
+
+def test_weights_of_both_signs_have_no_complement_among_possible_counts():
+    domain = Domain(Binned("balance", [-2, 0, 2]))
+    columns = {"balance": [-1.0] * 60 + [1.0] * 40}
+    data = PrivateData.from_columns(columns, domain, outside="raise")
+    asked = Session(data, Budget(10**6), noise=seeded(7))
+    mechanism = NoisyHistogram(epsilon="0.2", consistent=True)
+    query = Sum("balance", normalized=False)
+    bound = asked.quote(query, using=mechanism).error(0.05)
+    errors = [abs(asked.open(mechanism).answer(query) + 20) for _ in range(60)]
+    assert max(errors) > 1
+    # Ten misses of 60 at 5% are less likely than one in a thousand.
+    assert sum(error > bound for error in errors) <= 10
+    # One half of the domain is still off as far as the other.
+    half = Threshold("balance", 0, normalized=False)
+    assert 0 < asked.quote(half, using=mechanism).error(0.05) < bound
 
 
 def test_possible_counts_are_the_nearest():

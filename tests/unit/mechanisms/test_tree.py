@@ -209,6 +209,13 @@ def test_branching_follows_public_sizes_and_the_noise():
     assert [branching_for(n, gaussian) for n in (16, 64, 74, 4096)] == [4, 4, 3, 4]
 
 
+def test_what_all_square_roots_share_cannot_be_changed():
+    root = Root.over(facts(Domain(Integer("age", 0, 8)), rows=50), "age")
+    with pytest.raises(ValueError, match="read-only"):
+        root._inverse[:] = 0
+    assert root.cells(np.ones(9))[0] != 0
+
+
 def test_a_large_attribute_takes_no_matrix():
     size = 2**18
     of = of_table(size, Neighbors.REPLACE_ONE, outside=True)

@@ -107,6 +107,18 @@ def test_bounds_hold_as_often_as_they_say(neighbors, outside):
     assert missed.max() <= 0.2 * runs + 5 * math.sqrt(0.16 * runs)
 
 
+def test_the_answer_lies_within_its_interval():
+    # No rows between two values, so that noise alone decides where the counts cross the share.
+    rows = {"age": [10] * 20 + [49] * 20, "hours": [1.0] * 40, "member": [True] * 40}
+    asked, moved = session(outside="raise", columns=rows, noise=6), 0
+    for _ in range(60):
+        release = asked.release(Median("age"), using=Laplace("0.5"))
+        low, high = release.interval(0.9)
+        assert low <= release.value <= high
+        moved += low < high
+    assert moved
+
+
 def test_nobody_has_no_median():
     columns = {"age": [99] * 50, "hours": [1.0] * 50, "member": [True] * 50}
     release = session(columns=columns, noise=2).release(Median("age"), using=Gaussian(rho="0.01"))
@@ -141,7 +153,11 @@ def test_what_cannot_be_asked_is_refused_unpaid():
             Quantile("age", q)
 
 
-@pytest.mark.parametrize("values", [[[1.0]], [math.nan], [math.inf], ["x"], 3, None], ids=repr)
+@pytest.mark.parametrize(
+    "values",
+    [[[1.0]], [math.nan], [math.inf], ["x"], 3, None, [10**400], np.array([1j, 2])],
+    ids=["deep", "nan", "inf", "text", "number", "none", "endless", "complex"],
+)
 def test_only_rows_of_finite_numbers_are_made_to_rise(values):
     with pytest.raises(InvalidArgument, match="values"):
         isotonic(values)
@@ -157,6 +173,12 @@ def test_thresholds_that_were_made_to_rise_keep_their_bound():
     assert (np.diff(rising) >= 0).all()
     assert np.abs(rising - truth).max() <= np.abs(values - truth).max() <= release.error()
     assert isotonic([]).shape == (0,)
+
+
+def test_the_largest_floats_are_made_to_rise():
+    assert isotonic([1.75e308, 1.5e308]).tolist() == pytest.approx([1.625e308] * 2)
+    assert isotonic([1.0, -1.5e308, -1.75e308]).max() < -1e308
+    assert isotonic([5e-324, 1.75e308]).max() == 1.75e308
 
 
 def test_isotonic_regression_is_the_nearest_that_rises():

@@ -183,6 +183,9 @@ class Kronecker(Block):
         for name, factor, code in zip(self.names, self.factors, codes, strict=True):
             if factor.rows == 1:
                 counts = counts * factor.columns(code)[0]
+            elif isinstance(factor, Groups):
+                # Of a large attribute there may be few groups, and too many cells for a table.
+                remaining[name] = (Identity(factor.rows), code // factor.width)
             else:
                 remaining[name] = (factor, code)
         factors = tuple(factor for factor, _ in remaining.values())

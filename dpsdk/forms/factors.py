@@ -11,7 +11,7 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Groups", "Identity", "Weights", "Prefix", "Range", "to_weights"]
+__all__ = ["Factor", "Groups", "Identity", "Weights", "Prefix", "Range", "simplest", "to_weights"]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -27,6 +27,15 @@ def to_weights(weights: Array) -> Floats:
         raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")
     # An array of its own memory could be made writeable again, and one over bytes cannot.
     return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
+
+
+def simplest(factor: Factor) -> Factor:
+    """Groups of one cell each as these cells, and a group of all cells as their range."""
+    if type(factor) is Groups and factor.width == 1:
+        return Identity(factor.size)
+    if type(factor) is Groups and factor.width == factor.size:
+        return Range(factor.size, 0, factor.size)
+    return factor
 
 
 def half_up(weights: Floats) -> Floats:

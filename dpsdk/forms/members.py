@@ -11,7 +11,7 @@ from attrs import frozen
 
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.factors import Factor, Identity, Prefix, Range
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, simplest
 from dpsdk.forms.identity import of_functions
 from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Array
@@ -36,8 +36,9 @@ class Members:
     """The functions of a form, as a set that functions of other forms are looked up in.
 
     Functions are told by what they weigh, and never by the objects that they are made of. Of blocks
-    of very many functions only those are known that are all the cells, or all the prefixes, of some
-    attributes, or ranges of them; others count as no members, which costs a bound and breaks none.
+    of very many functions only those are known that are all the cells, all the prefixes, or all
+    groups of so many cells, of some attributes, or ranges of them; others count as no members,
+    which costs a bound and breaks none.
     """
 
     domain: Domain
@@ -109,6 +110,8 @@ def _key(block: Kronecker | Dense) -> _Key | None:
             parts.append((name, "range", factor.size, factor.start, factor.stop))
         elif type(factor) is Identity or type(factor) is Prefix:
             parts.append((name, type(factor).__name__, factor.size))
+        elif type(factor) is Groups:
+            parts.append((name, "groups", factor.size, factor.width))
         else:
             return None
     # In the order of the attributes of a block its functions come in, which plays no part here.
@@ -119,7 +122,7 @@ def _offered(block: Kronecker) -> dict[str, Factor]:
     """The factors of a block, without those that weigh every cell alike."""
     return {
         name: factor
-        for name, factor in zip(block.names, block.factors, strict=True)
+        for name, factor in zip(block.names, map(simplest, block.factors), strict=True)
         if not (type(factor) is Range and (factor.start, factor.stop) == (0, factor.size))
     }
 
@@ -133,6 +136,8 @@ def _offers(factor: Factor, ends: _Ends) -> bool:
         return start == 0
     if type(factor) is Identity:
         return stop - start == 1
+    if type(factor) is Groups:
+        return start % factor.width == 0 and stop == min(start + factor.width, factor.size)
     return type(factor) is Range and (factor.start, factor.stop) == ends
 
 
@@ -157,6 +162,9 @@ def _ends(factor: Factor) -> Sequence[_Ends | None]:
         return [(cell, cell + 1) for cell in range(factor.size)]
     if type(factor) is Prefix:
         return [(0, cell + 1) for cell in range(factor.size)]
+    if type(factor) is Groups:
+        starts = range(0, factor.size, factor.width)
+        return [(start, min(start + factor.width, factor.size)) for start in starts]
     return [_of_weights(weights) for weights in np.asarray(factor.matrix())]
 
 

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
-from dpsdk.forms.factors import Identity
+from dpsdk.forms.factors import Groups, Identity
 from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.typing import Floats
@@ -200,9 +200,9 @@ def _masked_marginal(block: Block, *, replace: bool) -> _Move | None:
     """
     if not isinstance(block, Kronecker):
         return None
-    labelled = [factor for factor in block.factors if isinstance(factor, Identity)]
-    condition = [factor for factor in block.factors if not isinstance(factor, Identity)]
-    if math.prod(factor.size for factor in labelled) < 2:
+    labelled = [factor for factor in block.factors if isinstance(factor, Identity | Groups)]
+    condition = [factor for factor in block.factors if not isinstance(factor, Identity | Groups)]
+    if math.prod(factor.rows for factor in labelled) < 2:
         return None
     if any(factor.rows > 1 or float(factor.extents()[0][0]) < 0 for factor in condition):
         return None

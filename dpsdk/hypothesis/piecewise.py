@@ -12,7 +12,7 @@ from typing_extensions import override
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Block, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import Block, Groups, Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.forms.linear import TABLE_LIMIT
 from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
@@ -190,12 +190,14 @@ class PiecewiseHypothesis(Hypothesis):
 
     def _answer(self, block: Block) -> Floats:
         if isinstance(block, Kronecker):
-            cells = np.arange(self.domain.size if block.rows > 1 else 0)
             match block.factors:
-                case (Prefix(),):
-                    return block.scale * self._below(cells + 1)
-                case (Identity(),):
-                    return block.scale * self._at(cells)
+                case (Prefix(size),):
+                    return block.scale * self._below(np.arange(1, size + 1))
+                case (Identity(size),):
+                    return block.scale * self._at(np.arange(size))
+                case (Groups(size, width),):
+                    ends = np.append(np.arange(0, size, width), size)
+                    return block.scale * np.diff(self._below(ends))
                 case _:
                     pass
         if self.domain.size > TABLE_LIMIT:
@@ -390,6 +392,9 @@ def _range_of(block: Block) -> tuple[int, int, float] | None:
             return 0, SIZE_LIMIT, block.scale
         case (Range() as factor,):
             return factor.start, factor.stop, block.scale
+        case (Identity(size) | Prefix(size) | Groups(size),):
+            # One cell, or one group of all.
+            return 0, size, block.scale
         case _:
             return None
 
@@ -398,7 +403,7 @@ def _of_ranges(block: Block) -> bool:
     """Whether each function of a block is a multiple of a range."""
     if not isinstance(block, Kronecker):
         return False
-    return all(isinstance(factor, Identity | Prefix | Range) for factor in block.factors)
+    return all(isinstance(factor, Identity | Prefix | Range | Groups) for factor in block.factors)
 
 
 _OTHERS = "functions other than ranges"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from attrs import field, frozen
@@ -133,7 +133,7 @@ class EntropicFit:
         axes = tuple(sorted(places))
         order = [places.index(axis) for axis in axes]
         matrix: Floats | None = None
-        if isinstance(block, Kronecker) and block.partition:
+        if _plain(block):
             sizes = [self._domain.shape[place] for place in places]
             values = values.reshape(sizes).transpose(order).reshape(-1)
         else:
@@ -149,7 +149,7 @@ class EntropicFit:
         TooLarge
             If it is no plain marginal, and has more than 2^24 weights.
         """
-        if isinstance(block, Kronecker) and block.partition:
+        if _plain(block):
             return
         size = block.rows * math.prod(block.shape)
         if size > _WRITTEN_LIMIT:
@@ -286,3 +286,9 @@ class _Tables:
                     spread, [self._shape[axis] for axis in parent]
                 )
         return total
+
+
+def _plain(block: Kronecker | Dense) -> TypeGuard[Kronecker]:
+    """Whether it is a plain marginal: each cell of its attributes by itself."""
+    # Partitions may be coarser, and then they have fewer functions than cells.
+    return isinstance(block, Kronecker) and block.partition and block.rows == math.prod(block.shape)

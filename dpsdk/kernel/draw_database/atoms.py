@@ -13,7 +13,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT, Counts
 from dpsdk.noise import NoiseSource
@@ -218,6 +218,8 @@ def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
         factor = block.factors[block.names.index(name)] if isinstance(block, Kronecker) else None
         if isinstance(factor, Range):
             cuts[[at for at in (factor.start, factor.stop) if at < size]] = True
+        elif isinstance(factor, Groups):
+            cuts[:: factor.width] = True
         elif isinstance(factor, Weights) and factor.rows < size:
             signs = np.vstack([classes[None, :], factor.weights])
             classes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)

@@ -9,7 +9,8 @@ import numpy as np
 from attrs import define, field
 
 from dpsdk.domain import Domain
-from dpsdk.forms import Factor, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import Factor, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms.factors import simplest
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler
 from dpsdk.kernel.draw_database.cells import Pieces, Side, Table
@@ -22,6 +23,9 @@ __all__ = ["recognised"]
 
 _READ_LIMIT = 2**22
 """Factors of more weights than this are not read through."""
+
+_GROUP_LIMIT = 2**18
+"""More groups than this are not gone through."""
 
 
 def recognised(form: LinearForm, terms: DrawTerms) -> Sampler | None:
@@ -55,6 +59,11 @@ class _Ranges:
             self.every_prefix = True
         elif isinstance(factor, Range):
             self.some.add((factor.start, factor.stop))
+        elif isinstance(factor, Groups):
+            if factor.rows > _GROUP_LIMIT:
+                return False
+            rows = map(factor.row, range(factor.rows))
+            self.some.update((row.start, row.stop) for row in rows)
         else:
             ranges = _read(factor)
             self.some.update(ranges or ())
@@ -117,7 +126,7 @@ class _Asked:
             return False
         pairs = [
             (name, factor)
-            for name, factor in zip(block.names, block.factors, strict=True)
+            for name, factor in zip(block.names, map(simplest, block.factors), strict=True)
             if not (isinstance(factor, Range) and factor.stop - factor.start == factor.size)
         ]
         if not pairs:

@@ -1,0 +1,303 @@
+"""Forms of groups do what the same forms do with all their weights written out."""
+
+import sys
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
+from dpsdk.accounting import Odometer, default_composition
+from dpsdk.errors import DpsdkError
+from dpsdk.forms import (
+    GapForm,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Members,
+    Range,
+    Weights,
+    sensitivity,
+)
+from dpsdk.forms import linear as linear_module
+from dpsdk.forms import members as members_module
+from dpsdk.forms.facts import Setting
+from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis, SyntheticData
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Watching
+from dpsdk.kernel.copies import own_form
+from dpsdk.kernel.draw_database.atoms import Atoms
+from dpsdk.kernel.draw_database.base import DrawTerms
+from dpsdk.kernel.draw_database.recognition import recognised
+from dpsdk.learning import EntropicFit
+from dpsdk.testing.noise import seeded
+from worlds import facts
+
+PLANE = Domain(Integer("a", 0, 6), Integer("b", 0, 3))
+LINE = Domain(Integer("a", 0, 6))
+HUGE = Domain(Integer("a", 0, 2**40 - 1))
+WIDTHS = (1, 2, 3, 6, 7)
+
+
+def on(domain, *blocks):
+    return LinearForm(domain, [Kronecker(tuple(f), tuple(f.values()), s) for f, s in blocks])
+
+
+def forms():
+    found = {}
+    for width in WIDTHS:
+        groups = Groups(7, width)
+        found[f"{width}"] = on(PLANE, ({"a": groups}, 1.0))
+        found[f"{width} scaled"] = on(PLANE, ({"a": groups}, -2.5))
+        found[f"{width} and cells"] = on(PLANE, ({"a": groups, "b": Identity(4)}, 1.0))
+        found[f"{width} and groups"] = on(PLANE, ({"b": Groups(4, 3), "a": groups}, 1.0))
+        found[f"{width} where"] = on(PLANE, ({"a": groups, "b": Range(4, 1, 3)}, 3.0))
+        found[f"{width} stacked"] = on(
+            PLANE, ({"a": groups}, 1.0), ({"a": Groups(7, 7)}, 1.0), ({"b": Groups(4, 2)}, 1.0)
+        )
+        weights = Weights([[0.3, 1.0, -0.2, 0.0]])
+        found[f"{width} weighed"] = on(PLANE, ({"a": groups, "b": weights}, 1.0))
+    return found
+
+
+FORMS = forms()
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+def written(form):
+    """The same with every factor written out."""
+    blocks = []
+    for block in form.blocks:
+        factors = tuple(Weights(f.matrix()) if isinstance(f, Groups) else f for f in block.factors)
+        blocks.append(Kronecker(block.names, factors, block.scale))
+    return LinearForm(form.domain, blocks)
+
+
+def table(domain=PLANE, neighbors=Neighbors.REPLACE_ONE, unit_rows=1):
+    rng = np.random.default_rng(3)
+    sizes = zip(domain.names, domain.shape, strict=True)
+    rows = {name: rng.integers(0, size, 60).tolist() for name, size in sizes}
+    return PrivateData.from_columns(
+        rows, domain, neighbors=neighbors, unit_rows=unit_rows, max_rows=80
+    )
+
+
+def synthetic(domain=PLANE):
+    rng = np.random.default_rng(4)
+    codes = np.array([rng.integers(0, size, 50) for size in domain.shape]).T
+    return SyntheticData(domain, codes)
+
+
+@every_form
+@pytest.mark.parametrize("limit", [linear_module.TABLE_LIMIT, 0])
+def test_answers_and_identities(name, limit, monkeypatch):
+    form, plain = FORMS[name], written(FORMS[name])
+    monkeypatch.setattr(linear_module, "TABLE_LIMIT", limit)
+    data = synthetic()
+    assert form.evaluate(data) == pytest.approx(plain.evaluate(data), abs=1e-12)
+    assert data.answers(form) == pytest.approx(data.answers(plain), abs=1e-12)
+    assert form.identity == plain.identity
+    assert list(form.row_identities()) == list(plain.row_identities())
+    rows = [form.row(i).identity for i in range(form.rows)]
+    assert rows == [plain.row(i).identity for i in range(form.rows)]
+    assert form.nbytes <= plain.nbytes
+    assert form.lattice_nbytes <= plain.lattice_nbytes
+
+
+@every_form
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize("unit_rows", [1, 2])
+def test_sensitivities(name, neighbors, outside, unit_rows):
+    form, plain = FORMS[name], written(FORMS[name])
+    setting = facts(PLANE, neighbors, outside=outside, unit_rows=unit_rows)
+    found, wanted = sensitivity(form, setting), sensitivity(plain, setting)
+    assert wanted.exact == found.exact
+    for one, other in ((found.l1, wanted.l1), (found.l2_squared, wanted.l2_squared)):
+        assert float(one) == pytest.approx(float(other), rel=1e-12)
+    assert float(found.maximum) == pytest.approx(float(wanted.maximum), rel=1e-12)
+
+
+@pytest.mark.parametrize("listed", [members_module._LISTED, 0])
+def test_members(listed, monkeypatch):
+    monkeypatch.setattr(members_module, "_LISTED", listed)
+    for workload in FORMS.values():
+        for asked in FORMS.values():
+            if listed:
+                right = Members.of(written(workload)).covers(written(asked))
+                assert Members.of(workload).covers(asked).tolist() == right.tolist()
+                assert Members.of(written(workload)).covers(asked).tolist() == right.tolist()
+            else:
+                known = set(workload.row_identities())
+                right = np.array([one in known for one in asked.row_identities()])
+                assert not (Members.of(workload).covers(asked) & ~right).any()
+                if workload is asked and all(b.scale == 1 for b in asked.blocks) and asked.integral:
+                    assert Members.of(workload).covers(asked).all()
+
+
+def test_functions_are_looked_up_in_many_cells_of_a_huge_attribute(monkeypatch):
+    monkeypatch.setattr(members_module, "_LISTED", 2**4)
+    wide = on(HUGE, ({"a": Groups(2**40, 2**30)}, 1.0))
+    asked = on(
+        HUGE,
+        ({"a": Groups(2**40, 2**35)}, 1.0),
+        ({"a": Groups(2**40, 2**30)}, 1.0),
+        ({"a": Range(2**40, 2**30, 2**31)}, 1.0),
+        ({"a": Range(2**40, 2**30, 2**31 + 1)}, 1.0),
+    )
+    right = [False] * 32 + [True] * 1024 + [True, False]
+    assert Members.of(wide).covers(asked).tolist() == right
+
+
+@every_form
+def test_kernel(name):
+    form, plain = FORMS[name], written(FORMS[name])
+    answers = []
+    for asked in (form, plain):
+        kernel = Kernel(
+            table(), Odometer(Budget(10**6, "0.1"), default_composition()), seeded(5), "asked"
+        )
+        got = [kernel.measure(asked, noise).values for noise in (LaplaceNoise(1), GaussianNoise(1))]
+        if asked.limits[0] >= 0 and asked.limits[1] <= 1:
+            gaps = GapForm.around(asked, np.full(asked.rows, 0.25))
+            got.append(kernel.select(gaps, 1))
+            watch = kernel.watch(Watching(10**4, 10**4))
+            top = watch.first_above(gaps, 10.0)
+            got.append([-1 if top is None else top.place])
+            drawn = kernel.draw_database(asked, 3, 1)
+            assert drawn.records.shape == (3, 2)
+        answers.append(np.concatenate([np.ravel(one) for one in got]))
+    assert answers[0] == pytest.approx(answers[1], abs=1e-9)
+
+
+@every_form
+def test_small_databases(name):
+    form, plain = FORMS[name], written(FORMS[name])
+    setting = Setting.of(table().facts)
+    atoms, wanted = Atoms.of(form, setting), Atoms.of(plain, setting)
+    assert atoms.number == wanted.number
+    assert atoms.functions == wanted.functions
+    assert sorted(atoms.weights.T.tolist()) == sorted(wanted.weights.T.tolist())
+    terms = DrawTerms(3, Fraction(1), setting)
+    one, other = recognised(form, terms), recognised(plain, terms)
+    if other is not None:
+        assert one is not None
+        assert type(one) is type(other)
+        assert (one.atoms, one.candidates) == (other.atoms, other.candidates)
+
+
+@every_form
+def test_dense_hypotheses(name):
+    form, plain = FORMS[name], written(FORMS[name])
+    weights = np.random.default_rng(1).random(PLANE.shape)
+    one, other = (DenseHypothesis.from_weights(PLANE, weights, 0.1) for _ in range(2))
+    for row in range(min(form.rows, 4)):
+        assert one.answers(form) == pytest.approx(other.answers(plain), abs=1e-12)
+        step = one.shift(form.row(row), 0.3), other.shift(plain.row(row), 0.3)
+        assert step[0] == pytest.approx(step[1])
+    if form.rows == 1:
+        for hypothesis in (one, other):
+            hypothesis.check(form)
+        assert one.shift(form, 0.2) == pytest.approx(other.shift(plain, 0.2))
+        target = float(one.answers(form)[0]) * 0.9
+        assert one.move_to(form, target) == pytest.approx(other.move_to(plain, target))
+    assert one.table(PLANE.names) == pytest.approx(other.table(PLANE.names))
+
+
+@pytest.mark.parametrize("outside", [None, 0.2])
+@pytest.mark.parametrize("size", [1, 7])
+def test_piecewise_hypotheses(size, outside):
+    domain = Domain(Integer("a", 0, size - 1))
+    for width in sorted({min(width, size) for width in WIDTHS}):
+        form = on(domain, ({"a": Groups(size, width)}, 2.0), ({"a": Identity(size)}, 1.0))
+        starts = [0, 2, 5] if size > 5 else [0]
+        masses = np.arange(1.0, len(starts) + 1)
+        one = PiecewiseHypothesis.from_pieces(domain, starts, masses, outside)
+        one.check(form)
+        assert one.answers(form) == pytest.approx(one.answers(written(form)), abs=1e-12)
+        alone = on(domain, ({"a": Groups(size, width)}, 1.0))
+        assert one.answers(alone) == pytest.approx(one.answers(written(alone)), abs=1e-12)
+        if alone.rows == 1:
+            other, whole = one.copy(), on(domain, ({"a": Range(size, 0, size)}, 1.0))
+            assert one.shift(alone, 0.5) == other.shift(whole, 0.5)
+            assert one.move_to(alone, 0.7) == other.move_to(whole, 0.7)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_fits_to_released_answers(width):
+    weights = np.random.default_rng(1).random(PLANE.shape)
+    weights /= weights.sum()
+    asked = on(PLANE, ({"a": Groups(7, width), "b": Identity(4)}, 1.0))
+    tables = []
+    for form in (asked, written(asked)):
+        fit = EntropicFit(PLANE)
+        fit.add(form.blocks[0], form.blocks[0].answer(weights), 1e-3)
+        fit.run(300)
+        tables.append(fit.weights())
+    assert tables[0] == pytest.approx(tables[1], abs=1e-6)
+
+
+def test_a_huge_attribute_is_never_written_out():
+    form = on(HUGE, ({"a": Groups(2**40, 2**32)}, 1.0))
+    given = table(HUGE).facts
+    cells = np.random.default_rng(3).integers(0, 2**40, 60)
+    right = np.bincount(cells // 2**32, minlength=256)
+    tracemalloc.start()
+    try:
+        kernel = Kernel(
+            table(HUGE), Odometer(Budget(10**9), default_composition()), seeded(5), "asked"
+        )
+        measured = kernel.measure(form, LaplaceNoise(10**6)).values
+        np.testing.assert_allclose(measured, right, atol=1e-3)
+        gaps = GapForm.around(form, np.zeros(256))
+        assert right[kernel.select(gaps, 10**6)] == right.max()
+        found = PiecewiseHypothesis.uniform(HUGE)
+        found.check(form)
+        assert found.answers(form) == pytest.approx(np.full(256, 1 / 256))
+        assert recognised(form, DrawTerms(3, Fraction(1), Setting.of(given))) is not None
+        assert sensitivity(form, given).l1 == 2
+        with pytest.raises(DpsdkError):
+            Atoms.of(form, Setting.of(given))
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_groups_under_a_condition_are_exact_without_a_search(monkeypatch):
+    sensitivity_module = sys.modules[sensitivity.__module__]
+    monkeypatch.setattr(sensitivity_module, "SPAN_LIMIT", 0)
+    given = table().facts
+    for width in WIDTHS:
+        form = on(PLANE, ({"a": Groups(7, width), "b": Range(4, 1, 3)}, 3.0))
+        found = sensitivity(form, given)
+        with monkeypatch.context() as patch:
+            patch.setattr(sensitivity_module, "SPAN_LIMIT", 2**20)
+            wanted = sensitivity(written(form), given)
+        assert found == wanted
+
+
+class Sly(Groups):
+    pass
+
+
+class Slyer(int):
+    pass
+
+
+@pytest.mark.parametrize(
+    "factor", [Sly(7, 2), Groups(Slyer(7), 2), Groups(7, Slyer(2)), Groups(7, True)]
+)
+def test_foreign_groups_are_refused(factor):
+    form = on(PLANE, ({"a": factor}, 1.0))
+    with pytest.raises(DpsdkError):
+        own_form(form, Setting.of(table().facts), PLANE)
+
+
+def test_what_was_handed_in_and_changed_is_not_read():
+    factor = Groups(7, 2)
+    form = on(PLANE, ({"a": factor}, 1.0))
+    own = own_form(form, Setting.of(table().facts), PLANE)
+    object.__setattr__(factor, "width", 7)
+    assert own.form.rows == 4
+    assert own.form.blocks[0].factors == (Groups(7, 2),)

@@ -210,6 +210,19 @@ def test_weights_of_both_signs_have_no_complement_among_possible_counts():
     assert 0 < asked.quote(half, using=mechanism).error(0.05) < bound
 
 
+def test_a_mean_of_two_values_is_not_known_among_possible_counts():
+    # Its sum is measured from the middle, so that the values weigh as much on either side of it.
+    domain = Domain(Integer("owns", 0, 1))
+    data = PrivateData.from_columns({"owns": [0] * 60 + [1] * 40}, domain, outside="raise")
+    asked = Session(data, Budget(10**6), noise=seeded(8))
+    mechanism, missed = NoisyHistogram(epsilon="0.2", consistent=True), 0
+    for _ in range(60):
+        low, high = asked.open(mechanism).release(Mean("owns")).interval()
+        missed += not low <= 0.4 <= high
+    # Ten misses of 60 at 5% are less likely than one in a thousand.
+    assert missed <= 10
+
+
 def test_possible_counts_are_the_nearest():
     from scipy.optimize import minimize
 

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
-from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Dense, Facts, LinearForm
-from dpsdk.kernel import Kernel, Noise, Terms
-from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
+from dpsdk.kernel import Noise
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import Estimate, combined_by, measured, quoted
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
-    to_zero_delta,
-    total_in_words,
-)
-from dpsdk.release import Quote
+from dpsdk.mechanisms.estimates import combined_by
+from dpsdk.mechanisms.one_attribute import OneAttribute
 from dpsdk.typing import Floats
 
 __all__ = ["Root", "SquareRoot"]
@@ -133,12 +122,8 @@ def _toeplitz(line: Floats) -> Floats:
     return result
 
 
-def _to_attribute(value: str) -> str:
-    return to_name("attribute", value)
-
-
 @frozen(repr=False, cache_hash=True)
-class SquareRoot(Mechanism[LinearForm]):
+class SquareRoot(OneAttribute):
     """Thresholds and intervals of one attribute, by the square root of the matrix of thresholds.
 
     For Gaussian noise: then thresholds have the least largest error that is known of a matrix in
@@ -170,25 +155,6 @@ class SquareRoot(Mechanism[LinearForm]):
     SquareRoot('age', rho=0.01)
     """
 
-    attribute: str = field(converter=_to_attribute)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        self._noise()
-
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        root = Root.over(facts_of(terms), self.attribute)
-        return quoted(form, terms, repr(self), root, self._noise())
-
-    def open(self, kernel: Kernel, /) -> Estimate:
-        root = Root.over(kernel.facts, self.attribute)
-        return measured(kernel, repr(self), root, self._noise())
-
-    def _noise(self) -> Noise:
-        return noise_for("SquareRoot", self.epsilon, self.delta, self.rho)
-
-    def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
-        return f"SquareRoot({shown(self.attribute)}, {total})"
+    def _over(self, facts: Facts, noise: Noise) -> Root:
+        del noise  # the same root for all
+        return Root.over(facts, self.attribute)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_integer, to_name
+from dpsdk._checks import shown, to_integer
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Groups, Kronecker, LinearForm, Neighbors
-from dpsdk.kernel import GaussianNoise, Kernel, Noise, Terms
-from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
+from dpsdk.kernel import GaussianNoise, Noise
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import Estimate, combined_by, measured, quoted
-from dpsdk.mechanisms.total import (
-    noise_for,
-    to_epsilon,
-    to_rho,
-    to_zero_delta,
-    total_in_words,
-)
-from dpsdk.release import Quote
+from dpsdk.mechanisms.estimates import combined_by
+from dpsdk.mechanisms.one_attribute import OneAttribute
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Hierarchy", "Tree", "branching_for"]
@@ -190,10 +180,6 @@ class Hierarchy:
         return np.concatenate(found if self.whole == "measured" else found[:-1], axis=1)
 
 
-def _to_attribute(value: str) -> str:
-    return to_name("attribute", value)
-
-
 def _to_branching(value: int | None) -> int | None:
     if value is None:
         return None
@@ -205,7 +191,7 @@ def _to_branching(value: int | None) -> int | None:
 
 
 @frozen(repr=False, cache_hash=True)
-class Tree(Mechanism[LinearForm]):
+class Tree(OneAttribute):
     """Thresholds, intervals and counts of one attribute, from noisy counts of nested intervals.
 
     Counts of all nodes of a tree over the cells are measured when it is opened, and made consistent
@@ -245,29 +231,11 @@ class Tree(Mechanism[LinearForm]):
     Tree('age', epsilon=0.1)
     """
 
-    attribute: str = field(converter=_to_attribute)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
-    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
     branching: int | None = field(default=None, converter=_to_branching, kw_only=True)
 
-    def __attrs_post_init__(self) -> None:
-        self._noise()
-
-    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        noise = self._noise()
-        tree = Hierarchy.over(facts_of(terms), self.attribute, self.branching, noise)
-        return quoted(form, terms, repr(self), tree, noise)
-
-    def open(self, kernel: Kernel, /) -> Estimate:
-        noise = self._noise()
-        tree = Hierarchy.over(kernel.facts, self.attribute, self.branching, noise)
-        return measured(kernel, repr(self), tree, noise)
-
-    def _noise(self) -> Noise:
-        return noise_for("Tree", self.epsilon, self.delta, self.rho)
+    def _over(self, facts: Facts, noise: Noise) -> Hierarchy:
+        return Hierarchy.over(facts, self.attribute, self.branching, noise)
 
     def __repr__(self) -> str:
-        total = total_in_words(self.epsilon, self.delta, self.rho)
-        branching = "" if self.branching is None else f", branching={self.branching}"
-        return f"Tree({shown(self.attribute)}, {total}{branching})"
+        plain = OneAttribute.__repr__(self)
+        return plain if self.branching is None else f"{plain[:-1]}, branching={self.branching})"

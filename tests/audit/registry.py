@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
 from dpsdk.kernel import Kernel, Limits
+from dpsdk.learning.fit import EntropicFit
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -38,7 +40,9 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OnlinePMW,
     SmallDB,
+    Tree,
 )
+from dpsdk.mechanisms.mwem.learners import Marginals, _Fitted
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
@@ -163,6 +167,11 @@ def ranged(epsilon: Fraction) -> Guarantee:
     return BoundedRangeGuarantee(epsilon)
 
 
+def tree(epsilon: Fraction) -> Program:
+    """Two leaves, and their parent where it is free."""
+    return program(Tree("bit", epsilon=epsilon, branching=2), CELLS, outcome=flat)
+
+
 def told(data: SyntheticData) -> Hashable:
     """All that a small database tells."""
     return data.codes.tobytes(), data.multiplicities.tobytes(), data.outside_count
@@ -244,6 +253,41 @@ def averaged(epsilon: Fraction) -> Program:
     return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
 
 
+TWO_TABLES = Workload([Marginal("a"), Marginal("b")])
+
+
+@cache
+def on_one_record(outside: bool) -> EntropicFit:
+    """Fitted to shares that put all on one record, so that scores are as far apart as can be."""
+    fit = EntropicFit(PAIR, outside=outside)
+    for name in PAIR.names:
+        fit.add(Marginal(name).lower(PAIR).blocks[0], np.array([1.0, 0.0]), 1e-3)
+    fit.run(100)
+    return fit
+
+
+def tuned(epsilon: Fraction) -> Program:
+    """One round past the start: which marginal is off the most, and the counts of that one."""
+    mechanism = MWEM(TWO_TABLES, epsilon=epsilon / Fraction(9, 10), rounds=1)
+    form = TWO_TABLES.lower(PAIR)
+    learners: dict[Facts, Marginals] = {}
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        odometer = Odometer(Budget(epsilon), BasicComposition())
+        kernel = Kernel(data, odometer, noise, "mwem")
+        if data.facts not in learners:
+            plan = mechanism.plan(kernel.terms)
+            learners[data.facts] = Marginals(form, plan, kernel.terms, steps=1, average=False)
+        learner = learners[data.facts]
+        fit = on_one_record(data.facts.outside)
+        learner._state = _Fitted(fit, 2.0, None, (), started=True)
+        learner.round(kernel)
+        # All that it has learnt follows from these.
+        return learner._state.chosen, learner._state.fit._released[-1].values.tobytes()
+
+    return run
+
+
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -281,6 +325,8 @@ CASES = (
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
     Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, (Fraction(24),)),
     Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
+    Case("a round of tuned MWEM", tuned, pure, PAIR, 2, (Fraction(20),)),
+    Case("tree", tree, pure, BIT, 1, (Fraction(20),)),
     Case("select, a row", chosen(LINES), ranged, THREE, 2),
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
     Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),

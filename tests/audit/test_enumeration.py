@@ -10,9 +10,9 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
-from registry import BIT, CASES, COUNT, OF_TWO_ROWS, THREE, Case
+from registry import BIT, CASES, COUNT, OF_TWO_ROWS, PAIR, THREE, Case, tuned
 
-from dpsdk import Neighbors
+from dpsdk import Budget, Domain, Integer, Neighbors, Session
 from dpsdk.accounting.guarantee import (
     ApproximateGuarantee,
     BoundedRangeGuarantee,
@@ -20,9 +20,12 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.forms import Sensitivity
-from dpsdk.kernel import Watching, measure, select
-from dpsdk.mechanisms import Laplace
-from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
+from dpsdk.kernel import Kernel, Watching, measure, select
+from dpsdk.kernel.gaps import LinearGaps
+from dpsdk.kernel.select import Selection
+from dpsdk.mechanisms import Laplace, SquareRoot, Tree
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
+from dpsdk.testing import seeded
 from dpsdk.testing.audit import (
     BranchingNoise,
     audit,
@@ -75,7 +78,9 @@ def test_no_neighbours_exceed_the_claim(case, parameter, relation, monkeypatch):
         return
     if case.lattice is not None:
         monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
-    pairs = neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows)
+    pairs = list(neighbours(case.domain, case.rows, relation, unit_rows=case.unit_rows))
+    # What always fails would tell nothing, and pass.
+    case.build(parameter)(pairs[0][0], seeded(0))
     report = audit(case.build(parameter), pairs, case.claim(parameter))
     assert report.passed, report
     assert report.pairs > 0
@@ -143,6 +148,124 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
         measure._for_one.cache_clear()
     assert not report.passed, report
     assert report.figure > report.allowed * 1.1
+
+
+def the_largest(self, noise, opened):
+    """A choice that nobody paid for."""
+    scores = self.gaps.scores(self.gaps.read(opened()))
+    return int(np.argmax(scores.reshape(-1, 2).sum(axis=1)))
+
+
+def among_those_that_are_off(self, noise, opened):
+    """A choice whose options follow from the table."""
+    scores = self.gaps.scores(self.gaps.read(opened())).reshape(-1, 2).sum(axis=1)
+    candidates = np.flatnonzero(scores) if scores.any() else np.arange(len(scores))
+    return int(candidates[noise.pick(-scores[candidates], self.rate)])
+
+
+def in_floats(self, numbers):
+    """Gaps as differences of floats that are far from nought, where these are eight rows apart."""
+    far = 2**26 + 3
+    gaps = np.float32(SCORES(self, numbers) / self.steps + far) - np.float32(far)
+    return (gaps * self.steps).astype(np.int64)
+
+
+SCORES = LinearGaps.scores
+
+BROKEN_ROUNDS = {
+    "unpaid": (Selection, "run", the_largest),
+    "only those that are off": (Selection, "run", among_those_that_are_off),
+    "sensitivity of one": (select, "_move", one_step),
+    "scores in floats": (LinearGaps, "scores", in_floats),
+}
+
+
+def of_opposed_records():
+    """Neighbours with two rows, each right about one of two marginals and wrong about the other."""
+    for pair in neighbours(PAIR, 2):
+        if all(open_histogram(x).table(PAIR.names).ravel()[1:3].sum() == 2 for x in pair):
+            yield pair
+
+
+@pytest.mark.parametrize("name", [None, *BROKEN_ROUNDS])
+def test_a_broken_round_of_mwem_is_caught(name, monkeypatch):
+    (case,) = [case for case in CASES if case.build is tuned]
+    (epsilon,) = case.parameters
+    if name is not None:
+        monkeypatch.setattr(*BROKEN_ROUNDS[name])
+    report = audit(case.build(epsilon), of_opposed_records(), case.claim(epsilon))
+    assert report.pairs == 4
+    assert report.passed is (name is None), report
+    assert report.figure > report.allowed * (0.9 if name is None else 1.1)
+
+
+class Silence(NoiseSource):
+    """No noise at all, and a note of what was asked for."""
+
+    def __init__(self):
+        self.laws = []
+
+    @property
+    def private(self):
+        return False
+
+    def draw(self, law, size):
+        self.laws.extend([law] * size)
+        return np.zeros(size, dtype=np.int64)
+
+    def _bits(self, count):
+        raise AssertionError
+
+
+def without_noise(mechanism, data, monkeypatch):
+    """The numbers that are released, in steps, and the law of the noise that each would have."""
+    released = []
+
+    def measure(kernel, *given):
+        found = MEASURE(kernel, *given)
+        released.extend(found.values / found.accuracy.step)
+        return found
+
+    source = Silence()
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "measure", measure)
+        Session(data, Budget(100, "0.1"), noise=source).open(mechanism)
+    assert len(released) == len(source.laws)
+    return np.array(released), source.laws
+
+
+def loss(steps, law):
+    """The worst log ratio of two discrete Laplace laws so far apart; of Gaussian ones their ρ."""
+    if isinstance(law, DiscreteGaussian):
+        return steps**2 / (2 * law.variance)
+    return steps / law.scale
+
+
+MEASURE = Kernel.measure
+FOUR = Domain(Integer("level", 0, 3))
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
+@pytest.mark.parametrize("domain", [THREE, FOUR], ids=["three leaves", "four leaves"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Tree("level", epsilon=3, branching=2),
+        Tree("level", rho=3, branching=2),
+        SquareRoot("level", epsilon=3),
+        SquareRoot("level", rho=3),
+    ],
+    ids=repr,
+)
+def test_what_all_nodes_tell_together_is_what_is_claimed(mechanism, domain, relation, monkeypatch):
+    # Nodes have independent noise, so that what they tell adds up, exactly.
+    worst = 0.0
+    for one, other in neighbours(domain, 1, relation):
+        numbers, laws = without_noise(mechanism, one, monkeypatch)
+        others, same = without_noise(mechanism, other, monkeypatch)
+        assert [str(law) for law in laws] == [str(law) for law in same]
+        worst = max(worst, sum(map(loss, abs(numbers - others).tolist(), laws)))
+    assert 1.5 < worst <= 3 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
@@ -257,6 +380,16 @@ def test_lost_mass_raises_no_false_alarm():
         [enumerate_law(program(Laplace(1), COUNT), t, tail=1e-3) for t in pair] for pair in pairs
     ]
     assert max(worst_epsilon(one, other)[0] for one, other in laws) <= 1 + 1e-9
+
+
+def test_lost_mass_that_no_sum_shows_raises_no_false_alarm():
+    pairs = list(neighbours(BIT, 1))
+    laws = [enumerate_law(program(Laplace(70), COUNT), t) for t in pairs[0]]
+    for law in laws:
+        assert 0 < law.lost < 1e-20
+    assert worst_epsilon(*laws)[0] <= 70 * (1 + 1e-9)
+    report = audit(program(Laplace(70), COUNT), pairs, PureGuarantee(70))
+    assert report.passed, report
 
 
 def test_the_delta_curve_of_a_count_is_exact():

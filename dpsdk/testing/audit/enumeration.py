@@ -67,10 +67,12 @@ class BranchingNoise(NoiseSource):
     `tail`, which is carried along as lost. Draws that are coins or uniform branch exactly.
     """
 
-    __slots__ = ("_depth", "_path", "_tail")
+    __slots__ = ("_depth", "_path", "_tail", "lost")
 
     def __init__(self, tail: float = TAIL) -> None:
         self._tail = tail
+        self.lost: float = 0.0
+        """The mass of all tails that were met so far."""
         self._path: list[tuple[_Choice, int]] = []
         self._depth = 0
 
@@ -145,6 +147,8 @@ class BranchingNoise(NoiseSource):
 
     def _take(self, choice: _Choice) -> int:
         if self._depth == len(self._path):
+            if choice.lost:
+                self.lost += self.mass() * choice.lost
             self._path.append((choice, 0))
         choice, taken = self._path[self._depth]
         self._depth += 1
@@ -242,4 +246,5 @@ def enumerate_law(
         masses.setdefault(outcome, []).append(noise.mass())
         more = noise.advance()
     exact = {outcome: math.fsum(pieces) for outcome, pieces in masses.items()}
-    return Law(exact, max(0.0, 1.0 - math.fsum(exact.values())), paths)
+    # Tails may be too small to be seen in the sum of all the rest.
+    return Law(exact, max(noise.lost, 1.0 - math.fsum(exact.values())), paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import BasicComposition, Guarantee, Odometer
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -105,19 +105,25 @@ def weight(record: object) -> float:
     return {0: 0.0, 1: 0.3, 2: 1.0}[record["level"]]  # type: ignore[index]
 
 
+pure_program = partial(program, composition=BasicComposition())
+"""What costs pure ε. A session is opened for every path, so that it had better be a plain one."""
+
+
 COUNT = Conjunction({"bit": True}, normalized=False)
 
 
 def laplace(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
-    return lambda epsilon: program(Laplace(epsilon), *queries, outcome=outcome)
+    return lambda epsilon: pure_program(Laplace(epsilon), *queries, outcome=outcome)
 
 
 def gaussian(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
-    return lambda rho: program(Gaussian(rho=rho), *queries, outcome=outcome)
+    return lambda rho: program(
+        Gaussian(rho=rho), *queries, outcome=outcome, composition=ZCDPComposition()
+    )
 
 
 def halved(*queries: Query[Any]) -> Build:
-    return lambda epsilon: program(Laplace(epsilon / len(queries)), *queries)
+    return lambda epsilon: pure_program(Laplace(epsilon / len(queries)), *queries)
 
 
 class Product(Query[float]):
@@ -147,18 +153,18 @@ LEVEL = NumericAbove(COUNT, 1)
 
 
 def histogram(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) -> Build:
-    return lambda epsilon: program(NoisyHistogram(epsilon=epsilon), *queries, outcome=outcome)
+    return lambda epsilon: pure_program(NoisyHistogram(epsilon=epsilon), *queries, outcome=outcome)
 
 
 def sparse(*queries: Query[Any, GapForm], tops: int = 1, delta: str = "0") -> Build:
-    return lambda epsilon: program(
+    return lambda epsilon: pure_program(
         NumericSparse(epsilon, delta, tops=tops, numbers="gap"), *queries
     )
 
 
 def online(*queries: Query[Any], updates: int = 1) -> Build:
     """Multiplicative weights from a uniform start, its threshold below every gap there is."""
-    return lambda epsilon: program(
+    return lambda epsilon: pure_program(
         OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
     )
 
@@ -169,7 +175,7 @@ def ranged(epsilon: Fraction) -> Guarantee:
 
 def tree(epsilon: Fraction) -> Program:
     """Two leaves, and their parent where it is free."""
-    return program(Tree("bit", epsilon=epsilon, branching=2), CELLS, outcome=flat)
+    return pure_program(Tree("bit", epsilon=epsilon, branching=2), CELLS, outcome=flat)
 
 
 def told(data: SyntheticData) -> Hashable:
@@ -186,7 +192,7 @@ def small(*queries: Query[Any], size: int = 2) -> Build:
         mechanism = SmallDB(Workload(queries), epsilon=epsilon, size=size, limits=limits)
 
         def run(data: PrivateData, noise: NoiseSource) -> Hashable:
-            session = Session(data, Budget(1000), noise=noise)
+            session = Session(data, Budget(1000), composition=BasicComposition(), noise=noise)
             try:
                 opened = session.open(mechanism)
             except ExactSamplingInfeasible as refused:
@@ -246,11 +252,11 @@ ZERO = Conjunction({"bit": False}, normalized=False)
 
 def textbook(epsilon: Fraction) -> Program:
     """The average shows what the first of two rounds did, and the kernel charges both."""
-    return program(MWEM.textbook(Workload([COUNT, ZERO]), epsilon, rounds=2), COUNT)
+    return pure_program(MWEM.textbook(Workload([COUNT, ZERO]), epsilon, rounds=2), COUNT)
 
 
 def averaged(epsilon: Fraction) -> Program:
-    return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
+    return pure_program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
 
 
 TWO_TABLES = Workload([Marginal("a"), Marginal("b")])

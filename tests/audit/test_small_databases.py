@@ -55,7 +55,12 @@ STRUCTURED = {
         1,
     ),
 }
-QUICK = {"thresholds", "cells"}
+QUICK = {
+    ("thresholds", 1, Neighbors.REPLACE_ONE),
+    ("thresholds", 2, Neighbors.ADD_REMOVE),
+    ("cells", 1, Neighbors.ADD_REMOVE),
+    ("cells", 2, Neighbors.REPLACE_ONE),
+}
 
 
 def only_structured(monkeypatch):
@@ -84,11 +89,20 @@ def laws(program, pairs):
         yield law(one), law(other)
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)
-@pytest.mark.parametrize("unit_rows", [1, 2])
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in STRUCTURED],
+    ("name", "unit_rows", "relation"),
+    [
+        pytest.param(
+            name,
+            unit_rows,
+            relation,
+            id=f"{name}-{unit_rows}-{relation.value}",
+            marks=[] if (name, unit_rows, relation) in QUICK else [pytest.mark.slow],
+        )
+        for name in STRUCTURED
+        for unit_rows in (1, 2)
+        for relation in RELATIONS
+    ],
 )
 def test_structured_draws_have_the_range_that_they_are_charged_for(
     name, unit_rows, relation, monkeypatch
@@ -145,13 +159,16 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("queries", [ALL, APART], ids=["any queries", "few queries"])
+def test_a_draw_that_is_not_broken_passes(queries):
+    assert audit(small(*queries)(EPSILON), neighbours(THREE, 3), ranged(EPSILON)).passed
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_draw_is_caught(name, monkeypatch):
     owner, attribute, wrong, queries = BROKEN[name]
-    build, pairs = small(*queries), list(neighbours(THREE, 3))
-    assert audit(build(EPSILON), pairs, ranged(EPSILON)).passed
     monkeypatch.setattr(owner, attribute, wrong)
-    report = audit(build(EPSILON), pairs, ranged(EPSILON))
+    report = audit(small(*queries)(EPSILON), neighbours(THREE, 3), ranged(EPSILON))
     assert not report.passed, report
 
 

@@ -35,7 +35,7 @@ def test_two_lines_set_up_a_fresh_machine():
     lines = blocks("sh")[0].splitlines()
     assert len(lines) == 2
     for line, package, last in zip(
-        lines, [".", ".[test]"], ["-m dpsdk demo", "-m pytest"], strict=True
+        lines, [".", ".[test]"], ["-m dpsdk demo", "-m pytest -n 2"], strict=True
     ):
         create, install, run = [shlex.split(part) for part in line.split("&&")]
         assert create[:3] == ["python3", "-m", "venv"]

@@ -13,7 +13,7 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
-from dpsdk.testing.audit.enumeration import Law, enumerate_law
+from dpsdk.testing.audit.enumeration import TAIL, Law, enumerate_law
 from dpsdk.testing.audit.programs import Program
 
 __all__ = ["Report", "audit", "delta_at", "renyi", "worst_epsilon"]
@@ -100,19 +100,24 @@ class Report:
         return self.figure <= self.allowed * (1 + _ROUNDING) + 1e-12
 
 
-def audit(program: Program, pairs: Iterable[Pair], guarantee: Guarantee) -> Report:
+def audit(
+    program: Program, pairs: Iterable[Pair], guarantee: Guarantee, *, tail: float = TAIL
+) -> Report:
     """Enumerate a program on pairs of neighbours and hold the worst case against a guarantee.
 
     Pure guarantees are held against the worst log ratio, bounded range against the worst spread
     of log ratios, zero-concentrated ones against Rényi divergences of many orders, and those with
     a leak against the δ at their ε.
+
+    `tail` is the mass that the enumeration of one draw may leave out. With more of it there are
+    fewer paths, but outcomes that are hardly likelier than it cannot be told apart.
     """
     start = time.perf_counter()
     laws: dict[int, tuple[PrivateData, Law]] = {}
 
     def law(data: PrivateData) -> Law:
         if id(data) not in laws:
-            laws[id(data)] = data, enumerate_law(program, data)
+            laws[id(data)] = data, enumerate_law(program, data, tail=tail)
         return laws[id(data)][1]
 
     quantity, allowed = _claim(guarantee)

@@ -211,7 +211,9 @@ def test_the_delta_of_a_distant_gaussian_is_known_at_once(mu: int | str):
         assert gdp_epsilon(mu, middle) == pytest.approx(float(square / 2), rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [10**4, 10**6, 10**9])
+@pytest.mark.parametrize(
+    "count", [10**6, *[pytest.param(10**n, marks=pytest.mark.slow) for n in (4, 9)]]
+)
 @pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda c: type(c).__name__)
 def test_the_epsilon_of_very_many_runs_is_found(composition: Composition, count: int):
     state = begun(composition, "1", "1e-6")

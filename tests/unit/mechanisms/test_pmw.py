@@ -135,11 +135,13 @@ def hard(given):
 
 
 EPSILONS = [Fraction(1), Fraction(1, 3), Fraction(12)]
+# Every setting quickly at one ε, and slowly at all of them.
 STREAMS = [
-    (setting, delta, epsilon)
+    pytest.param(setting, delta, epsilon, marks=() if quick else pytest.mark.slow)
     for setting in SETTINGS
     for delta in (Fraction(0), DELTA)
     for epsilon in (EPSILONS[:1] if "promised" in setting else EPSILONS)
+    for quick in [epsilon == EPSILONS[0] or setting == "pure"]
 ]
 
 
@@ -196,12 +198,12 @@ def test_a_textbook_stream_costs_no_more_than_its_total(delta):
 
 @pytest.mark.parametrize("prepaid", [False, True])
 @pytest.mark.parametrize("start", ["product", "uniform"])
-@pytest.mark.parametrize("updates", [1, 3, 7, 30])
+@pytest.mark.parametrize("updates", [1, 7])
 def test_a_session_of_just_the_total_lets_the_whole_stream_through(updates, start, prepaid):
     session = session_over(table(10**4), budget=Budget(1), composition=BasicComposition())
     given = {"updates": updates, "start": start, "prepaid": prepaid, "threshold": 1e-9}
     channel = session.open(OnlinePMW(1, when_spent="raise", **given))
-    for _ in range(200):
+    for _ in range(60):
         channel.answer(hardest(channel))
     assert channel._strategy.updates == updates
 
@@ -346,7 +348,7 @@ BATCH = Workload([part(cells) for cells in SETS])
 
 @pytest.mark.parametrize("delta", [0, DELTA], ids=str)
 def test_bounds_hold_at_their_confidence_below_measured_and_mixed(delta):
-    data, runs, truth = table(2000), 80, np.array([share(cells) for cells in SETS])
+    data, runs, truth = table(2000), 30, np.array([share(cells) for cells in SETS])
     mechanism = OnlinePMW(2, delta, updates=25, start="uniform", threshold=0.08)
     session = session_over(data, seed=7)
     failed, entries, seen = Counter(), Counter(), Counter()
@@ -382,7 +384,7 @@ def test_bounds_hold_at_their_confidence_below_measured_and_mixed(delta):
 
 def test_gaps_called_below_are_within_the_bound_as_often_as_it_says():
     # One question a run, at the worst gap for the bound: its failures are those of the threshold.
-    beta, runs, rows = 0.1, 1500, 3000
+    beta, runs, rows = 0.1, 500, 3000
     data = table(rows)
     uniform = OnlinePMW(1, updates=1, start="uniform", threshold=0.05)
     radius = uniform.schedule(data.facts).watching.below(beta / 2, data.facts)
@@ -415,7 +417,7 @@ def least(epsilon, delta, facts, beta=0.2, queries=60, prepaid=False):
 
 
 @pytest.mark.parametrize(
-    ("delta", "prepaid", "runs"), [(0, False, 40), (0, True, 40), (DELTA, False, 20)], ids=str
+    ("delta", "prepaid", "runs"), [(0, False, 15), (0, True, 15), (DELTA, False, 10)], ids=str
 )
 def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
     data = table(10**4)
@@ -434,7 +436,7 @@ def test_a_promise_is_kept_on_adversarial_streams(delta, prepaid, runs):
         broken += worst > alpha
         tops += channel._strategy.updates
     assert binom.sf(broken - 1, runs, 0.2) > 1e-6
-    assert tops > runs
+    assert tops >= runs
 
 
 def test_a_promise_is_of_the_schedule_that_its_constants_say():
@@ -721,7 +723,7 @@ def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
     mechanism = OnlinePMW.textbook(1, delta, alpha=alpha, beta=0.05, queries=500)
     assert mechanism.schedule(data.facts).promise == Promise(3 * alpha, 0.05, 500)
     session, broken, tops = session_over(data), 0, 0
-    for seed in range(4):
+    for seed in range(2):
         channel = session.open(mechanism)
         adversary = Adversary(channel, seed)
         answers = [adversary.ask() for _ in range(120)]
@@ -730,8 +732,8 @@ def test_the_textbook_keeps_three_alpha_with_enough_rows(rows, delta, alpha):
         for release, _ in answers:
             assert release.error(0.05) <= 3 * alpha * (1 + 1e-12)
             assert release.bound(0.05).proven
-    assert binom.sf(broken - 1, 4, 0.05) > 1e-6
-    assert tops > 12
+    assert binom.sf(broken - 1, 2, 0.05) > 1e-6
+    assert tops > 6
 
 
 def test_the_textbook_without_enough_rows_runs_and_promises_nothing():
@@ -1146,7 +1148,7 @@ def test_a_bound_spends_its_failures_once_whether_called_below_or_measured(beta,
     schedule = Schedule(1, watch, LaplaceNoise("0.05"), 0.0, 0.0, 0.0, "exact")
     beyond = watch.below(beta, data.facts)
     schedule = evolve(schedule, threshold=gap - beyond - 2)
-    session, runs, off, alone = session_over(data, seed=11), 800, 0, 0
+    session, runs, off, alone = session_over(data, seed=11), 250, 0, 0
     # Numbers closer than the threshold come first: they are called below.
     query = Workload([*[part([3])] * others, part([0])])
     for _ in range(runs):

@@ -57,7 +57,7 @@ NOT_INTEGERS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", NOT_INTEGERS, ids=repr)
+@pytest.mark.parametrize("value", NOT_INTEGERS, ids=lambda value: repr(value).split(" at ")[0])
 @pytest.mark.parametrize("parameter", ["levels", "multiplicities"])
 def test_what_are_no_integers_is_refused(parameter: str, value: Any) -> None:
     if parameter == "multiplicities" and value is None:

@@ -210,8 +210,15 @@ CHI = [
 ]
 
 
-@pytest.mark.parametrize("replaced", [True, False])
-@pytest.mark.parametrize(("name", "size", "rows"), CHI)
+@pytest.mark.parametrize(
+    ("name", "size", "rows", "replaced"),
+    [
+        # By turns, and slowly all of them.
+        pytest.param(*case, replaced, marks=() if place % 2 == replaced else pytest.mark.slow)
+        for place, case in enumerate(CHI)
+        for replaced in (True, False)
+    ],
+)
 def test_draws_follow_the_law(name: str, size: int, rows: int, replaced: bool) -> None:
     plain = world(name, size, outside=not replaced, replaced=replaced)
     drawn = sampler(name, terms(plain, rows, replaced=replaced, epsilon=Fraction(1, 2)))

@@ -135,14 +135,24 @@ def bounds_fit(release, empty_mean):
     assert hash(release) == hash(release)
 
 
-@pytest.mark.parametrize("neighbors", Neighbors)
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("kind", [*PLAIN, *ORDERED, *WEIGHED])
-@pytest.mark.parametrize("attribute", NUMERIC)
+KINDS = {**PLAIN, **ORDERED, **WEIGHED}
+
+# A plain attribute quickly in every way, and the others in half of them, by turns; slowly in all.
+WAYS = [
+    pytest.param(attribute, kind, where, neighbors, marks=() if quick else pytest.mark.slow)
+    for first, attribute in enumerate(NUMERIC)
+    for second, kind in enumerate(KINDS)
+    for third, where in enumerate(WHERES)
+    for last, neighbors in enumerate(Neighbors)
+    for quick in [attribute == "plain" or (first + second + third + last) % 2 == 0]
+]
+
+
+@pytest.mark.parametrize(("attribute", "kind", "where", "neighbors"), WAYS)
 def test_every_query_answers_or_says_why_not(attribute, kind, where, neighbors):
     declared, values = NUMERIC[attribute]
     data = data_of(declared, values, neighbors)
-    make = {**PLAIN, **ORDERED, **WEIGHED}[kind]
+    make = KINDS[kind]
     given = {} if WHERES[where] is None else {"where": WHERES[where]}
     counts = [0.0 for _ in values]
     if where != "impossible":

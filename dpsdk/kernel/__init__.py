@@ -10,6 +10,7 @@ from dpsdk.kernel.draw_database.request import (
     SmallDatabase,
 )
 from dpsdk.kernel.kernel import Kernel
+from dpsdk.kernel.look import Look, LookPricing, Reference
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
 from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
@@ -26,10 +27,13 @@ __all__ = [
     "Kernel",
     "LaplaceNoise",
     "Limits",
+    "Look",
+    "LookPricing",
     "Measure",
     "Noise",
     "Pricing",
     "Primitive",
+    "Reference",
     "Request",
     "RunPricing",
     "Select",

@@ -11,6 +11,7 @@ from dpsdk.mechanisms.base import (
     Unfinished,
     WhyStopped,
 )
+from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -23,6 +24,7 @@ from dpsdk.mechanisms.square_root import SquareRoot
 from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
+    "Certificate",
     "DistributionMechanism",
     "DistributionStrategy",
     "Fitted",

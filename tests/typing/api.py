@@ -39,22 +39,35 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
-from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
+from dpsdk.hypothesis import (
+    Distribution,
+    Given,
+    Hypothesis,
+    Mixture,
+    Product,
+    Start,
+    Uniform,
+)
 from dpsdk.kernel import (
     DrawDatabase,
     Kernel,
     LaplaceNoise,
     Limits,
+    Look,
+    LookPricing,
     Measure,
     Pricing,
     Primitive,
+    Reference,
     Request,
     Select,
     SmallDatabase,
     Terms,
 )
+from dpsdk.learning import fit_mixture
 from dpsdk.mechanisms import (
     MWEM,
+    Certificate,
     DistributionMechanism,
     Gaussian,
     Laplace,
@@ -320,6 +333,14 @@ def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
     assert_type(kernel.run(Select(gaps, 1)), int)
 
 
+def a_look_is_a_measurement_of_distances(kernel: Kernel, terms: Terms) -> None:
+    look = Look([Reference(["sex"], [3.5, 2])], LaplaceNoise(1), bits=4)
+    assert_type(kernel.run(look), Measurement[NoiseAccuracy])
+    assert_type(kernel.look(look.references, look.noise), Measurement[NoiseAccuracy])
+    assert_type(look.price(terms), LookPricing)
+    assert_type(look.price(terms).accuracy, NoiseAccuracy)
+
+
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:
     for start in (Uniform(), Product(share="0.2"), Given(data)):
         assert_type(session.open(OnlinePMW(1, updates=9, start=start)), HypothesisChannel)
@@ -398,6 +419,21 @@ def synthetic_data_is_a_distribution(data: SyntheticData, form: LinearForm) -> N
     assert_type(Hypothesis.load("kept").shift(form, 0.5), float)
     data.to_frame("numpy")  # type: ignore[arg-type]  # no such library
     data.shift(form, 0.5)  # type: ignore[attr-defined]  # it does not move
+
+
+def a_mixture_is_fitted_to_tables(domain: Domain, pair: Floats, form: LinearForm) -> None:
+    mixture = fit_mixture(domain, {("a", "b"): pair}, components=4, rows=100)
+    distribution: Distribution = mixture
+    assert_type(distribution.answers(form), Floats)
+    assert_type(mixture.counts("a", "b"), Floats)
+    assert_type(mixture.synthesize(10, seed=1), SyntheticData)
+    assert_type(Mixture.load("kept"), Mixture)
+    assert_type(Mixture(domain, [1, 2], {"a": [[1, 2], [3, 4]]}).rows, float | None)
+
+
+def certificates_bound_total_variation(looked: Measurement[NoiseAccuracy], rows: int) -> None:
+    assert_type(Certificate(looked, [3.5], rows).bounds(0.05), Floats)
+    assert_type(Certificate.of([Reference(["a"], [1, 2])], looked), Certificate)
 
 
 def facts_of(data: SyntheticData) -> Facts:

@@ -13,8 +13,9 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Groups, Kronecker, LinearForm, Neighbors
 from dpsdk.kernel import GaussianNoise, Noise
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import combined_by
 from dpsdk.mechanisms.one_attribute import OneAttribute
+from dpsdk.mechanisms.paths import combine_runs, levels_of
+from dpsdk.mechanisms.runs import combined_over
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Hierarchy", "Tree", "branching_for"]
@@ -159,7 +160,12 @@ class Hierarchy:
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of all measured counts in the answers to a form."""
-        return combined_by(self.adjoint, form, self.domain[self.attribute].size)
+        return combined_over(self, form, self.domain[self.attribute].size)
+
+    def runs(self, starts: Ints, stops: Ints) -> Combination:
+        """Those in the counts of runs of leaves, in time that grows with the number of levels."""
+        levels = levels_of(self._nodes, self.branching, measured_root=self.whole == "measured")
+        return combine_runs(levels, starts, stops, known_root=self.whole == "known")
 
     def adjoint(self, weights: Floats) -> Floats:
         """The transposed reconstruction: weights of measured counts, from those of the leaves."""

@@ -228,12 +228,12 @@ def _shifts(block: Block, *, replace: bool, outside: bool) -> _Move | None:
         case _:
             return None
     falls = bool((line >= 0).all() and (line[1:] <= line[:-1]).all())
-    if not falls and len(line) <= _PAIR_LIMIT:
+    whole = bool((line == np.rint(line)).all() and scale.is_integer())
+    if not (falls and whole) and len(line) <= _PAIR_LIMIT:
         return None
     top = _by_rows([block], replace=replace, outside=outside).maximum
     sums, squares = (np.cumsum(np.abs(line) ** power) for power in (1, 2))
     l1, l2 = float(sums[-1]), float(squares[-1])
-    whole = bool((line == np.rint(line)).all()) and l2 < EXACT
     if not replace:
         return _Move(l1 * abs(scale), l2 * scale**2, top, exact=True)
     near, exact = sums[-2::-1], True

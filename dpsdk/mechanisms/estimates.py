@@ -30,6 +30,7 @@ __all__ = [
     "quoted",
 ]
 
+
 class Reconstruction(Protocol):
     """How measured numbers become estimates of the cells of some attributes: a linear map."""
 

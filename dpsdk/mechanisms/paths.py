@@ -161,7 +161,12 @@ def combine_runs(
     found = _Gathered(shape.copy(), shape.copy(), shape.copy())
     come_left = come_right = shape.copy() if known_root else cuts[-1].up_left
     for number in range(len(levels) - 1, 0, -1):
-        level, below, cut, next_ = levels[number], levels[number - 1], cuts[number], cuts[number - 1]
+        level, below, cut, next_ = (
+            levels[number],
+            levels[number - 1],
+            cuts[number],
+            cuts[number - 1],
+        )
         split = cut.left != cut.right
         share_left, share_right = (level.pick("share", p) for p in (cut.left, cut.right))
         found.one(share_left * come_left)

@@ -99,9 +99,7 @@ def runs_of(block: Kronecker | Dense, size: int) -> _Runs | None:
     return starts, stops, block.scale
 
 
-def _parts(
-    blocks: Sequence[tuple[Ints, Kronecker | Dense]], size: int
-) -> Iterator[Floats]:
+def _parts(blocks: Sequence[tuple[Ints, Kronecker | Dense]], size: int) -> Iterator[Floats]:
     """All weights of blocks on one attribute (functions, cells), some functions at a time."""
     most, taken, count = max(1, _WEIGHTS // size), list[Floats](), 0
     for _, block in blocks:

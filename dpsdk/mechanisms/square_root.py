@@ -106,7 +106,9 @@ class Root:
         room = math.floor(math.log2(_LARGEST / max(1, facts.row_limit)))
         bits = max(0, min(_FINEST, room))
         if not _fine(size, bits):
-            most = next((2**most for most in range(52 - _FINEST, -1, -1) if _fine(size, 52 - most)), 0)
+            most = next(
+                (2**most for most in range(52 - _FINEST, -1, -1) if _fine(size, 52 - most)), 0
+            )
             raise TooLarge(name, facts.row_limit, most, "rows", advice)
         return cls(facts.domain, attribute, bits)
 
@@ -158,9 +160,7 @@ class Root:
             reach = int(before.max()) + 1
             weights = running[length : length + reach] - running[:reach]
             squares[taken] += np.cumsum(weights**2)[before]
-            peaks[taken] = np.maximum(
-                peaks[taken], np.maximum.accumulate(np.abs(weights))[before]
-            )
+            peaks[taken] = np.maximum(peaks[taken], np.maximum.accumulate(np.abs(weights))[before])
             counts[taken] += np.cumsum(weights != 0)[before]
         return Combination(squares, peaks, counts)
 

@@ -326,11 +326,16 @@ class Weights(Factor):
 
 @frozen
 class Toeplitz(Factor):
-    """One function a cell: it weighs this cell by the first number of a line, and those before it
-    by the next ones, each by its distance.
+    """One function a cell: weighted sums of this cell and all before it, by their distance.
 
-    The matrix (cells, cells) is lower triangular with the line as its first column, and is not
-    written out: time grows with the number of cells and its logarithm.
+    The cell itself weighs the first number of the line, the one before it the second, and so on:
+    the matrix (cells, cells) is lower triangular, and its first column is the line. It is not
+    written out, and evaluated in time that grows with the number of cells times its logarithm.
+
+    Parameters
+    ----------
+    line
+        As many finite numbers as there are cells.
 
     Notes
     -----

@@ -57,11 +57,16 @@ class Level:
     _all: _Kind
     _last: _Kind
 
-    def pick(self, what: str, places: Ints) -> Floats:
-        """One figure of each of these nodes."""
-        found: Floats = np.where(
-            places == self.nodes - 1, getattr(self._last, what), getattr(self._all, what)
-        )
+    def variances(self, places: Ints) -> Floats:
+        """The variance of each of these nodes, from below."""
+        return self._of(places, self._all.variance, self._last.variance)
+
+    def shares(self, places: Ints) -> Floats:
+        """The share of its own count in that, of each of these nodes."""
+        return self._of(places, self._all.share, self._last.share)
+
+    def _of(self, places: Ints, alike: float, last: float) -> Floats:
+        found: Floats = np.where(places == self.nodes - 1, last, alike)
         return found
 
     def between(self, first: Ints, end: Ints) -> tuple[Floats, Floats, Floats]:
@@ -168,7 +173,7 @@ def combine_runs(
             cuts[number - 1],
         )
         split = cut.left != cut.right
-        share_left, share_right = (level.pick("share", p) for p in (cut.left, cut.right))
+        share_left, share_right = (level.shares(p) for p in (cut.left, cut.right))
         found.one(share_left * come_left)
         found.one(np.where(split, share_right * come_right, 0.0))
         down_left = (1 - share_left) * come_left - cut.up_left
@@ -198,8 +203,8 @@ def _rise(levels: Sequence[Level], starts: Ints, stops: Ints) -> list[_Cut]:
         level, below, cut = levels[number], levels[number - 1], cuts[-1]
         left, right = cut.left // level.each, cut.right // level.each
         split = left != right
-        own_left = below.pick("variance", cut.left) * cut.up_left
-        own_right = below.pick("variance", cut.right) * cut.up_right
+        own_left = below.variances(cut.left) * cut.up_left
+        own_right = below.variances(cut.right) * cut.up_right
         ends = np.where(split, level.ends(below, left), cut.right)
         inside = own_left + below.between(cut.left + 1, ends)[0]
         inside += np.where(~split & (cut.left != cut.right), own_right, 0.0)

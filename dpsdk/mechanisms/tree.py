@@ -204,8 +204,8 @@ class Tree(OneAttribute):
     by least squares (Hay, Rastogi, Miklau and Suciu 2010; the branching after Qardaji, Yang and Li
     2013). Every linear query on the attribute alone is then answered as the sum of estimates of
     its cells, free, with its exact variance and a proven bound. One row moves two nodes of each
-    level by one under replace-one neighbours, and one under add-remove, so that the same ε brings twice
-    the noise there.
+    level by one under replace-one neighbours, and one under add-remove, so that the same ε brings
+    twice the noise there.
 
     Answers take no longer than sums of cells. Error bounds are worked out when they are asked for:
     of counts of runs of cells, such as thresholds, intervals and cells, in time that grows with the

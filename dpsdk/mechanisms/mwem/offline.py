@@ -43,6 +43,10 @@ from dpsdk.release import Cost, Quote
 __all__ = ["OfflinePMW", "OfflinePlan"]
 
 
+_MOST_FITTED = 1_000
+"""No more rounds are fitted to an (ε, δ), which is tried out charge by charge."""
+
+
 @frozen
 class OfflinePlan:
     """What an opening will do, all of it public.
@@ -87,7 +91,8 @@ class OfflinePMW(DistributionMechanism):
         What the opening may cost at the most, by the composition of the session. With δ = 0 it is
         pure, and numbers have Laplace noise.
     rho
-        Instead: what it may cost in zCDP, with Gaussian noise.
+        Instead: what it may cost in zCDP, with Gaussian noise. With δ above 0 there are at most
+        1,000 rounds; a ρ may have ten times as many, which suits tables of millions of rows.
     beta
         How likely the promise may fail, strictly between 0 and 1.
 
@@ -134,8 +139,9 @@ class OfflinePMW(DistributionMechanism):
         rows = float(facts.rows or 1)
         potential = math.log(facts.domain.size + facts.outside)
         total = Total(self.epsilon, self.delta, self.rho)
+        counts = sorted({round(1.05**power) for power in range(190)})
         rounds = min(
-            sorted({round(1.05**power) for power in range(190)}),
+            [count for count in counts if count <= _MOST_FITTED or not self.delta],
             key=lambda count: _rough(total, count, form, self.beta, facts, potential),
         )
         # So that this many moves would use up more than all of the potential.

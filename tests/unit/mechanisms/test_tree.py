@@ -273,7 +273,7 @@ def test_bounds_of_many_answers_of_a_large_tree_follow_two_paths_each():
             tracemalloc.stop()
         # Not even one array of all cells.
         assert peak < 8 * size / 2
-        for place in (0, 1, 567, 999):
+        for place in (1, 567):
             whole = Combination.of(tree.adjoint((np.arange(size) <= 1000 * place)[None, :] * 1.0))
             assert found.squares[place] == pytest.approx(whole.squares[0], rel=1e-11)
             assert found.peaks[place] == pytest.approx(whole.peaks[0], rel=1e-11)

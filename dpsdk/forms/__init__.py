@@ -2,7 +2,7 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
@@ -29,5 +29,6 @@ __all__ = [
     "Prefix",
     "Range",
     "Sensitivity",
+    "Toeplitz",
     "sensitivity",
 ]

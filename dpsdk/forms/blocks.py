@@ -12,7 +12,16 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.factors import Factor, Groups, Identity, Range, Weights, half_up, to_weights
+from dpsdk.forms.factors import (
+    Factor,
+    Groups,
+    Identity,
+    Range,
+    Toeplitz,
+    Weights,
+    half_up,
+    to_weights,
+)
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Block", "Dense", "Kronecker", "Products", "numbered", "tally"]
@@ -39,6 +48,11 @@ def numbered(codes: Iterable[Array], shape: Iterable[int], records: int) -> Ints
 
 def _powered(weights: Floats, power: int) -> Floats:
     return weights * weights if power == 2 else np.abs(weights)
+
+
+def _plain(factor: Factor) -> Weights | Toeplitz:
+    """A factor whose weights can be others."""
+    return factor if isinstance(factor, Toeplitz) else Weights(factor.matrix())
 
 
 class Block(ABC):
@@ -240,7 +254,7 @@ class Kronecker(Block):
         share, extra = divmod(bits, len(uneven))
         factors, changes = list(self.factors), [0.0] * len(self.factors)
         for turn, number in enumerate(uneven):
-            factor = Weights(self.factors[number].matrix())
+            factor = _plain(self.factors[number])
             factors[number], changes[number] = factor.rounded(share + (turn < extra))
         largest = [max(map(abs, factor.limits())) for factor in self.factors]
         change = 0.0
@@ -257,7 +271,7 @@ class Kronecker(Block):
     def _absorbed(self, number: int) -> Kronecker:
         """The same block with its scale inside one factor."""
         factors = list(self.factors)
-        factors[number] = Weights(factors[number].matrix() * self.scale)
+        factors[number] = _plain(factors[number]).times(self.scale)
         return Kronecker(self.names, tuple(factors))
 
     def row(self, number: int) -> Kronecker:

@@ -9,9 +9,20 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.convolution import causal
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Groups", "Identity", "Weights", "Prefix", "Range", "simplest", "to_weights"]
+__all__ = [
+    "Factor",
+    "Groups",
+    "Identity",
+    "Prefix",
+    "Range",
+    "Toeplitz",
+    "Weights",
+    "simplest",
+    "to_weights",
+]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -303,8 +314,91 @@ class Weights(Factor):
     def matrix(self) -> Floats:
         return self.weights
 
+    def times(self, scale: float) -> Weights:
+        """The same, each so many times as large."""
+        return Weights(self.weights * scale)
+
     def rounded(self, bits: int) -> tuple[Weights, float]:
         """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
-        rounded = half_up(self.weights * 2.0**bits)
-        change = float(np.abs(rounded * 2.0**-bits - self.weights).max())
+        rounded, change = _rounded(self.weights, bits)
         return Weights(rounded), change
+
+
+@frozen
+class Toeplitz(Factor):
+    """One function a cell: weighted sums of this cell and all before it, by their distance.
+
+    The cell itself weighs the first number of the line, the one before it the second, and so on:
+    the matrix (cells, cells) is lower triangular, and its first column is the line. It is not
+    written out, and evaluated in time that grows with the number of cells times its logarithm.
+
+    Parameters
+    ----------
+    line
+        As many finite numbers as there are cells.
+
+    Notes
+    -----
+    Sums of integers within 2**53 are exact: docs/explanation/proofs/convolution.md.
+    """
+
+    line: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.line.ndim != 1 or not len(self.line):
+            raise InvalidArgument("line", "a list of at least one number", shown(self.line.shape))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # read-only here, a field elsewhere
+        return len(self.line)
+
+    @property
+    def rows(self) -> int:
+        return len(self.line)
+
+    @property
+    def nbytes(self) -> int:
+        return _FACTOR_BYTES + int(self.line.nbytes)
+
+    @property
+    def integral(self) -> bool:
+        return bool((self.line == np.rint(self.line)).all())
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low, high = np.minimum.accumulate(self.line), np.maximum.accumulate(self.line)
+        # All but the last function weigh some later cell by nothing.
+        low[:-1], high[:-1] = np.minimum(low[:-1], 0.0), np.maximum(high[:-1], 0.0)
+        return low, high
+
+    def row(self, number: int) -> Weights:
+        weights = np.zeros((1, self.size))
+        weights[0, : number + 1] = self.line[number::-1]
+        return Weights(weights)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        moved = np.ascontiguousarray(np.moveaxis(table, axis, -1))
+        result: Floats = np.moveaxis(causal(self.line, moved), -1, axis)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        places = np.arange(self.size)[:, None] - codes
+        result: Floats = np.where(places >= 0, self.line[np.maximum(places, 0)], 0.0)
+        return result
+
+    def column_norms(self, power: int) -> Floats:
+        result: Floats = np.cumsum(np.abs(self.line) ** power)[::-1]
+        return result
+
+    def times(self, scale: float) -> Toeplitz:
+        """The same, each so many times as large."""
+        return Toeplitz(self.line * scale)
+
+    def rounded(self, bits: int) -> tuple[Toeplitz, float]:
+        """The weights in units of 2**-bits, half-up, and the largest change, in the old unit."""
+        rounded, change = _rounded(self.line, bits)
+        return Toeplitz(rounded), change
+
+
+def _rounded(weights: Floats, bits: int) -> tuple[Floats, float]:
+    rounded = half_up(weights * 2.0**bits)
+    return rounded, float(np.abs(rounded * 2.0**-bits - weights).max())

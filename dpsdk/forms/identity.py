@@ -37,7 +37,7 @@ import numpy as np
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, Weights
 from dpsdk.typing import Array, Floats
 
 __all__ = ["of_form", "of_functions"]
@@ -211,6 +211,8 @@ def _lines(factor: Factor, axis: int) -> list[Line]:
         return [_interval(axis, size, start, min(start + width, size)) for start in starts]
     if type(factor) is Weights:
         return [_line(row, axis) for row in factor.weights]
+    if type(factor) is Toeplitz:
+        return [_line(row, axis) for row in factor.matrix()]
     raise _foreign(factor)
 
 

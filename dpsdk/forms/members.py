@@ -11,7 +11,7 @@ from attrs import frozen
 
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, simplest
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, simplest
 from dpsdk.forms.identity import of_functions
 from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Array
@@ -112,6 +112,8 @@ def _key(block: Kronecker | Dense) -> _Key | None:
             parts.append((name, type(factor).__name__, factor.size))
         elif type(factor) is Groups:
             parts.append((name, "groups", factor.size, factor.width))
+        elif type(factor) is Toeplitz:
+            parts.append((name, "line", factor.line.tobytes()))
         else:
             return None
     # In the order of the attributes of a block its functions come in, which plays no part here.

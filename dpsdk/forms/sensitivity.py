@@ -20,7 +20,8 @@ from attrs import evolve, frozen
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
-from dpsdk.forms.factors import Groups, Identity
+from dpsdk.forms.convolution import correlated, fits
+from dpsdk.forms.factors import Groups, Identity, Toeplitz
 from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.typing import Floats
@@ -162,6 +163,8 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
         return _marginals(blocks, replace=replace, outside=outside)
     if len(blocks) == 1 and (move := _masked_marginal(blocks[0], replace=replace)) is not None:
         return move
+    if len(blocks) == 1 and (move := _shifts(blocks[0], replace=replace, outside=outside)):
+        return move
     bound = _by_rows(blocks, replace=replace, outside=outside)
     sizes = {
         name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
@@ -211,6 +214,42 @@ def _masked_marginal(block: Block, *, replace: bool) -> _Move | None:
         return None
     moved = 2 if replace else 1
     return _Move(moved * weight, moved * weight**2, weight, exact=True)
+
+
+def _shifts(block: Block, *, replace: bool, outside: bool) -> _Move | None:
+    """Weights by distance on one attribute; None for other blocks, and small ones of any signs.
+
+    Columns are one line, shifted. Two of them are the farther apart the more of them there is, so
+    the worst pair has the first column in it, and one more for each shift: proposition 12.
+    """
+    match block:
+        case Kronecker(_, (Toeplitz(line),), scale) if len(line) > 1:
+            pass
+        case _:
+            return None
+    falls = bool((line >= 0).all() and (line[1:] <= line[:-1]).all())
+    whole = bool((line == np.rint(line)).all() and scale.is_integer())
+    if not (falls and whole) and len(line) <= _PAIR_LIMIT:
+        return None
+    top = _by_rows([block], replace=replace, outside=outside).maximum
+    sums, squares = (np.cumsum(np.abs(line) ** power) for power in (1, 2))
+    l1, l2 = float(sums[-1]), float(squares[-1])
+    if not replace:
+        return _Move(l1 * abs(scale), l2 * scale**2, top, exact=True)
+    near, exact = sums[-2::-1], True
+    if falls:
+        # What a shift leaves, and what it lowers; each column has less than the one before.
+        moves = 2 * sums[:-1] + near - sums[-1]
+        l1 = float(max(moves.max(), l1 if outside else 0.0))
+    else:
+        l1, exact = l1 + float(near[0]), False
+    if whole and fits(line, line):
+        distances = squares[-1] + squares[-2::-1] - 2 * correlated(line)[1:]
+        l2 = float(max(distances.max(), l2 if outside else 0.0))
+    else:
+        signed = bool((line < 0).any())
+        l2, exact = _pair_bound(squares[-1:], squares[-2:-1], 2, signed=signed), False
+    return _Move(l1 * abs(scale), l2 * scale**2, top, exact=exact)
 
 
 def _clusters(blocks: Sequence[Block]) -> list[list[Block]]:

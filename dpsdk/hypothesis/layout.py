@@ -15,7 +15,7 @@ from attrs import frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Weights
+from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Toeplitz, Weights
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -100,7 +100,7 @@ def check_written(form: LinearForm) -> None:
     """
     for block in form.blocks:
         if isinstance(block, Kronecker):
-            real = [factor.size for factor in block.factors if isinstance(factor, Weights)]
+            real = [f.size for f in block.factors if isinstance(f, Weights | Toeplitz)]
             if math.prod(real) > _WRITTEN_LIMIT:
                 for row in range(block.rows):
                     function_of(LinearForm(form.domain, [block.row(row)]))
@@ -159,8 +159,9 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
     height = block.scale
     runs: list[list[slice]] = [[slice(0, size)] for size in domain.shape]
     real: dict[int, Floats] = {}
-    for name, factor in zip(block.names, block.factors, strict=True):
+    for name, given in zip(block.names, block.factors, strict=True):
         axis = domain.position(name)
+        factor = given.row(0) if isinstance(given, Toeplitz) else given
         if isinstance(factor, Range):
             runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
         elif isinstance(factor, Weights):

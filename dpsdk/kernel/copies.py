@@ -31,6 +31,7 @@ from dpsdk.forms import (
     Prefix,
     Range,
     Sensitivity,
+    Toeplitz,
     Weights,
     sensitivity,
 )
@@ -226,6 +227,9 @@ class _Copying:
         if type(factor) is Weights:
             copy = Weights(_plain_array(factor.weights))
             largest = max(1.0, float(np.abs(copy.weights).max()))
+        elif type(factor) is Toeplitz:
+            copy = Toeplitz(_plain_array(factor.line))
+            largest = max(1.0, float(np.abs(copy.line).max()))
         elif type(factor) is Identity or type(factor) is Prefix:
             size = factor.size
             if type(size) is not int:

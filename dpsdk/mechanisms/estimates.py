@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Protocol
@@ -22,19 +21,14 @@ from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
 from dpsdk.typing import Floats
 
 __all__ = [
-    "Adjoint",
     "Cells",
     "Estimate",
     "EstimateAccuracy",
     "Reconstruction",
     "check_answerable",
-    "combined_by",
     "measured",
     "quoted",
 ]
-
-_WEIGHTS = 2**21
-"""So many weights of functions are written out at a time."""
 
 
 class Reconstruction(Protocol):
@@ -193,42 +187,3 @@ def measured(
     found = kernel.measure(reconstruction.strategy, noise)
     cells = Cells(reconstruction.names, reconstruction.cells(found.values))
     return Estimate(mechanism, reconstruction, cells, found.accuracy.law, found.accuracy.step)
-
-
-class Adjoint(Protocol):
-    """Weights of measured numbers in answers, from the weights of cells in them."""
-
-    def __call__(self, weights: Floats, /) -> Floats:
-        """An array (answers, numbers) from one of (answers, cells)."""
-        ...
-
-
-def combined_by(adjoint: Adjoint, form: LinearForm, size: int) -> Combination:
-    """The combination of a form on one attribute of so many cells."""
-    return Combination.stack([Combination.of(adjoint(part)) for part in _parts(form, size)])
-
-
-def _parts(form: LinearForm, size: int) -> Iterator[Floats]:
-    """All weights of a form on one attribute (functions, cells), some functions at a time."""
-    most, taken, count = max(1, _WEIGHTS // size), list[Floats](), 0
-    for block in form.blocks:
-        for rows in _written(block, size, most):
-            taken.append(rows)
-            count += len(rows)
-            if count >= most:
-                yield np.concatenate(taken)
-                taken, count = [], 0
-    if taken:
-        yield np.concatenate(taken)
-
-
-def _written(block: Kronecker | Dense, size: int, most: int) -> Iterator[Floats]:
-    if not block.names:
-        yield np.broadcast_to(block.columns([]), (block.rows, size))
-        return
-    every = [np.arange(size)]
-    if block.rows <= most:
-        yield block.columns(every)
-        return
-    for number in range(block.rows):
-        yield block.row(number).columns(every)

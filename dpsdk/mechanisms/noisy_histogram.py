@@ -21,6 +21,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Toeplitz,
 )
 from dpsdk.forms.factors import Factor
 from dpsdk.hypothesis import SyntheticData
@@ -124,6 +125,9 @@ def _of_factor(factor: Factor) -> Combination:
         case Groups(size, width):
             lengths = np.full(factor.rows, float(width))
             lengths[-1] = size - width * (factor.rows - 1)
+        case Toeplitz(line):
+            peaks: Floats = np.maximum.accumulate(np.abs(line))
+            return Combination(np.cumsum(line**2), peaks, np.cumsum(line != 0).astype(np.float64))
         case _:
             return Combination.of(factor.matrix())
     return Combination(lengths, (lengths > 0).astype(np.float64), lengths)

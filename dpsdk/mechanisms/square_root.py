@@ -10,35 +10,69 @@ from attrs import frozen
 
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
-from dpsdk.forms import Dense, Facts, LinearForm
+from dpsdk.forms import Facts, Kronecker, LinearForm, Toeplitz
+from dpsdk.forms.convolution import causal
 from dpsdk.kernel import Noise
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import combined_by
 from dpsdk.mechanisms.one_attribute import OneAttribute
-from dpsdk.typing import Floats
+from dpsdk.mechanisms.runs import combined_over
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["Root", "SquareRoot"]
 
-SIZE_LIMIT = 2**11
-"""The strategy is written out for the kernel, with no more weights than the square of this."""
+SIZE_LIMIT = 2**20
+"""Rows of up to so many cells were tried; a transform of so many takes a second or so."""
 
 _FINEST = 20
 _LARGEST = 2**52
 
+_COARSE = 1.1
+"""How much more noise than the root in exact numbers its rounded coefficients may bring."""
 
-@lru_cache(8)
+_SMALL = 2**8
+"""Up to so many numbers a series is inverted term by term."""
+
+
+@lru_cache(4)
 def _coefficients(size: int, bits: int) -> tuple[Floats, Floats]:
     """Those of the root in steps of 2^-bits, and of the inverse of what that is."""
-    places = np.arange(1.0, size)
-    exact = np.concatenate([[1.0], np.cumprod((2 * places - 1) / (2 * places))])
-    steps: Floats = np.floor(exact * 2.0**bits + 0.5)
-    inverse = np.zeros(size)
-    inverse[0] = 1 / steps[0]
-    for place in range(1, size):
-        inverse[place] = -float(steps[1 : place + 1] @ inverse[place - 1 :: -1]) / steps[0]
+    steps: Floats = np.floor(_exact(size) * 2.0**bits + 0.5)
+    inverse = _inverted(steps)
+    # Kept for all who ask, and so nobody's to change.
     steps.setflags(write=False)
     inverse.setflags(write=False)
     return steps, inverse
+
+
+def _exact(size: int) -> Floats:
+    places = np.arange(1.0, size)
+    result: Floats = np.concatenate([[1.0], np.cumprod((2 * places - 1) / (2 * places))])
+    return result
+
+
+def _inverted(line: Floats) -> Floats:
+    """The coefficients of the inverse of a power series."""
+    size = min(len(line), _SMALL)
+    inverse = np.zeros(size)
+    inverse[0] = 1 / line[0]
+    for place in range(1, size):
+        inverse[place] = -float(line[1 : place + 1] @ inverse[place - 1 :: -1]) / line[0]
+    while size < len(line):
+        # Newton's step doubles how many are right.
+        size = min(2 * size, len(line))
+        inverse = np.concatenate([inverse, np.zeros(size - len(inverse))])
+        wrong = causal(line[:size], inverse)
+        wrong[0] -= 1
+        inverse = inverse - causal(inverse, wrong)
+    return inverse
+
+
+@lru_cache(4)
+def _running(size: int, bits: int) -> Floats:
+    """What the last threshold weighs of the sums, last to first."""
+    result = np.cumsum(_coefficients(size, bits)[1])
+    result.setflags(write=False)
+    return result
 
 
 @frozen
@@ -62,14 +96,21 @@ class Root:
         UnknownAttribute
             If the domain does not have it.
         TooLarge
-            If it has more than 2^11 cells.
+            If it has more than 2^20 cells, or the table may have so many rows that coefficients
+            would be too coarse for exact sums of so many cells.
         """
         size = facts.domain[attribute].size
+        name, advice = f"SquareRoot({attribute!r})", "open a Tree"
         if size > SIZE_LIMIT:
-            advice = "open a Tree"
-            raise TooLarge(f"SquareRoot({attribute!r})", size, SIZE_LIMIT, "cells", advice)
+            raise TooLarge(name, size, SIZE_LIMIT, "cells", advice)
         room = math.floor(math.log2(_LARGEST / max(1, facts.row_limit)))
-        return cls(facts.domain, attribute, max(0, min(_FINEST, room)))
+        bits = max(0, min(_FINEST, room))
+        if not _fine(size, bits):
+            most = next(
+                (2**most for most in range(52 - _FINEST, -1, -1) if _fine(size, 52 - most)), 0
+            )
+            raise TooLarge(name, facts.row_limit, most, "rows", advice)
+        return cls(facts.domain, attribute, bits)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,42 +125,57 @@ class Root:
     def strategy(self) -> LinearForm:
         """The rows of the root, in steps."""
         steps, _ = _coefficients(self._size, self.bits)
-        weights = _toeplitz(steps)
-        return LinearForm(self.domain, (Dense((self.attribute,), (self._size,), weights),))
+        return LinearForm(self.domain, (Kronecker((self.attribute,), (Toeplitz(steps),)),))
 
     @property
     def _inverse(self) -> Floats:
-        return _inverted(self._size, self.bits)
+        return _coefficients(self._size, self.bits)[1]
 
     def cells(self, values: Floats) -> Floats:
         """The estimates of the cells."""
-        result: Floats = self._inverse @ values
-        return result
+        return causal(self._inverse, values)
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of the measured sums in the answers to a form."""
-        return combined_by(self.adjoint, form, self._size)
+        return combined_over(self, form, self._size)
+
+    def runs(self, starts: Ints, stops: Ints) -> Combination:
+        """Those in counts of runs, in time that grows with the number of different lengths.
+
+        A run that begins at the first cell weighs the sums up to its last one by the running sums
+        of the inverse, last to first; another is the difference of two such.
+        """
+        running = _running(self._size, self.bits)
+        lengths = stops - starts
+        squares = np.cumsum(running**2)[lengths - 1]
+        peaks = np.maximum.accumulate(np.abs(running))[lengths - 1]
+        counts = np.cumsum(running != 0)[lengths - 1].astype(np.float64)
+        later = np.flatnonzero(starts)
+        order = later[np.argsort(lengths[later], kind="stable")]
+        ends = np.flatnonzero(np.diff(lengths[order], append=0)) + 1
+        for taken in np.split(order, ends[:-1]):
+            if not len(taken):
+                continue
+            length, before = int(lengths[taken[0]]), starts[taken] - 1
+            reach = int(before.max()) + 1
+            weights = running[length : length + reach] - running[:reach]
+            squares[taken] += np.cumsum(weights**2)[before]
+            peaks[taken] = np.maximum(peaks[taken], np.maximum.accumulate(np.abs(weights))[before])
+            counts[taken] += np.cumsum(weights != 0)[before]
+        return Combination(squares, peaks, counts)
 
     def adjoint(self, weights: Floats) -> Floats:
         """Weights of the measured sums, from those of the cells."""
-        result: Floats = weights @ self._inverse
+        result: Floats = causal(self._inverse, weights[:, ::-1])[:, ::-1]
         return result
 
 
-@lru_cache(2)
-def _inverted(size: int, bits: int) -> Floats:
-    # Kept for all who ask, and so nobody's to change.
-    result = _toeplitz(_coefficients(size, bits)[1])
-    result.setflags(write=False)
-    return result
-
-
-def _toeplitz(line: Floats) -> Floats:
-    """The lower triangular matrix with a line of numbers as its first column."""
-    size = len(line)
-    places = np.arange(size)[:, None] - np.arange(size)[None, :]
-    result: Floats = np.where(places >= 0, line[np.maximum(places, 0)], 0.0)
-    return result
+@lru_cache(64)
+def _fine(size: int, bits: int) -> bool:
+    """Whether rounded coefficients bring about as little noise as those of the root itself."""
+    running = _running(size, bits) * 2.0**bits
+    best = _exact(size)
+    return bool(running @ running <= _COARSE * (best @ best))
 
 
 @frozen(repr=False, cache_hash=True)
@@ -133,10 +189,12 @@ class SquareRoot(OneAttribute):
     a lattice and with discrete noise; every linear query on the attribute alone is then answered
     free, as the sum of estimates of its cells, with its exact variance and a proven bound.
 
+    The matrix is never written out: opening takes transforms of as many numbers as there are cells.
+
     Parameters
     ----------
     attribute
-        In the order of its cells: up to 2^11.
+        In the order of its cells: up to 2^20.
     epsilon, delta, rho
         The total, as for `NoisyHistogram`; with Laplace noise, where delta is 0, `Tree` is better.
 
@@ -146,7 +204,7 @@ class SquareRoot(OneAttribute):
         If an argument is not as described.
     UnknownAttribute, TooLarge
         When opened or quoted, before anything is paid: if the domain does not have the attribute,
-        or it has more cells.
+        if it has more cells, or if the table may have too many rows for exact sums of so many.
     QueryError
         When asked about another attribute.
 

@@ -10,7 +10,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.typing import Real
 
-__all__ = ["noise_for", "to_epsilon", "to_rho", "to_zero_delta", "total_in_words"]
+__all__ = ["check_total", "noise_for", "to_epsilon", "to_rho", "to_zero_delta", "total_in_words"]
 
 
 def to_epsilon(value: Real | None) -> Fraction | None:
@@ -28,6 +28,23 @@ def to_zero_delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
 
 
+def check_total(
+    mechanism: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
+) -> None:
+    """Refuse a total that is not given as ε, as ε and δ, or as ρ alone.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is not; it names the mechanism.
+    """
+    if (epsilon is None) == (rho is None) or (rho is not None and delta):
+        given = {"epsilon": epsilon, "delta": delta or None, "rho": rho}
+        names = [name for name, value in given.items() if value is not None]
+        expected = "given as epsilon, as epsilon and delta, or as rho alone"
+        raise InvalidArgument(mechanism, expected, ", ".join(names) or "nothing")
+
+
 def noise_for(
     mechanism: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
 ) -> Noise:
@@ -38,21 +55,18 @@ def noise_for(
     InvalidArgument
         If the total is not given in one of these ways, or no ρ implies the (ε, δ).
     """
-    if rho is not None and epsilon is None and not delta:
+    check_total(mechanism, epsilon, delta, rho)
+    if rho is not None:
         return GaussianNoise(rho)
-    if epsilon is None or rho is not None:
-        given = {"epsilon": epsilon, "delta": delta or None, "rho": rho}
-        names = [name for name, value in given.items() if value is not None]
-        expected = "given as epsilon, as epsilon and delta, or as rho alone"
-        raise InvalidArgument(mechanism, expected, ", ".join(names) or "nothing")
+    whole = epsilon or Fraction(0)
     if not delta:
-        return LaplaceNoise(epsilon)
-    certified = claim_rho(epsilon, delta)
+        return LaplaceNoise(whole)
+    certified = claim_rho(whole, delta)
     if not certified:
         expected = "large enough that some rho implies this guarantee"
-        got = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
+        got = f"epsilon={float(whole):g}, delta={float(delta):g}"
         raise InvalidArgument("epsilon and delta", expected, got)
-    return GaussianNoise(certified, (epsilon, delta))
+    return GaussianNoise(certified, (whole, delta))
 
 
 def total_in_words(epsilon: Fraction | None, delta: Fraction, rho: Fraction | None) -> str:

@@ -13,8 +13,9 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Groups, Kronecker, LinearForm, Neighbors
 from dpsdk.kernel import GaussianNoise, Noise
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import combined_by
 from dpsdk.mechanisms.one_attribute import OneAttribute
+from dpsdk.mechanisms.paths import combine_runs, levels_of
+from dpsdk.mechanisms.runs import combined_over
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Hierarchy", "Tree", "branching_for"]
@@ -159,7 +160,12 @@ class Hierarchy:
 
     def combine(self, form: LinearForm) -> Combination:
         """The weights of all measured counts in the answers to a form."""
-        return combined_by(self.adjoint, form, self.domain[self.attribute].size)
+        return combined_over(self, form, self.domain[self.attribute].size)
+
+    def runs(self, starts: Ints, stops: Ints) -> Combination:
+        """Those in the counts of runs of leaves, in time that grows with the number of levels."""
+        levels = levels_of(self._nodes, self.branching, measured_root=self.whole == "measured")
+        return combine_runs(levels, starts, stops, known_root=self.whole == "known")
 
     def adjoint(self, weights: Floats) -> Floats:
         """The transposed reconstruction: weights of measured counts, from those of the leaves."""
@@ -198,10 +204,13 @@ class Tree(OneAttribute):
     by least squares (Hay, Rastogi, Miklau and Suciu 2010; the branching after Qardaji, Yang and Li
     2013). Every linear query on the attribute alone is then answered as the sum of estimates of
     its cells, free, with its exact variance and a proven bound. One row moves two nodes of each
-    level by one under replace-one neighbours, and one under add-remove.
+    level by one under replace-one neighbours, and one under add-remove, so that the same ε brings
+    twice the noise there.
 
-    Answers take no longer than sums of cells. Error bounds are worked out when they are asked for,
-    in time and memory that follow from public sizes: the number of answers times that of nodes.
+    Answers take no longer than sums of cells. Error bounds are worked out when they are asked for:
+    of counts of runs of cells, such as thresholds, intervals and cells, in time that grows with the
+    number of answers times that of levels; of other functions, with their number times that of
+    nodes.
 
     The root is not measured where that costs: where the number of rows is public and none lies
     outside the domain, it is known; under replace-one it is free otherwise.

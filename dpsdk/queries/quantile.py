@@ -24,6 +24,9 @@ _ALL = 2**24
 _HUGE = 2.0**900
 """Sums of smaller numbers are finite."""
 
+_SHORT = 64
+"""Fractions of more bits are shown by the decimal that is next to them."""
+
 _SLACK = 1e-9
 """What floats may round off beside the number of rows."""
 
@@ -200,7 +203,7 @@ class Quantile(Conditioned[float]):
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=True)
-        return f"Quantile({shown(self.attribute)}, {float(self.q):g}{given})"
+        return f"Quantile({shown(self.attribute)}, {_written(self.q)}{given})"
 
 
 @frozen(init=False, repr=False)
@@ -219,6 +222,13 @@ class Median(Quantile):
 
     def __repr__(self) -> str:
         return f"Median({shown(self.attribute)}{options(self.where, normalized=True)})"
+
+
+def _written(share: Fraction) -> str:
+    """A share as it can be given again: the shortest decimal if that is exact, else a fraction."""
+    text = repr(float(share))
+    exact = Fraction(text) == share
+    return text if exact or share.denominator.bit_length() > _SHORT else repr(share)
 
 
 def _first(reached: np.ndarray) -> int:

@@ -24,6 +24,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Toeplitz,
     Weights,
     sensitivity,
 )
@@ -45,6 +46,8 @@ def random_factor(rng, size):
         lambda: Identity(size),
         lambda: Prefix(size),
         lambda: Groups(size, min(rows, size)),
+        lambda: Toeplitz(np.sort(rng.integers(0, 4, size))[::-1]),
+        lambda: Toeplitz(rng.normal(size=size)),
         lambda: Range(size, start, stop),
         lambda: Weights(rng.integers(-3, 4, (rows, size))),
         lambda: Weights(rng.random((rows, size))),

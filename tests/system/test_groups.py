@@ -1,4 +1,4 @@
-"""Forms of groups do what the same forms do with all their weights written out."""
+"""Forms of groups and of lines do what they do with all their weights written out."""
 
 import sys
 import tracemalloc
@@ -18,6 +18,7 @@ from dpsdk.forms import (
     LinearForm,
     Members,
     Range,
+    Toeplitz,
     Weights,
     sensitivity,
 )
@@ -38,6 +39,12 @@ PLANE = Domain(Integer("a", 0, 6), Integer("b", 0, 3))
 LINE = Domain(Integer("a", 0, 6))
 HUGE = Domain(Integer("a", 0, 2**40 - 1))
 WIDTHS = (1, 2, 3, 6, 7)
+LINES = {
+    "root": [1, 0.5, 0.375, 0.3125, 0.25, 0.25, 0.2],
+    "steps": [9, 5, 4, 3, 3, 2, 2],
+    "ones": [1, 0, 1, 1, 0, 0, 1],
+    "signs": [2, -1, 0, 3, 0, -4, 1],
+}
 
 
 def on(domain, *blocks):
@@ -58,6 +65,14 @@ def forms():
         )
         weights = Weights([[0.3, 1.0, -0.2, 0.0]])
         found[f"{width} weighed"] = on(PLANE, ({"a": groups, "b": weights}, 1.0))
+    for name, line in LINES.items():
+        found[name] = on(PLANE, ({"a": Toeplitz(line)}, 1.0))
+        found[f"{name} scaled"] = on(PLANE, ({"a": Toeplitz(line)}, -2.5))
+        found[f"{name} where"] = on(PLANE, ({"b": Range(4, 1, 3), "a": Toeplitz(line)}, 0.5))
+    found["two lines"] = on(PLANE, ({"a": Toeplitz(LINES["root"]), "b": Toeplitz([0.3] * 4)}, 1.0))
+    found["lines and groups"] = on(
+        PLANE, ({"a": Toeplitz(LINES["ones"])}, 1.0), ({"a": Groups(7, 3)}, 2.0)
+    )
     return found
 
 
@@ -69,7 +84,9 @@ def written(form):
     """The same with every factor written out."""
     blocks = []
     for block in form.blocks:
-        factors = tuple(Weights(f.matrix()) if isinstance(f, Groups) else f for f in block.factors)
+        factors = tuple(
+            Weights(f.matrix()) if isinstance(f, Groups | Toeplitz) else f for f in block.factors
+        )
         blocks.append(Kronecker(block.names, factors, block.scale))
     return LinearForm(form.domain, blocks)
 
@@ -285,10 +302,14 @@ class Slyer(int):
     pass
 
 
+class Askew(Toeplitz):
+    pass
+
+
 @pytest.mark.parametrize(
-    "factor", [Sly(7, 2), Groups(Slyer(7), 2), Groups(7, Slyer(2)), Groups(7, True)]
+    "factor", [Sly(7, 2), Groups(Slyer(7), 2), Groups(7, Slyer(2)), Groups(7, True), Askew([1] * 7)]
 )
-def test_foreign_groups_are_refused(factor):
+def test_foreign_factors_are_refused(factor):
     form = on(PLANE, ({"a": factor}, 1.0))
     with pytest.raises(DpsdkError):
         own_form(form, Setting.of(table().facts), PLANE)

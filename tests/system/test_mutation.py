@@ -35,6 +35,7 @@ from dpsdk.forms import (
     Members,
     Prefix,
     Range,
+    Toeplitz,
     Weights,
     sensitivity,
 )
@@ -212,6 +213,7 @@ def held():
         "marginal": [Kronecker(("a", "b"), (Identity(2), Identity(3)))],
         "prefix": [Kronecker(("b",), (Prefix(3),), 0.5)],
         "groups": [Kronecker(("b",), (Groups(3, 2),)), Kronecker(("b",), (Identity(3),))],
+        "line": [Kronecker(("b",), (Toeplitz([1.0, 0.5, 0.375]),))],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
         "joint": [Kronecker(("a", "b"), (Weights([[0.3, 1.0]]), half()))],

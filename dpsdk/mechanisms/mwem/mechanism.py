@@ -9,19 +9,18 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
-from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
-from dpsdk.kernel import GaussianNoise, Kernel, Measure, Select, Terms
+from dpsdk.kernel import Kernel, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn, one_way
-from dpsdk.mechanisms.mwem.plan import Plan, Rule, Total, planned
+from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
-from dpsdk.release import Cost, Quote
+from dpsdk.release import Quote
 from dpsdk.typing import Real
 
 __all__ = ["MWEM", "to_workload"]
@@ -219,7 +218,8 @@ class MWEM(DistributionMechanism):
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
         total = Total(self.epsilon, self.delta, self.rho)
         try:
-            plan = planned(self._rule, total, self.rounds, form, self._beta, terms)
+            parts = _parts(form, terms)
+            plan = planned(self._rule, total, self.rounds, form, self._beta, parts)
             return plan if self._rule == "tuned" else _promising(plan, form, self._beta, terms)
         except InvalidArgument as error:
             raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
@@ -233,7 +233,7 @@ class MWEM(DistributionMechanism):
             accuracy = NoAccuracy("the promise is about the functions of the workload alone")
             if frozenset(workload.row_identities()).issuperset(form.row_identities()):
                 accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
-        cost = _cost(plan, workload, terms)
+        cost = _parts(workload, terms).cost(plan)
         return Quote(cost, cost, accuracy)
 
     def open(self, kernel: Kernel, /) -> MWEMStrategy:
@@ -261,20 +261,15 @@ class MWEM(DistributionMechanism):
         return f"MWEM{'' if self._rule == 'tuned' else f'.{self._rule}'}({', '.join(given)})"
 
 
-def _cost(plan: Plan, form: LinearForm, terms: Terms) -> Cost:
-    """What a plan comes to, run by run, to the digit where all blocks cost the same."""
-    if plan.start is None or not isinstance(plan.noise, GaussianNoise):
-        return plan.cost
-    start = Measure(one_way(form), plan.start).price(terms).guarantee
-    run: Guarantee | None = None
-    for block in form.blocks:
-        other = Measure(LinearForm(form.domain, (block,)), plan.noise).price(terms).guarantee
-        if run is not None and other != run:
-            # Of discrete Gaussians on several lattices none is the dearest by every composition.
-            return Cost((start, *plan.cost.guarantees[1:]))
-        run = other
-    choice = BoundedRangeGuarantee(plan.choice)
-    return Cost((start, *(() if run is None else (choice, run) * plan.rounds)))
+def _parts(form: LinearForm, terms: Terms) -> Parts:
+    """What the tuned rule measures: the one-way marginals, and whole blocks."""
+    parts: dict[object, LinearForm] = {}
+    for place, block in enumerate(form.blocks):
+        # What one function of whole numbers costs depends on its ends alone.
+        alike = block.limits() if block.rows == 1 and block.integral else place
+        if alike not in parts:
+            parts[alike] = LinearForm(form.domain, (block,))
+    return Parts(one_way(form), tuple(parts.values()), terms)
 
 
 def _promising(plan: Plan, form: LinearForm, beta: float, terms: Terms) -> Plan:

@@ -8,59 +8,69 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_beta
-from dpsdk.accounting import BoundedRangeGuarantee
+from dpsdk._checks import shown, to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, GapForm, LinearForm, Lowers
 from dpsdk.hypothesis import DenseHypothesis
-from dpsdk.kernel import Kernel, LaplaceNoise, Select, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Select, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import step_towards
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import learn
 from dpsdk.mechanisms.mwem.mechanism import to_workload
-from dpsdk.mechanisms.mwem.plan import share_of
+from dpsdk.mechanisms.mwem.plan import (
+    Parts,
+    Plan,
+    Total,
+    concentrated_choice,
+    fitted,
+    share_of,
+    short,
+)
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
+from dpsdk.mechanisms.total import (
+    check_total,
+    to_epsilon,
+    to_rho,
+    to_zero_delta,
+    total_in_words,
+)
 from dpsdk.release import Cost, Quote
-from dpsdk.typing import Real
 
 __all__ = ["OfflinePMW", "OfflinePlan"]
 
 
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
+_MOST_FITTED = 1_000
+"""No more rounds are fitted to an (ε, δ), which is tried out charge by charge."""
 
 
 @frozen
 class OfflinePlan:
     """What an opening will do, all of it public.
 
-    At most `rounds`, each a choice and a number at `each` of ε. A number within `threshold` rows of
-    the distribution ends them. Where it is not, the distribution is off by `gap` rows at least,
-    for numbers are within `radius` rows. Then no number is off by more than `error` rows. All of
-    this holds with probability 1 - `beta`.
+    At most `rounds`, each a choice at `choice` of ε and a number with `noise`. A number within
+    `threshold` rows of the distribution ends them. Where it is not, the distribution is off by
+    `gap` rows at least, for numbers are within `radius` rows. Then no number is off by more than
+    `error` rows. All of this holds with probability 1 - `beta`.
     """
 
     rounds: int
-    each: Fraction
+    choice: Fraction
+    noise: Noise
     gap: float
     radius: float
     error: float
     beta: float
+    cost: Cost
+    """What it comes to at the most."""
 
     @property
     def threshold(self) -> float:
         """How near a number ends the rounds, in rows."""
         return self.gap + self.radius
-
-    @property
-    def cost(self) -> Cost:
-        """What it comes to at the most."""
-        number = LaplaceNoise(self.each).cover
-        return Cost((BoundedRangeGuarantee(self.each), number) * self.rounds)
 
 
 @frozen(repr=False, eq=False)
@@ -68,7 +78,7 @@ class OfflinePMW(DistributionMechanism):
     """Learn a workload that is known beforehand, one function a round, until it is known well.
 
     Each round chooses the function that the distribution answers worst, among all of them, and
-    measures it with Laplace noise. If the number is near the distribution, that is the answer, and
+    measures it. If the number is near the distribution, that is the answer, and
     later rounds are not paid; else the distribution learns it. With probability 1 - `beta` no
     number of the workload is off by more than promised (docs/explanation/proofs/mwem.md), which
     says something for large tables only (Hardt and Rothblum 2010; Gupta, Roth and Ullman 2012).
@@ -77,8 +87,12 @@ class OfflinePMW(DistributionMechanism):
     ----------
     workload
         A query, or a `Workload` of queries; the number of rows must be public.
-    epsilon
-        What the opening may cost at the most, in pure privacy.
+    epsilon, delta
+        What the opening may cost at the most, by the composition of the session. With δ = 0 it is
+        pure, and numbers have Laplace noise.
+    rho
+        Instead: what it may cost in zCDP, with Gaussian noise. With δ above 0 there are at most
+        1,000 rounds; a ρ may have ten times as many, which suits tables of millions of rows.
     beta
         How likely the promise may fail, strictly between 0 and 1.
 
@@ -89,8 +103,13 @@ class OfflinePMW(DistributionMechanism):
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)
-    epsilon: Fraction = field(converter=_epsilon, kw_only=True)
+    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
     beta: float = field(default=0.05, converter=to_beta, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_total("OfflinePMW", self.epsilon, self.delta, self.rho)
 
     def plan(self, terms: Terms) -> OfflinePlan:
         """How a channel on such terms would spend, and what it promises. Public, spends nothing.
@@ -101,6 +120,8 @@ class OfflinePMW(DistributionMechanism):
             If the workload cannot be put to such a table, or has other weights than from 0 to 1.
         PublicSizeRequired
             If the number of rows is private.
+        InvalidArgument
+            If nothing can be answered for so little.
         """
         return self._planned(self._lowered(terms), terms)
 
@@ -117,25 +138,25 @@ class OfflinePMW(DistributionMechanism):
         facts = terms.facts
         rows = float(facts.rows or 1)
         potential = math.log(facts.domain.size + facts.outside)
-
-        def rough(rounds: int) -> float:
-            scale = 2 * rounds * facts.unit_rows / float(self.epsilon)
-            tails = math.log(2 * form.rows * rounds / self.beta) + math.log(2 * rounds / self.beta)
-            return rows * math.sqrt(potential / (2 * rounds)) + 2 * scale * tails
-
-        rounds = min(sorted({round(1.05**power) for power in range(190)}), key=rough)
+        total = Total(self.epsilon, self.delta, self.rho)
+        counts = sorted({round(1.05**power) for power in range(190)})
+        rounds = min(
+            [count for count in counts if count <= _MOST_FITTED or not self.delta],
+            key=lambda count: _rough(total, count, form, self.beta, facts, potential),
+        )
         # So that this many moves would use up more than all of the potential.
         gap = rows * math.sqrt(potential / (2 * rounds)) * (1 + 1e-9)
         try:
-            each = share_of(self.epsilon, 2 * rounds)
+            plan, cost = _spent(total, rounds, form, self.beta, terms)
+            noise = plan.noise or LaplaceNoise(plan.choice)
             gaps = GapForm.around(form, np.full(form.rows, 0.5))
-            choice = Select(gaps, each).price(terms).accuracy
-            radius = number_radius(LaplaceNoise(each), self.beta / 2, rounds, facts)
+            choice = Select(gaps, plan.choice).price(terms).accuracy
+            radius = number_radius(noise, self.beta / 2, rounds, facts)
         except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon) from None
-        short = choice.error(self.beta / (2 * rounds))
-        bound = (gap + 2 * radius + short) * (1 + 1e-9)
-        return OfflinePlan(rounds, each, gap, radius, bound, self.beta)
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+        missed = choice.error(self.beta / (2 * rounds))
+        bound = (gap + 2 * radius + missed) * (1 + 1e-9)
+        return OfflinePlan(rounds, plan.choice, noise, gap, radius, bound, self.beta, cost)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_shares(form, "OfflinePMW")
@@ -153,7 +174,73 @@ class OfflinePMW(DistributionMechanism):
         return learn(kernel, plan.rounds, Certifying(form, plan, terms.facts))
 
     def __repr__(self) -> str:
-        return f"OfflinePMW({shown(self.workload)}, epsilon={float(self.epsilon):g})"
+        total = total_in_words(self.epsilon, self.delta, self.rho)
+        return f"OfflinePMW({shown(self.workload)}, {total})"
+
+
+def _rough(
+    total: Total, rounds: int, form: LinearForm, beta: float, facts: Facts, potential: float
+) -> float:
+    """About what may be promised for so many rounds, in rows."""
+    learning = float(facts.rows or 1) * math.sqrt(potential / (2 * rounds))
+    options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
+    if total.concentrated:
+        choice, number = _errors(total.concentrated / rounds, options, numbers)
+        share = _choice_share(choice, number)
+        noisy = choice / math.sqrt(share) + number / math.sqrt(1 - share)
+    else:
+        noisy = 4 * rounds / float(total.epsilon or 1) * (options + numbers)
+    return learning + noisy * facts.unit_rows
+
+
+def _errors(rho: float, options: float, numbers: float) -> tuple[float, float]:
+    """What a choice and twice a number may be off, each if it had all of a round's ρ."""
+    return options / math.sqrt(2 * rho), 2 * math.sqrt(numbers / rho)
+
+
+def _choice_share(choice: float, number: float) -> float:
+    """The part of a round's ρ for its choice that makes the sum of both errors the least."""
+    return 1 / (1 + math.pow(number / choice, 2 / 3))
+
+
+def _spent(
+    total: Total, rounds: int, form: LinearForm, beta: float, terms: Terms
+) -> tuple[Plan, Cost]:
+    """How a round is paid, and what all of them cost at the most."""
+    parts = Parts(None, _alike(form, terms.facts), terms)
+    options, numbers = math.log(2 * form.rows * rounds / beta), math.log(2 * rounds / beta)
+    share = Fraction(round(256 * _choice_share(*_errors(1.0, options, numbers))), 256)
+    share = min(max(share, Fraction(1, 256)), Fraction(255, 256))
+
+    def split(amount: Fraction) -> Plan:
+        each = share_of(amount, rounds)
+        choice = concentrated_choice(each * share)
+        return Plan("offline", rounds, choice, GaussianNoise(short(each * (1 - share))))
+
+    if total.rho is not None:
+        plan = split(total.rho)
+    elif total.delta:
+        plan = fitted(split, total, parts)
+    else:
+        each = share_of(total.epsilon or Fraction(0), 2 * rounds)
+        plan = Plan("offline", rounds, each, LaplaceNoise(each))
+    return plan, parts.cost(plan)
+
+
+def _alike(form: LinearForm, facts: Facts) -> tuple[LinearForm, ...]:
+    """A function that all others cost as much as, or nothing; none where they are not known to.
+
+    Counts of whole numbers are priced by how far a row moves them, and lie on one lattice if no
+    weight is large on the way.
+    """
+    low, high = form.extents()
+    if facts.outside:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    moves = high - low
+    moved = moves > 0
+    same = not moved.any() or bool((moves[moved] == moves[moved][0]).all())
+    plain = form.integral and all(block.reach == 1.0 for block in form.blocks)
+    return (form.row(int(np.argmax(moves))),) if same and plain else ()
 
 
 @frozen(eq=False)
@@ -189,9 +276,9 @@ class Certifying:
         """Look at the function that is off the most, as far as noise tells."""
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
-        place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.each)
+        place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.choice)
         row, rate = form.row(place), float(rates[place])
-        number = float(kernel.measure(row, LaplaceNoise(plan.each)).values[0])
+        number = float(kernel.measure(row, plan.noise).values[0])
         chosen = (*state.chosen, place)
         if abs(number - rate * self._rows) <= plan.threshold:
             self._state = _Standing(state.hypothesis, chosen, certified=True)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
-from dpsdk.accounting import BoundedRangeGuarantee, Budget
+from dpsdk.accounting import BoundedRangeGuarantee, Budget, Guarantee
 from dpsdk.accounting.declared.calibration import fits_all
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.mechanisms.numeric_sparse import equal_share
 from dpsdk.release import Cost
 
-__all__ = ["Plan", "Rule", "Total", "planned", "share_of"]
+__all__ = [
+    "Parts",
+    "Plan",
+    "Rule",
+    "Total",
+    "concentrated_choice",
+    "fitted",
+    "planned",
+    "share_of",
+    "short",
+]
 
-Rule: TypeAlias = Literal["tuned", "textbook", "averaged"]
+Rule: TypeAlias = Literal["tuned", "textbook", "averaged", "offline"]
 
 _MOST_ROUNDS = 10_000
 """Each round is charged by itself, and each charge is remembered."""
@@ -92,8 +103,112 @@ class Plan:
         return Cost((*start, *(choice, self.noise.cover) * self.rounds))
 
 
+@frozen(eq=False)
+class Parts:
+    """What the rounds of a plan measure, by what it costs.
+
+    Parameters
+    ----------
+    start
+        What is measured before the first round, None if nothing is.
+    forms
+        All that a round may measure, or one that no other costs more than; none of them where they
+        are not known to cost the same.
+    terms
+        Under which they are priced.
+    """
+
+    start: LinearForm | None
+    forms: Sequence[LinearForm]
+    terms: Terms
+
+    def cost(self, plan: Plan) -> Cost:
+        """What a plan comes to at the most: run by run and to the digit where parts cost the same.
+
+        Of discrete Gaussians on several lattices none is the dearest by every composition, so the
+        cover of their noise stands for parts that differ. Parts that no row moves are free.
+        """
+        if not isinstance(plan.noise, GaussianNoise):
+            return plan.cost
+        priced = {self._price(form, plan.noise) for form in self.forms}
+        dear = {run for run in priced if not run.free} or priced
+        return self._of_runs(plan, dear.pop()) if len(dear) == 1 else self.cost_by_covers(plan)
+
+    def cost_by_one(self, plan: Plan) -> Cost:
+        """The same, priced by one part, as if all were alike."""
+        if not isinstance(plan.noise, GaussianNoise) or self._one is None:
+            return self.cost(plan)
+        return self._of_runs(plan, self._price(self._one, plan.noise))
+
+    def cost_by_covers(self, plan: Plan) -> Cost:
+        """The same, as if no two were alike."""
+        before = self._before(plan)
+        return Cost((*before, *plan.cost.guarantees[len(before) :]))
+
+    @cached_property
+    def _one(self) -> LinearForm | None:
+        """A part that is not free, if there is one."""
+        noise = GaussianNoise(1)
+        return next((form for form in self.forms if not self._price(form, noise).free), None)
+
+    def _of_runs(self, plan: Plan, run: Guarantee) -> Cost:
+        choice = BoundedRangeGuarantee(plan.choice)
+        return Cost((*self._before(plan), *(choice, run) * plan.rounds))
+
+    def _before(self, plan: Plan) -> tuple[Guarantee, ...]:
+        if plan.start is None or self.start is None:
+            return ()
+        return (self._price(self.start, plan.start),)
+
+    def _price(self, form: LinearForm, noise: Noise) -> Guarantee:
+        return Measure(form, noise).price(self.terms).guarantee
+
+
+def fitted(split: Callable[[Fraction], Plan], total: Total, parts: Parts) -> Plan:
+    """The largest plan that fits an (ε, δ) by the composition of the session, to nine digits.
+
+    Parameters
+    ----------
+    split
+        The plan for an amount, which costs more for a larger one.
+    total
+        With δ above 0.
+    parts
+        What is measured.
+
+    Raises
+    ------
+    InvalidArgument
+        If none fits.
+    """
+    budget = Budget(total.epsilon or 0, total.delta)
+    composition = parts.terms.composition
+    begun = composition.begin(budget)
+    guess = Fraction(total.concentrated) or Fraction(1)
+
+    def within(cost: Callable[[Plan], Cost]) -> Plan | None:
+        def fits(scale: Fraction) -> bool:
+            plan = split(scale)
+            if plan.noise is not None:
+                return fits_all(composition, begun, cost(plan).guarantees)
+            alike = composition.capacity(begun, BoundedRangeGuarantee(plan.choice))
+            return alike is None or alike >= plan.rounds
+
+        scale = largest(fits, guess)
+        return split(scale) if scale else None
+
+    # One price a step, and all of them at the end.
+    plan = within(parts.cost_by_one)
+    if plan is not None and parts.cost(plan) != parts.cost_by_one(plan):
+        plan = within(parts.cost_by_covers)
+    if plan is None:
+        expected = "large enough that the rounds fit by the composition of the session"
+        raise InvalidArgument("epsilon and delta", expected, str(budget))
+    return plan
+
+
 def planned(
-    rule: Rule, total: Total, rounds: int | None, form: LinearForm, beta: float, terms: Terms
+    rule: Rule, total: Total, rounds: int | None, form: LinearForm, beta: float, parts: Parts
 ) -> Plan:
     """The plan of a workload; the promise of its error is worked out elsewhere.
 
@@ -102,30 +217,14 @@ def planned(
     InvalidArgument
         If nothing can be answered for so little.
     """
-    count = rounds or _rounds(rule, total, form, beta, terms.facts)
+    count = rounds or _rounds(rule, total, form, beta, parts.terms.facts)
     split = _SPLITS[rule]
     pure = total.rho is None and not total.delta
     if pure and total.epsilon is not None:
         return split(total.epsilon, count, True)
     if total.rho is not None:
         return split(total.rho, count, False)
-
-    budget = Budget(total.epsilon or 0, total.delta)
-    composition = terms.composition
-    begun = composition.begin(budget)
-
-    def fits(scale: Fraction) -> bool:
-        plan = split(scale, count, False)
-        if plan.noise is not None:
-            return fits_all(composition, begun, plan.cost.guarantees)
-        alike = composition.capacity(begun, BoundedRangeGuarantee(plan.choice))
-        return alike is None or alike >= count
-
-    scale = largest(fits, Fraction(total.concentrated) or Fraction(1))
-    if not scale:
-        expected = "large enough that the rounds fit by the composition of the session"
-        raise InvalidArgument("epsilon and delta", expected, str(budget))
-    return split(scale, count, False)
+    return fitted(lambda scale: split(scale, count, False), total, parts)
 
 
 def share_of(total: Fraction, parts: int = 1) -> Fraction:
@@ -148,9 +247,9 @@ def _tuned(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  
         chosen = share_of(each * _PURE_CHOICE_SHARE)
         start = LaplaceNoise(share_of(amount * _START_SHARE))
         return Plan("tuned", rounds, chosen, LaplaceNoise(each - chosen), start)
-    choice = _choice(each * _CHOICE_SHARE)
-    noise = GaussianNoise(_short(each * (1 - _CHOICE_SHARE)))
-    return Plan("tuned", rounds, choice, noise, GaussianNoise(_short(amount * _START_SHARE)))
+    choice = concentrated_choice(each * _CHOICE_SHARE)
+    noise = GaussianNoise(short(each * (1 - _CHOICE_SHARE)))
+    return Plan("tuned", rounds, choice, noise, GaussianNoise(short(amount * _START_SHARE)))
 
 
 def _textbook(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above
@@ -162,7 +261,7 @@ def _textbook(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT00
 
 def _averaged(amount: Fraction, rounds: int, pure: bool) -> Plan:  # noqa: FBT001  # as above
     each = share_of(amount, rounds)
-    return Plan("averaged", rounds, each if pure else _choice(each), None)
+    return Plan("averaged", rounds, each if pure else concentrated_choice(each), None)
 
 
 _SPLITS: dict[Rule, Callable[[Fraction, int, bool], Plan]] = {
@@ -172,13 +271,13 @@ _SPLITS: dict[Rule, Callable[[Fraction, int, bool], Plan]] = {
 }
 
 
-def _short(amount: Fraction) -> Fraction:
+def short(amount: Fraction) -> Fraction:
     """An amount of few digits, rounded down, so that what follows from it is quick."""
     scale = _DIGITS * max(1, math.ceil(1 / amount))
     return Fraction(math.floor(amount * scale), scale)
 
 
-def _choice(rho: Fraction) -> Fraction:
+def concentrated_choice(rho: Fraction) -> Fraction:
     """The ε of bounded range, rounded down, that costs no more than ρ: ε² / 8."""
     scale = _DIGITS * max(1, math.ceil(1 / rho))
     return Fraction(math.isqrt(math.floor(8 * rho * scale**2)), scale)

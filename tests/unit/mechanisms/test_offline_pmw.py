@@ -1,17 +1,20 @@
 """Offline private multiplicative weights: its promise, its early return, and what it costs."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition
-from dpsdk.errors import NoBound, PublicSizeRequired
-from dpsdk.kernel import Terms
+from dpsdk.accounting.declared.calibration import fits_all
+from dpsdk.accounting.prices.run import zcdp_rho
+from dpsdk.errors import InvalidArgument, NoBound, PublicSizeRequired
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
 from dpsdk.mechanisms import OfflinePMW
 from dpsdk.mechanisms.mwem.offline import Certifying
-from dpsdk.queries import Marginal, Threshold, Workload
+from dpsdk.queries import Linear, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("c", 0, 7))
@@ -46,11 +49,83 @@ def test_the_promise_is_the_sum_of_its_parts():
     plan = OfflinePMW(LINE, epsilon=1, beta=0.1).plan(Terms(opened.facts))
     rows, potential = COUNTS.sum(), math.log(9)
     assert plan.rounds > potential / (2 * (plan.gap / rows) ** 2)
-    each = float(plan.each)
+    each = float(plan.choice)
+    assert plan.noise == LaplaceNoise(plan.choice)
     assert each == pytest.approx(1 / (2 * plan.rounds))
     number = math.log(2 * plan.rounds / 0.1) / each
     choice = 2 / each * math.log(2 * 8 * plan.rounds / 0.1)
     assert plan.error == pytest.approx(plan.gap + 2 * number + choice, rel=1e-2)
+
+
+TOTALS = [{"epsilon": 1}, {"rho": "0.05"}, {"epsilon": 1, "delta": "1e-6"}]
+SMALL = np.array([3000, 100, 500, 10, 10, 2000, 10, 10])
+
+
+@pytest.mark.parametrize("given", TOTALS, ids=repr)
+def test_the_promise_holds_for_every_total_and_no_more_is_paid(given):
+    mechanism = OfflinePMW(LINE, **given)
+    data = PrivateData.from_counts(SMALL, DOMAIN)
+    for seed in range(2):
+        opened = Session(data, Budget(2, "1e-3"), noise=seeded(seed))
+        terms = Terms(opened.facts)
+        plan, quote = mechanism.plan(terms), opened.quote(LINE, using=mechanism)
+        assert quote.at_most == plan.cost
+        channel = opened.open(mechanism)
+        release = channel.release(LINE)
+        assert release.error(0.05) == plan.error == quote.error(0.05)
+        assert np.abs(release.value.values - np.cumsum(SMALL)).max() <= plan.error
+        paid = [run for receipt in opened.history for run in receipt.cost.guarantees]
+        assert 0 < len(paid) <= len(plan.cost.guarantees)
+        if isinstance(plan.noise, GaussianNoise):
+            # Each charge is the one that was quoted in its place, or free.
+            for real, quoted in zip(paid, plan.cost.guarantees, strict=False):
+                assert real == quoted or real.free
+    if "rho" in given:
+        assert sum(map(zcdp_rho, plan.cost.guarantees)) <= Fraction(given["rho"])
+    else:
+        budget = Budget(given["epsilon"], given.get("delta", 0))
+        state = terms.composition.begin(budget)
+        assert fits_all(terms.composition, state, plan.cost.guarantees)
+
+
+def test_parts_of_a_concentrated_promise_and_the_best_share():
+    facts = session(counts=SMALL).facts
+    plan = OfflinePMW(LINE, rho="0.05", beta=0.1).plan(Terms(facts))
+    numbers, options = (math.log(count * plan.rounds / 0.1) for count in (2, 16))
+    epsilon, rho = float(plan.choice), float(plan.noise.rho)
+    assert epsilon**2 / 8 + rho == pytest.approx(0.05 / plan.rounds, rel=1e-9)
+    choice, number = 2 / epsilon * options, math.sqrt(numbers / rho)
+    assert plan.error == pytest.approx(plan.gap + 2 * number + choice, rel=5e-2)
+    whole = 0.05 / plan.rounds
+    for share in np.linspace(0.05, 0.95, 19):
+        other = 2 / math.sqrt(8 * whole * share) * options
+        other += 2 * math.sqrt(numbers / (whole * (1 - share)))
+        assert choice + 2 * number <= other * 1.001
+    # A total of zCDP buys many more rounds than the pure one that implies it.
+    pure = OfflinePMW(LINE, epsilon=math.sqrt(0.1)).plan(Terms(facts))
+    assert plan.rounds > pure.rounds
+    assert plan.error < pure.error
+
+
+def test_functions_that_cost_differently_are_fitted_by_covers():
+    facts = session(counts=SMALL).facts
+    uneven = Workload([LINE, Linear(lambda record: record["c"] / 16, ["c"], normalized=False)])
+    terms, given = Terms(facts), {"epsilon": 1, "delta": "1e-6"}
+    plans = [OfflinePMW(workload, **given).plan(terms) for workload in (LINE, uneven)]
+    runs = [plan.cost.guarantees[1].rho / plan.noise.rho for plan in plans]
+    assert runs[0] == 1
+    assert runs[1] > 1.02
+    for plan in plans:
+        state = terms.composition.begin(Budget(1, "1e-6"))
+        assert fits_all(terms.composition, state, plan.cost.guarantees)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"epsilon": 1, "rho": 1}, {"rho": 1, "delta": "0.1"}, {"delta": "0.1"}]
+)
+def test_a_total_is_given_in_one_way(given):
+    with pytest.raises(InvalidArgument, match="OfflinePMW"):
+        OfflinePMW(LINE, **given)
 
 
 def test_every_function_may_be_chosen_however_near_it_is():

@@ -1,6 +1,7 @@
 """Trees and the square root of thresholds: variances by dense solves, bounds by runs, refusals."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from attrs import evolve
 
 from dpsdk import Binned, Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownAttribute
+from dpsdk.forms import Groups, Kronecker, LinearForm, Prefix, Range, Toeplitz, Weights
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import SquareRoot, Tree
+from dpsdk.mechanisms.combined import Combination
 from dpsdk.mechanisms.square_root import Root, _coefficients
 from dpsdk.mechanisms.tree import Hierarchy, branching_for
 from dpsdk.queries import Above, Count, Interval, Linear, Marginal, Mean, Sum, Threshold, Workload
@@ -74,6 +77,35 @@ def test_estimates_and_variances_are_those_of_dense_least_squares(size, neighbor
                 combination.squares, (matrix**2).sum(axis=1), rtol=1e-12, atol=1e-12
             )
             np.testing.assert_allclose(combination.peaks, np.abs(matrix).max(axis=1), atol=1e-12)
+
+
+def of_every_kind(size):
+    """Runs of every kind, scaled, empty and stacked, among functions that are no runs."""
+    factors = [
+        Prefix(size), Groups(size, max(1, size // 3)), Range(size, size // 2, size // 2),
+        Weights([np.arange(size) % 3 / 2 - 0.5]), Range(size, size // 3, size),
+        Toeplitz(np.ones(size)),
+    ]  # fmt: skip
+    blocks = [
+        Kronecker(("age",), (factor,), scale)
+        for factor, scale in zip(factors, (1.0, -2.5, 3.0, 1.0, 0.0, 1.0), strict=True)
+    ]
+    return LinearForm(line(size), [*blocks, Kronecker((), (), -0.5)])
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, 26, 81])
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_runs_are_combined_as_with_all_their_weights(size, neighbors, outside):
+    form = of_every_kind(size)
+    for reconstruction in reconstructions(size, of_table(size, neighbors, outside)):
+        found = reconstruction.combine(form)
+        dense = reconstruction.adjoint(weights(form))
+        wanted = Combination.of(dense)
+        np.testing.assert_allclose(found.squares, wanted.squares, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.peaks, wanted.peaks, rtol=1e-12, atol=1e-12)
+        # A weight that only floats make different from zero may be counted, and no other is left.
+        assert (found.counts >= (np.abs(dense) > 1e-12).sum(axis=1)).all()
+        assert (found.counts <= dense.shape[1]).all()
 
 
 @pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
@@ -172,7 +204,7 @@ def test_it_is_paid_once_and_answers_its_attribute_alone(make):
 
 
 def test_what_is_refused_costs_nothing():
-    domain = Domain(Integer("age", 0, 2**40), Integer("days", 0, 2**12))
+    domain = Domain(Integer("age", 0, 2**40), Integer("days", 0, 2**20))
     data = PrivateData.from_columns({"age": [1], "days": [1]}, domain)
     asked = Session(data, Budget(1, "1e-6"), noise=seeded(1))
     for mechanism, error in (
@@ -225,3 +257,60 @@ def test_a_large_attribute_takes_no_matrix():
     np.testing.assert_allclose(tree.cells(np.concatenate(exact)), cells, atol=1e-9)
     form = Threshold("age", 100_000).lower(line(size))
     assert 1 < tree.combine(form).squares[0] < 100
+
+
+def test_bounds_of_many_answers_of_a_large_tree_follow_two_paths_each():
+    size = 2**20
+    of = of_table(size, Neighbors.REPLACE_ONE, outside=False)
+    thresholds = Workload(Threshold("age", 1000 * t) for t in range(1000)).lower(line(size))
+    for noise in (LaplaceNoise(1), GaussianNoise(1)):
+        tree = Hierarchy.over(of, "age", None, noise)
+        tracemalloc.start()
+        try:
+            found = tree.combine(thresholds)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        # Not even one array of all cells.
+        assert peak < 8 * size / 2
+        for place in (1, 567):
+            whole = Combination.of(tree.adjoint((np.arange(size) <= 1000 * place)[None, :] * 1.0))
+            assert found.squares[place] == pytest.approx(whole.squares[0], rel=1e-11)
+            assert found.peaks[place] == pytest.approx(whole.peaks[0], rel=1e-11)
+
+
+def test_the_square_root_of_a_large_attribute_is_never_written_out():
+    size = 2**15
+    of = of_table(size, Neighbors.REPLACE_ONE, outside=False)
+    counts = np.random.default_rng(1).integers(0, 9, size).astype(float)
+    form = Workload(Threshold("age", t) for t in range(0, size, 1000)).lower(line(size))
+    tracemalloc.start()
+    try:
+        root = Root.over(of, "age")
+        sums = root.strategy.blocks[0].answer(counts)
+        np.testing.assert_allclose(root.cells(sums), counts, atol=1e-6)
+        found = root.combine(form)
+        price = Measure(root.strategy, GaussianNoise("0.5")).price(Terms(of))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**26
+    for place in (0, 20):
+        whole = root.adjoint((np.arange(size) <= 1000 * place)[None, :] * 1.0)
+        assert found.squares[place] == pytest.approx((whole**2).sum(), rel=1e-9)
+    # Nearly the largest norm twice over, in steps, and no more; less by what columns share.
+    exact = np.concatenate([[1.0], np.cumprod(1 - 1 / (2 * np.arange(1.0, size)))])
+    moved = float(price.law.variance) * 4.0 ** (-root.bits)
+    assert 0.8 < moved / (2 * (exact @ exact)) < 1.0
+
+
+def test_a_table_of_too_many_rows_for_exact_sums_is_refused():
+    for size, rows, fine in ((2**14, 2**44, True), (2**14, 2**48, False), (64, 2**45, True)):
+        of = facts(line(size), Neighbors.REPLACE_ONE, rows=rows)
+        if fine:
+            assert Root.over(of, "age").bits < 20
+        else:
+            with pytest.raises(TooLarge, match="rows") as refused:
+                Root.over(of, "age")
+            most = refused.value.limit
+            assert Root.over(facts(line(size), Neighbors.REPLACE_ONE, rows=most), "age").bits

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -195,3 +196,18 @@ def test_isotonic_regression_is_the_nearest_that_rises():
         np.testing.assert_allclose(found, wanted, atol=1e-12)
         truth = np.sort(rng.normal(size=7))
         assert np.abs(found - truth).max() <= np.abs(values - truth).max() + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("q", "written"),
+    [
+        (0.9, "0.9"), ("0.975", "0.975"), (Fraction(1, 3), "Fraction(1, 3)"), (1e-9, "1e-09"),
+        (1 / 3, "0.3333333333333333"), ("0.9999999", "0.9999999"), (0.123456789, "0.123456789"),
+        (Fraction(1, 3**60), repr(float(Fraction(1, 3**60)))),
+    ],
+)  # fmt: skip
+def test_a_share_is_shown_as_it_can_be_given_again(q, written):
+    query = Quantile("age", q)
+    assert repr(query) == f"Quantile('age', {written})"
+    if "Fraction" not in written and query.q.denominator < 2**64:
+        assert Quantile("age", written) == query

@@ -1,0 +1,125 @@
+"""Runs of neighbouring cells: what most functions on one ordered attribute count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.mechanisms.combined import Combination
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Line", "combined_over", "runs_of"]
+
+_WEIGHTS = 2**21
+"""So many weights of functions are written out at a time."""
+
+_RUNS = 2**16
+"""So many runs are worked out at a time."""
+
+_Runs: TypeAlias = tuple[Ints, Ints, float]
+
+
+class Line(Protocol):
+    """What estimates the cells of one attribute from measured numbers."""
+
+    def runs(self, starts: Ints, stops: Ints, /) -> Combination:
+        """The weights of the measured numbers in the counts of runs of cells, none empty.
+
+        From each start up to, not including, its stop.
+        """
+        ...
+
+    def adjoint(self, weights: Floats, /) -> Floats:
+        """The weights (functions, numbers) of the measured numbers, from (functions, cells)."""
+        ...
+
+
+def combined_over(line: Line, form: LinearForm, size: int) -> Combination:
+    """The weights of the measured numbers in the answers to a form on one attribute of such size.
+
+    Functions that count a run take what their line needs for it; the weights of others are written
+    out, in time that grows with their number times that of cells.
+    """
+    squares, peaks, counts = np.zeros((3, form.rows))
+    counted: list[tuple[Ints, _Runs]] = []
+    others: list[tuple[Ints, Kronecker | Dense]] = []
+    place = 0
+    for block in form.blocks:
+        places = np.arange(place, place + block.rows)
+        place += block.rows
+        if (found := runs_of(block, size)) is None:
+            others.append((places, block))
+        else:
+            counted.append((places, found))
+    if counted:
+        rows = np.concatenate([places for places, _ in counted])
+        starts = np.concatenate([starts for _, (starts, _, _) in counted])
+        stops = np.concatenate([stops for _, (_, stops, _) in counted])
+        scales = np.repeat([s for _, (_, _, s) in counted], [len(p) for p, _ in counted])
+        there = np.flatnonzero((starts < stops) & (scales != 0))
+        for first in range(0, len(there), _RUNS):
+            taken = there[first : first + _RUNS]
+            part = line.runs(starts[taken], stops[taken])
+            squares[rows[taken]] = part.squares * scales[taken] ** 2
+            peaks[rows[taken]] = part.peaks * np.abs(scales[taken])
+            counts[rows[taken]] = part.counts
+    if others:
+        rows = np.concatenate([places for places, _ in others])
+        parts = [Combination.of(line.adjoint(part)) for part in _parts(others, size)]
+        whole = Combination.stack(parts)
+        squares[rows], peaks[rows], counts[rows] = whole.squares, whole.peaks, whole.counts
+    return Combination(squares, peaks, counts)
+
+
+def runs_of(block: Kronecker | Dense, size: int) -> _Runs | None:
+    """Starts and stops of the runs that a block on one attribute counts, and its scale.
+
+    None if it is none of the factors that are known to count runs.
+    """
+    if not isinstance(block, Kronecker):
+        return None
+    match block.factors:
+        case ():
+            starts, stops = np.zeros(1, dtype=np.int64), np.array([size])
+        case (Identity(),):
+            starts = np.arange(size)
+            stops = starts + 1
+        case (Prefix(),):
+            starts, stops = np.zeros(size, dtype=np.int64), np.arange(1, size + 1)
+        case (Range(_, start, stop),):
+            starts, stops = np.array([start]), np.array([stop])
+        case (Groups(_, width),):
+            starts = np.arange(0, size, width)
+            stops = np.minimum(starts + width, size)
+        case _:
+            return None
+    return starts, stops, block.scale
+
+
+def _parts(blocks: Sequence[tuple[Ints, Kronecker | Dense]], size: int) -> Iterator[Floats]:
+    """All weights of blocks on one attribute (functions, cells), some functions at a time."""
+    most, taken, count = max(1, _WEIGHTS // size), list[Floats](), 0
+    for _, block in blocks:
+        for rows in _written(block, size, most):
+            taken.append(rows)
+            count += len(rows)
+            if count >= most:
+                yield np.concatenate(taken)
+                taken, count = [], 0
+    if taken:
+        yield np.concatenate(taken)
+
+
+def _written(block: Kronecker | Dense, size: int, most: int) -> Iterator[Floats]:
+    if not block.names:
+        yield np.broadcast_to(block.columns([]), (block.rows, size))
+        return
+    every = [np.arange(size)]
+    if block.rows <= most:
+        yield block.columns(every)
+        return
+    for number in range(block.rows):
+        yield block.row(number).columns(every)

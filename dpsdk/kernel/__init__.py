@@ -13,6 +13,7 @@ from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.look import Look, LookPricing, Reference
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
+from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
 from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
@@ -30,11 +31,14 @@ __all__ = [
     "Look",
     "LookPricing",
     "Measure",
+    "MeasureResiduals",
     "Noise",
     "Pricing",
     "Primitive",
     "Reference",
     "Request",
+    "ResidualAccuracy",
+    "ResidualPricing",
     "RunPricing",
     "Select",
     "SelectPricing",

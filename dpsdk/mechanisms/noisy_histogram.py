@@ -21,6 +21,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Toeplitz,
 )
 from dpsdk.forms.factors import Factor
@@ -128,6 +129,10 @@ def _of_factor(factor: Factor) -> Combination:
         case Toeplitz(line):
             peaks: Floats = np.maximum.accumulate(np.abs(line))
             return Combination(np.cumsum(line**2), peaks, np.cumsum(line != 0).astype(np.float64))
+        case Residual(size):
+            # One cell weighs size - 1, and the others -1.
+            others, ones = np.full(size, size - 1.0), np.ones(size)
+            return Combination(others * size, others, ones * size * (size > 1))
         case _:
             return Combination.of(factor.matrix())
     return Combination(lengths, (lengths > 0).astype(np.float64), lengths)

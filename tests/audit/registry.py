@@ -30,7 +30,15 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Limits, Noise, Reference
+from dpsdk.kernel import (
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Limits,
+    MeasureResiduals,
+    Noise,
+    Reference,
+)
 from dpsdk.learning.fit import EntropicFit
 from dpsdk.mechanisms import (
     MWEM,
@@ -247,6 +255,21 @@ def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Bu
     return build
 
 
+def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
+    """Residuals of marginals, bought together."""
+
+    def build(rho: Fraction) -> Program:
+        request = MeasureResiduals(sets, scales, GaussianNoise(rho))
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+            return tuple(Kernel(data, odometer, noise, "residuals").run(request).values.tolist())
+
+        return run
+
+    return build
+
+
 GUESS, OTHER, TOTAL = (1.5, 0.0), (0.5, 1.0), (1.0,)
 
 
@@ -313,6 +336,7 @@ def tuned(epsilon: Fraction) -> Program:
     return run
 
 
+SHARP = (Fraction(6),)
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -345,6 +369,11 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 1, (MANY,), lattice=0),
+    Case(
+        "residuals, both", residuals([(), ("bit",)], 1, 1), concentrated, BIT, 1, SHARP, lattice=0
+    ),
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
@@ -392,6 +421,16 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+        Case(
+            "residuals, a line",
+            residuals([("bit",)], 1),
+            concentrated,
+            BIT,
+            2,
+            WIDE,
+            lattice=0,
+        ),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
         Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2, (Fraction(3),)),

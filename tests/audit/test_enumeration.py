@@ -11,7 +11,7 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
-from registry import BIT, CASES, COUNT, OF_TWO_ROWS, PAIR, THREE, Case, pure_program, tuned
+from registry import BIT, CASES, COUNT, MANY, OF_TWO_ROWS, PAIR, THREE, Case, pure_program, tuned
 
 from dpsdk import Budget, Domain, Integer, Neighbors, Session
 from dpsdk.accounting.guarantee import (
@@ -22,7 +22,8 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import Closed, UnsupportedGuarantee
 from dpsdk.forms import Sensitivity
-from dpsdk.kernel import Kernel, Watching, look, measure, select
+from dpsdk.forms.residuals import moves
+from dpsdk.kernel import Kernel, Watching, look, measure, residuals, select
 from dpsdk.kernel.gaps import LinearGaps
 from dpsdk.kernel.select import Selection
 from dpsdk.mechanisms import Gaussian, Laplace, SquareRoot, Tree
@@ -286,6 +287,53 @@ def test_what_all_nodes_tell_together_is_what_is_claimed(mechanism, domain, rela
         assert [str(law) for law in laws] == [str(law) for law in same]
         worst = max(worst, sum(map(loss, abs(numbers - others).tolist(), laws)))
     assert 1.5 < worst <= 3 * (1 + 1e-12)
+
+
+def without_outside(*given, replace, outside):
+    """The cell outside the domain, forgotten."""
+    del outside
+    return moves(*given, replace=replace, outside=False)
+
+
+def as_added(*given, replace, outside):
+    """What one more row moves, in place of one that is exchanged."""
+    del replace
+    return moves(*given, replace=False, outside=outside)
+
+
+def in_rows(*given, replace, outside):
+    """The length of a residual in rows, where integers of as many times that are measured."""
+    found = moves(*given, replace=replace, outside=outside)
+    return attrs.evolve(found, squared=-(-found.squared // 4), maximum=1)
+
+
+BROKEN_RESIDUALS = {
+    "the outside cell, forgotten": ("residuals, the total", without_outside),
+    "a row that is added, for one that is exchanged": ("residuals, a line", as_added),
+    "the number of cells, forgotten": ("residuals, a line", in_rows),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_RESIDUALS)
+def test_residuals_that_are_priced_too_low_are_caught(name, monkeypatch):
+    start, wrong = BROKEN_RESIDUALS[name]
+    case = next(case for case in CASES if case.name == start)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
+    monkeypatch.setattr(residuals, "moves", wrong)
+    report = audit(case.build(MANY), neighbours(case.domain, case.rows), case.claim(MANY))
+    assert not report.passed, report
+
+
+def test_a_total_of_the_true_rows_inside_is_caught(monkeypatch):
+    case = next(case for case in CASES if case.name == "residuals, the total")
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
+    honest = case.build(MANY)
+
+    def leaking(data, noise):
+        return honest(data, noise), sum(cells(data)[:-1])
+
+    report = audit(leaking, neighbours(case.domain, case.rows), case.claim(MANY))
+    assert not report.passed, report
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)

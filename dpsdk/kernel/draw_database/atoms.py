@@ -20,6 +20,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Toeplitz,
     Weights,
 )
@@ -232,7 +233,9 @@ def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
         elif isinstance(factor, Weights) and factor.rows < size:
             signs = np.vstack([classes[None, :], factor.weights])
             classes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
-        elif factor is None or isinstance(factor, Identity | Prefix | Toeplitz | Weights):
+        elif factor is None or isinstance(
+            factor, Identity | Prefix | Residual | Toeplitz | Weights
+        ):
             return np.arange(size)
         else:
             raise InvalidArgument("form", "made of the factors of dpsdk.forms", "a foreign factor")

@@ -13,6 +13,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Toeplitz,
     Weights,
 )
@@ -33,6 +34,8 @@ def random_factor(rng, size, *, whole):
         return Groups(size, int(rng.integers(1, size + 1)))
     if kind == 7:
         return Toeplitz(rng.integers(-2, 3, size) if whole else rng.normal(size=size))
+    if kind == 8:
+        return Residual(size)
     shape = (int(rng.integers(1, 4)), size)
     if whole or kind == 4:
         return Weights(rng.integers(-2, 3, shape))

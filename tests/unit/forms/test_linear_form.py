@@ -19,6 +19,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Toeplitz,
     Weights,
 )
@@ -207,7 +208,8 @@ def test_factors_agree_with_their_matrix(size):
     factors = [
         Identity(size), Prefix(size), Range(size, 0, size), Range(size, size, size),
         Range(size, size // 2, size), Groups(size, 1), Groups(size, size // 2 + 1),
-        Weights(rng.integers(-3, 4, (2, size))), Toeplitz(rng.integers(-3, 4, size)),
+        Weights(rng.integers(-3, 4, (2, size))), Residual(size),
+        Toeplitz(rng.integers(-3, 4, size)),
     ]  # fmt: skip
     counts = rng.integers(0, 9, (3, size, 2)).astype(float)
     for factor in factors:

@@ -247,7 +247,9 @@ def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Bu
 
     def build(parameter: Fraction) -> Program:
         def run(data: PrivateData, source: NoiseSource) -> tuple[float, ...]:
-            kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), source, "look")
+            kernel = Kernel(
+                data, Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1")), source, "look"
+            )
             return tuple(kernel.look(references, noise(parameter), bits=1).values.tolist())
 
         return run

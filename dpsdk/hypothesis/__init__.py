@@ -4,7 +4,7 @@ from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
-from dpsdk.hypothesis.start import Given, Product, Start, Uniform
+from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.hypothesis.synthetic import SyntheticData
 
@@ -13,6 +13,7 @@ __all__ = [
     "Distribution",
     "Given",
     "Hypothesis",
+    "Pairs",
     "PiecewiseHypothesis",
     "Product",
     "Start",

@@ -14,7 +14,7 @@ from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
-from dpsdk.learning.fit import EntropicFit
+from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms.base import Unfinished
 from dpsdk.mechanisms.mwem.plan import Plan
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised

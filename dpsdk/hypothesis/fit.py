@@ -263,7 +263,7 @@ class EntropicFit:
         return _ENTROPY / float(np.median(deviations))
 
     def _excess(self, point: _Point) -> float:
-        # The gap between primal and dual is this over the pull, at any multipliers whatever.
+        # The gap between primal and dual, at any multipliers whatever.
         if not self._released:
             return 0.0
         gradient = point.residuals + self._pull() * point.multipliers

@@ -29,6 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
+from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.kernel import Kernel, Limits
 from dpsdk.mechanisms import (
     MWEM,
@@ -159,6 +160,21 @@ def online(*queries: Query[Any], updates: int = 1) -> Build:
     )
 
 
+def from_pairs(epsilon: Fraction) -> Program:
+    """All that the first hypothesis of a stream tells, which half of its budget pays for."""
+    mechanism = OnlinePMW(2 * epsilon, updates=1, start=Pairs(Fraction(1, 2)))
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        with Session(data, Budget(1000), noise=noise).open(mechanism) as channel:
+            return flat_table(channel.distribution)
+
+    return run
+
+
+def flat_table(distribution: Distribution) -> Hashable:
+    return distribution.table(distribution.domain.names).tobytes(), distribution.outside_mass
+
+
 def ranged(epsilon: Fraction) -> Guarantee:
     return BoundedRangeGuarantee(epsilon)
 
@@ -264,6 +280,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("public, the pairs that PMW starts from", from_pairs, pure, BIT, 1, (Fraction(24),)),
     Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
     Case(

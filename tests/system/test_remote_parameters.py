@@ -8,6 +8,7 @@ import pytest
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.errors import DpsdkError, TooLarge
+from dpsdk.hypothesis import Pairs
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import (
     Gaussian,
@@ -55,6 +56,8 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "square root": lambda e: SquareRoot("age", rho=e),
     "pmw": lambda e: OnlinePMW(e, updates=3),
     "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
+    "pmw pairs": lambda e: OnlinePMW(e, "1e-9", updates=3, start="pairs"),
+    "width": lambda c: OnlinePMW(1, "1e-9", updates=3, start=Pairs(width=c)),
     "sparse": lambda e: NumericSparse(e, tops=3),
     "sparse delta": lambda e: NumericSparse(e, "1e-9", tops=3),
     "textbook": lambda e: OnlinePMW.textbook(e, "1e-9", alpha=0.1, beta=0.1, queries=10),

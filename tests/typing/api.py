@@ -39,7 +39,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
-from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
+from dpsdk.hypothesis import Distribution, Given, Hypothesis, Pairs, Product, Start, Uniform
 from dpsdk.kernel import (
     DrawDatabase,
     Kernel,
@@ -321,10 +321,11 @@ def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
 
 
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:
-    for start in (Uniform(), Product(share="0.2"), Given(data)):
+    for start in (Uniform(), Product(share="0.2"), Pairs(share="0.5", width=3), Given(data)):
         assert_type(session.open(OnlinePMW(1, updates=9, start=start)), HypothesisChannel)
     OnlinePMW(1, updates=9, start=data)
     OnlinePMW(1, updates=9, start="uniform")
+    OnlinePMW(1, updates=9, start="pairs")
     assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
 
 

@@ -46,7 +46,7 @@ _LEAST_SHARE = Fraction(1, 10**12)
 _SHARE_BITS = 128
 _DEFAULT_SHARE = Fraction(1, 10)
 
-# Measured on Adult by tests/bench/bench_pmw.py --pairs.
+# Measured on Adult by tests/bench/bench_pmw.py --pairs; 9/10 is no better.
 _PAIRS_SHARE = Fraction(3, 4)
 
 _PASSES = 20

@@ -5,7 +5,7 @@ from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
 from dpsdk.hypothesis.mixture import Mixture
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
-from dpsdk.hypothesis.start import Given, Product, Start, Uniform
+from dpsdk.hypothesis.start import Given, Pairs, Product, Start, Uniform
 from dpsdk.hypothesis.streams import Streams
 from dpsdk.hypothesis.synthetic import SyntheticData
 
@@ -15,6 +15,7 @@ __all__ = [
     "Given",
     "Hypothesis",
     "Mixture",
+    "Pairs",
     "PiecewiseHypothesis",
     "Product",
     "Start",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from dpsdk._memo import Memo
 from dpsdk.forms import Block, Dense, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
+from dpsdk.hypothesis.chains import parent_of, summed
 from dpsdk.hypothesis.layout import function_of
 from dpsdk.typing import Floats, Ints
 
@@ -20,7 +20,7 @@ __all__ = ["Marginals"]
 _DOT = 2**13
 """Longer dot products are shared out to threads, which on busy machines wait for each other."""
 
-_KEPT_SHARE = 16
+_KEPT_SHARE = 4
 _KEPT_CELLS = 2**22
 _STACKED_WEIGHTS = 2**22
 
@@ -108,32 +108,32 @@ class Marginals:
         table = self._tables.get(axes)
         if table is not None:
             return table
-        missing = [axis for axis in range(len(self._shape)) if axis not in axes]
-        whole = tuple(slice(None) for _ in self._shape)
-        if not missing:
-            return cells.sum(whole, ())
-        shape = [self._shape[axis] for axis in axes]
-        extra = min(missing, key=lambda axis: self._shape[axis])
-        wider = tuple(sorted((*axes, extra)))
-        if math.prod(shape) * self._shape[extra] <= self._kept:
-            table = np.asarray(self._table(wider, cells).sum(axis=wider.index(extra)))
+        whole = tuple(range(len(self._shape)))
+        if axes == whole:
+            return cells.sum(tuple(slice(None) for _ in whole), ())
+        parent = parent_of(axes, self._shape, self._kept)
+        if parent == whole:
+            table = self._nearest(axes, cells)
         else:
-            table = self._nearest(axes, missing, cells)
+            table = summed(self._table(parent, cells), parent, axes)
         table.flags.writeable = False
         if table.size <= self._kept:
             self._tables[axes] = table
         return table
 
-    def _nearest(self, axes: tuple[int, ...], missing: Sequence[int], cells: Cells) -> Floats:
+    def _nearest(self, axes: tuple[int, ...], cells: Cells) -> Floats:
         """Sum up the smallest table that there is, or the weights themselves."""
         wider = [known for known in self._tables if set(axes) <= set(known)]
         if wider:
             best = min(wider, key=lambda known: self._tables[known].size)
-            gone = tuple(place for place, axis in enumerate(best) if axis not in axes)
-            return np.asarray(self._tables[best].sum(axis=gone))
-        whole = tuple(slice(None) for _ in self._shape)
-        summed: Floats = cells.sum(whole, tuple(missing))
-        return summed.reshape([self._shape[axis] for axis in axes])
+            return summed(self._tables[best], best, axes)
+        every = tuple(range(len(self._shape)))
+        if not cells.logs and len(axes) == len(every) - 1:
+            return summed(cells.array, every, axes)
+        whole = tuple(slice(None) for _ in every)
+        gone = tuple(axis for axis in every if axis not in axes)
+        total: Floats = cells.sum(whole, gone)
+        return total.reshape([self._shape[axis] for axis in axes])
 
 
 def _dense(block: Dense, cells: Cells) -> Floats:

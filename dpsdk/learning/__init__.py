@@ -1,7 +1,7 @@
 """Online learning: experts, multiplicative weights, and how a hypothesis learns from answers."""
 
+from dpsdk.hypothesis.fit import EntropicFit
 from dpsdk.learning.experts import Halving, WeightedMajority
-from dpsdk.learning.fit import EntropicFit
 from dpsdk.learning.hedge import Hedge, RandomizedMultiplicativeWeights, WeightsRule
 from dpsdk.learning.mixture import fit_mixture
 from dpsdk.learning.potential import PotentialMeter, kl_bernoulli

@@ -21,6 +21,10 @@ from dpsdk.accounting import Guarantee, Odometer, default_composition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import BudgetExceeded
+from dpsdk.forms import Identity, Kronecker
+from dpsdk.hypothesis import Hypothesis, Pairs
+from dpsdk.kernel import Kernel, LaplaceNoise
+from dpsdk.learning import EntropicFit
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
 from dpsdk.testing.audit import Program, neighbours
 
@@ -64,6 +68,24 @@ class Twin:
 
     def pairs(self) -> Iterator[tuple[PrivateData, PrivateData]]:
         return neighbours(BIT, self.rows, self.relation, unit_rows=self.unit_rows)
+
+
+def opened_pairs(epsilon: Fraction | int | None) -> Program:
+    """What is fitted to noisy marginals; to true ones that nobody paid for, if None."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        if epsilon is None:
+            fit = EntropicFit(BIT, outside=True)
+            marginal = Kronecker.of(BIT, {"bit": Identity(2)})
+            fit.add(marginal, np.array(cells(data)) / (data.facts.rows or 1), 0.5)
+            fit.run(100)
+            hypothesis: Hypothesis = fit.hypothesis()
+        else:
+            kernel = Kernel(data, Odometer(Budget(100), default_composition()), noise, "pairs")
+            hypothesis = Pairs().open(kernel, LaplaceNoise(epsilon))
+        return hypothesis.table(("bit",)).tobytes(), hypothesis.outside_mass
+
+    return run
 
 
 # One count with Laplace noise, 1-DP.
@@ -372,6 +394,16 @@ TWINS = (
             "add-remove sensitivity under replace-one": both_cells(THIRD),
             "L2 in place of L1 sensitivity": both_cells(Fraction(471, 1000)),
             "one draw for both cells": reused_noise,
+        },
+        rows=1,
+    ),
+    Twin(
+        "pairs to start from",
+        opened_pairs(24),
+        PureGuarantee(24),
+        {
+            "pairs measured but unpaid": opened_pairs(None),
+            "noise of the whole budget for a share": opened_pairs(32),
         },
         rows=1,
     ),

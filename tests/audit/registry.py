@@ -30,6 +30,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
+from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
@@ -39,7 +40,7 @@ from dpsdk.kernel import (
     Noise,
     Reference,
 )
-from dpsdk.learning.fit import EntropicFit
+from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -175,6 +176,21 @@ def online(*queries: Query[Any], updates: int = 1) -> Build:
     return lambda epsilon: pure_program(
         OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
     )
+
+
+def from_pairs(epsilon: Fraction) -> Program:
+    """All that the first hypothesis of a stream tells, which half of its budget pays for."""
+    mechanism = OnlinePMW(2 * epsilon, updates=1, start=Pairs(Fraction(1, 2)))
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        with Session(data, Budget(1000), noise=noise).open(mechanism) as channel:
+            return flat_table(channel.distribution)
+
+    return run
+
+
+def flat_table(distribution: Distribution) -> Hashable:
+    return distribution.table(distribution.domain.names).tobytes(), distribution.outside_mass
 
 
 def ranged(epsilon: Fraction) -> Guarantee:
@@ -359,6 +375,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("public, the pairs that PMW starts from", from_pairs, pure, BIT, 1, (Fraction(24),)),
     Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
     Case(

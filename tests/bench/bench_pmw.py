@@ -1,10 +1,14 @@
 """Where online private multiplicative weights pays, beside independent noise for the same budget.
 
 python tests/bench/bench_pmw.py [--quick] [--plot docs/explanation/pmw.svg] [--dpbench DIR] [--tune]
+python tests/bench/bench_pmw.py --pairs [--adult FILE] [--quick]
 
-The table is six columns of docs/examples/adult.csv.gz (165,760 cells); DIR holds histograms of one
-attribute, as .npy arrays of counts. All noise of the package is seeded, so figures repeat; times do
-not. Rivals, for k numbers and one budget (ε, δ):
+The table is six columns of docs/examples/adult.csv.gz (165,760 cells), or with `--adult` seven
+coded ones of FILE, as bench_mwem.py takes them (120,960 cells); DIR holds histograms of one
+attribute, as .npy arrays of counts. `--pairs` compares starts on one stream of rectangles. All
+noise of the package is seeded, so figures repeat; times do not.
+
+Rivals, for k numbers and one budget (ε, δ):
 
 - Gaussian, jointly: one release, μ-GDP for the largest μ that (ε, δ) allows; σ = Δ2 / μ with the L2
   sensitivity Δ2 of all k numbers together, which must be known beforehand;
@@ -37,7 +41,7 @@ from attrs import frozen
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import ZCDPComposition, gdp_start, zcdp_start
 from dpsdk.forms import Facts, Kronecker, LinearForm, Range, Weights, sensitivity
-from dpsdk.hypothesis import DenseHypothesis, Product
+from dpsdk.hypothesis import DenseHypothesis, Pairs, Product, Start
 from dpsdk.mechanisms import OnlinePMW
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.mechanisms.pmw import schedule
@@ -47,6 +51,15 @@ from dpsdk.typing import Floats, Ints
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = ("age", "education", "marital-status", "race", "sex", "income")
+SIZES = {
+    "workclass": 9,
+    "education-num": 16,
+    "marital-status": 7,
+    "relationship": 6,
+    "race": 5,
+    "sex": 2,
+    "income>50K": 2,
+}
 DELTA = "1e-9"
 PART = 2048
 Draw: TypeAlias = Callable[[np.random.Generator, Domain], Kronecker]
@@ -133,6 +146,18 @@ def adult() -> Table:
     counts = np.zeros(domain.shape, dtype=np.int64)
     np.add.at(counts, tuple(np.array(codes)), 1)
     return Table("Adult", domain, counts)
+
+
+def coded(path: Path, *, wide: bool = False) -> tuple[Domain, Ints]:
+    """Seven coded columns of Adult; eight if wide."""
+    sizes = SIZES | ({"occupation": 15} if wide else {})
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    places = [header.index(name) for name in sizes]
+    codes = np.array([[int(row[place]) for place in places] for row in rows])
+    counts = np.zeros(tuple(sizes.values()), dtype=np.int64)
+    np.add.at(counts, tuple(codes.T), 1)
+    return Domain(*(Integer(name, 0, size - 1) for name, size in sizes.items())), counts
 
 
 def thresholds(rng: np.random.Generator, domain: Domain) -> Kronecker:
@@ -255,6 +280,25 @@ def both(stream: Stream, epsilon: str) -> dict[str, Outcome]:
         "OnlinePMW, product": pmw(stream, mechanism(stream, epsilon, "product"), epsilon),
         "OnlinePMW, uniform": pmw(stream, mechanism(stream, epsilon, "uniform"), epsilon),
     }
+
+
+def starts(table: Table, queries: int) -> None:
+    """A product of marginals and fits of pairs to start from, beside independent noise."""
+    stream = Stream.drawn("rectangles", table, rectangles, queries, seed=1)
+    cases: list[tuple[Start, int]] = [(Product(), updates_for(table.rows, "1"))]
+    for share, updates in (("0.5", 30), ("0.75", 30), ("0.75", 10), ("0.9", 10)):
+        cases.append((Pairs(share), updates))
+    cases.append((Pairs("0.75", width=3), 10))
+    for epsilon in ("1", "0.1"):
+        title(f"{table.name}, n = {table.rows:,}: {queries:,} rectangles, epsilon = {epsilon}")
+        print(f"  {'':24}{'maximum':>8} {'95 %':>8} {'mean':>8}")
+        rivals(stream, epsilon, jointly=False)["Gaussian stream"].show("Gaussian stream")
+        for start, updates in cases:
+            given = {"updates": updates, "queries": queries, "start": start}
+            name = type(start).__name__.lower() + f" {float(start.share):g}"
+            if isinstance(start, Pairs) and start.width > 2:
+                name += f", width {start.width}"
+            pmw(stream, OnlinePMW(epsilon, DELTA, **given), epsilon).show(name)
 
 
 def title(text: str) -> None:
@@ -471,11 +515,16 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="draw the error against k to this file")
     parser.add_argument("--dpbench", type=Path, help="a directory of .npy histograms")
     parser.add_argument("--tune", action="store_true", help="only try constants of the schedule")
+    parser.add_argument("--pairs", action="store_true", help="only compare starts")
+    parser.add_argument("--adult", type=Path, help="coded columns in place of the example")
     arguments = parser.parse_args()
-    table = adult()
+    table = adult() if arguments.adult is None else Table("Adult", *coded(arguments.adult))
     start = time.perf_counter()
     if arguments.tune:
         tune(table, 3_000 if arguments.quick else 10_000, (1,) if arguments.quick else (1, 2, 3))
+        return
+    if arguments.pairs:
+        starts(table, 10_000 if arguments.quick else 100_000)
         return
     sizes = (1_000,) if arguments.quick else (1_000, 100_000)
     compare(table, list(KINDS), sizes, ("0.1", "1"))

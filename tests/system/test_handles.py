@@ -79,6 +79,7 @@ def channels():
     yield Tree("age", epsilon="0.1"), linear[1:2]
     yield SquareRoot("age", rho="0.001"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
+    yield OnlinePMW("0.2", updates=3, start="pairs"), [Threshold("age", t) for t in range(8)]
     ages = Workload(Threshold("age", t) for t in range(7))
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]
     pairs = Workload([Count({"age": {0, 3}}), Count({"age": {1, 5}, "sex": "F"})])

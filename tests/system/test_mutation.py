@@ -383,6 +383,7 @@ STREAMS = {
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),
+    "weights from pairs": OnlinePMW(1, DELTA, updates=4, start="pairs"),
     "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
     "workload, until it is near": OfflinePMW(Marginal("a", "b"), epsilon=1),
     "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),

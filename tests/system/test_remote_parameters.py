@@ -10,7 +10,7 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.hypothesis import Mixture
+from dpsdk.hypothesis import Mixture, Pairs
 from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
 from dpsdk.learning import fit_mixture
 from dpsdk.mechanisms import (
@@ -70,6 +70,8 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "offline delta": lambda e: OfflinePMW(AGES, epsilon=1, delta=e),
     "pmw": lambda e: OnlinePMW(e, updates=3),
     "pmw delta": lambda e: OnlinePMW(e, "1e-9", updates=3),
+    "pmw pairs": lambda e: OnlinePMW(e, "1e-9", updates=3, start="pairs"),
+    "width": lambda c: OnlinePMW(1, "1e-9", updates=3, start=Pairs(width=c)),
     "sparse": lambda e: NumericSparse(e, tops=3),
     "sparse delta": lambda e: NumericSparse(e, "1e-9", tops=3),
     "textbook": lambda e: OnlinePMW.textbook(e, "1e-9", alpha=0.1, beta=0.1, queries=10),

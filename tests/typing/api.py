@@ -39,7 +39,16 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm, Residual, Weights
-from dpsdk.hypothesis import Distribution, Given, Hypothesis, Mixture, Product, Start, Uniform
+from dpsdk.hypothesis import (
+    Distribution,
+    Given,
+    Hypothesis,
+    Mixture,
+    Pairs,
+    Product,
+    Start,
+    Uniform,
+)
 from dpsdk.kernel import (
     DrawDatabase,
     GaussianNoise,
@@ -347,10 +356,11 @@ def residuals_have_an_accuracy_of_their_own(kernel: Kernel) -> None:
 
 
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:
-    for start in (Uniform(), Product(share="0.2"), Given(data)):
+    for start in (Uniform(), Product(share="0.2"), Pairs(share="0.5", width=3), Given(data)):
         assert_type(session.open(OnlinePMW(1, updates=9, start=start)), HypothesisChannel)
     OnlinePMW(1, updates=9, start=data)
     OnlinePMW(1, updates=9, start="uniform")
+    OnlinePMW(1, updates=9, start="pairs")
     assert_type(OnlinePMW(1, updates=9, start="product").start, Start | None)
 
 

@@ -14,7 +14,7 @@ from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import Kernel, Measure, Noise, Select, Terms
-from dpsdk.learning.fit import EntropicFit
+from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms.base import Unfinished
 from dpsdk.mechanisms.mwem.plan import Plan
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
@@ -23,6 +23,9 @@ from dpsdk.release import NoiseAccuracy
 from dpsdk.typing import Floats
 
 __all__ = ["Learner", "Marginals", "OneByOne", "learn", "one_way"]
+
+_SETTLING = 5
+"""So many passes fit the one-way marginals, and what there is after the last round."""
 
 _LEAST_DEVIATION = 0.01
 """In rows. Numbers without noise, which no row changes, are fitted as if they had so much."""
@@ -154,7 +157,7 @@ class Marginals:
             fit.add(block, part / rows, _deviation(numbers.accuracy) / rows)
         # What was paid for is kept, though an interrupt may come while it is fitted.
         self._state = _Fitted(fit.copy(), rows, None, (), started=True)
-        fit.run(4 * self._steps)
+        self._settle(fit)
         self._state = _Fitted(fit, rows, None, (), started=True)
 
     def round(self, kernel: Kernel) -> None:
@@ -179,6 +182,11 @@ class Marginals:
             total = weights if total is None else total + weights
         self._state = _Fitted(fit, state.rows, total, (*state.chosen, chosen), started=True)
 
+    def _settle(self, fit: EntropicFit) -> None:
+        """Some more passes, where few rounds make few of them."""
+        for _ in range(_SETTLING):
+            fit.run(self._steps)
+
     def strategy(self, *, finished: bool) -> MWEMStrategy:
         """The last distribution, fitted some more at the end; or the average of all."""
         state = self._state
@@ -189,7 +197,7 @@ class Marginals:
             return MWEMStrategy(DenseHypothesis.from_weights(domain, weights, mass), rows, chosen)
         fit = state.fit.copy()
         if finished:
-            fit.run(4 * self._steps)
+            self._settle(fit)
         return MWEMStrategy(fit.hypothesis(), rows, chosen)
 
 

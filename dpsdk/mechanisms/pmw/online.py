@@ -112,16 +112,18 @@ class OnlinePMW(HypothesisMechanism):
         In the practical setting: the gap, as a share of the rows, above which to learn.
     start
         The first hypothesis, a value of dpsdk.hypothesis: `Product()`, the product of noisy one-way
-        marginals for a tenth of the budget, by default in the practical setting; `Uniform()`, by
-        default where a promise is made; or any public distribution, such as one that an earlier
-        channel ended with. "product" and "uniform" stand for the first two.
+        marginals for a tenth of the budget, by default in the practical setting; `Pairs()`, a fit
+        of all noisy pairs for three quarters of it, after which few updates are needed;
+        `Uniform()`, by default where a promise is made; or any public distribution, such as one
+        that an earlier channel ended with. "product", "pairs" and "uniform" stand for the first
+        three.
     replay
         Whether the hypothesis is held to all numbers measured before, again and again. Free.
     prepaid
         Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
         δ > 0 Gaussian noise has a fiftieth less of ρ then, which is what covers it. The numbers of
         very few rounds may have Laplace noise then, where a session of just the total
-        would not admit Gaussian ones beside a product start.
+        would not admit Gaussian ones beside a start that measures.
     when_spent
         What happens when the session has no budget for another round: answer on from the
         hypothesis, unchecked, or raise.

@@ -18,6 +18,7 @@ from dpsdk.forms import Range
 from dpsdk.hypothesis import (
     DenseHypothesis,
     Given,
+    Pairs,
     PiecewiseHypothesis,
     Product,
     Start,
@@ -46,11 +47,13 @@ def test_names_and_distributions_stand_for_starts():
     data = SyntheticData(SMALL, [[0, 0]])
     assert to_start("uniform") == Uniform() == OnlinePMW(1, updates=3, start="uniform").start
     assert to_start("product") == Product() == Product("0.1") == Product(Fraction(1, 10))
+    assert to_start("pairs") == Pairs() == Pairs("0.75", 2) == Pairs(Fraction(3, 4), width=2)
     assert to_start(data) == Given(data)
     assert to_start(Product("0.2")) == Product(share="0.2")
     assert to_start(None) is None
     assert Product("0.2") != Product("0.3")
     assert Uniform() != Product()
+    assert Pairs() != Pairs(width=1) != Pairs("0.1", 1) != Product()
     assert to_start(Nasty("uniform")) == Uniform()
 
 
@@ -62,7 +65,7 @@ def test_mechanisms_and_what_they_start_from_compare_by_value():
     moved.shift(one(SMALL, a=Range(5, 0, 1)), 0.5)
     narrow = PiecewiseHypothesis.uniform(Domain(Integer("a", 0, 4)), outside=True)
     others = [moved, narrow, DenseHypothesis.uniform(SMALL), SyntheticData(SMALL, [[0, 0]])]
-    starts = [Uniform(), Product(), *map(Given, [given, *others])]
+    starts = [Uniform(), Product(), Pairs(), *map(Given, [given, *others])]
     for place, start in enumerate(starts):
         for number, other in enumerate(starts):
             assert (start == other) == (place == number)
@@ -79,7 +82,9 @@ class Nasty(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize("start", ["best", "", 1, [1], {}, Uniform, Product, np.ones(3), object()])
+@pytest.mark.parametrize(
+    "start", ["best", "", 1, [1], {}, Uniform, Product, Pairs, np.ones(3), object()]
+)
 def test_what_stands_for_no_start_is_named(start):
     with pytest.raises(InvalidArgument, match="start"):
         OnlinePMW(1, updates=3, start=start)
@@ -89,12 +94,13 @@ def test_what_stands_for_no_start_is_named(start):
     "share", [0, 1, -0.1, "x", math.nan, None, True, "1e-13", Fraction(1, 3) + Fraction(1, 10**60)]
 )
 def test_a_share_that_is_none_is_named(share):
-    with pytest.raises(InvalidArgument, match="share"):
-        Product(share)
+    for kind in (Product, Pairs):
+        with pytest.raises(InvalidArgument, match="share"):
+            kind(share)
 
 
 @pytest.mark.parametrize(
-    "start", [Uniform(), Product("0.25"), Given(SyntheticData(SMALL, [[1, 1]]))]
+    "start", [Uniform(), Product("0.25"), Pairs("0.25", 3), Given(SyntheticData(SMALL, [[1, 1]]))]
 )
 def test_starts_are_frozen_values(start):
     for twin in (copy.copy(start), copy.deepcopy(start), pickle.loads(pickle.dumps(start))):  # noqa: S301
@@ -121,9 +127,10 @@ def test_the_class_of_a_hypothesis_follows_from_public_facts():
 
 @pytest.mark.parametrize("delta", [0, "1e-6"])
 @pytest.mark.parametrize("share", ["0.05", "0.3"])
-def test_a_product_pays_its_own_share_as_quoted(share, delta):
+@pytest.mark.parametrize("kind", [Product, Pairs])
+def test_a_start_that_measures_pays_its_own_share_as_quoted(kind, share, delta):
     session = Session(small(), Budget(2, "1e-5"), noise=seeded(1))
-    mechanism = OnlinePMW(1, delta, updates=5, start=Product(share))
+    mechanism = OnlinePMW(1, delta, updates=5, start=kind(share))
     quote = session.quote(Threshold("a", 2), using=mechanism)
     with session.open(mechanism):
         (entry,) = session.history
@@ -216,6 +223,8 @@ def test_a_promise_counts_the_potential_of_what_is_given():
     assert 2 * schedule.gap**2 * (schedule.updates + 1) == pytest.approx(math.log(11 / 1e-3))
     with pytest.raises(InvalidArgument, match="start"):
         OnlinePMW(1, start=Product("0.5"), **given)
+    with pytest.raises(InvalidArgument, match="start"):
+        OnlinePMW(1, start="pairs", **given)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from dpsdk.errors import (
 from dpsdk.forms import Kronecker, LinearForm, Prefix, Weights
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
-from dpsdk.learning.fit import EntropicFit
+from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import OneByOne
 from dpsdk.mechanisms.mwem.plan import Plan, _bound

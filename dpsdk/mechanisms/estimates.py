@@ -11,7 +11,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
+from dpsdk.forms import Boxes, Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
@@ -141,7 +141,7 @@ def _copied(form: LinearForm) -> LinearForm:
 
     Whoever holds a release holds its accuracy, and others may ask for the same form.
     """
-    blocks: list[Kronecker | Dense] = []
+    blocks: list[FormBlock] = []
     for block in form.blocks:
         if isinstance(block, Kronecker):
             factors = tuple([copy(factor) for factor in block.factors])
@@ -222,13 +222,17 @@ def _parts(form: LinearForm, size: int) -> Iterator[Floats]:
         yield np.concatenate(taken)
 
 
-def _written(block: Kronecker | Dense, size: int, most: int) -> Iterator[Floats]:
+def _written(block: FormBlock, size: int, most: int) -> Iterator[Floats]:
     if not block.names:
         yield np.broadcast_to(block.columns([]), (block.rows, size))
         return
     every = [np.arange(size)]
     if block.rows <= most:
         yield block.columns(every)
+        return
+    if isinstance(block, Boxes):
+        for start in range(0, block.rows, most):
+            yield block.part(start, min(start + most, block.rows)).columns(every)
         return
     for number in range(block.rows):
         yield block.row(number).columns(every)

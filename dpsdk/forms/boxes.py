@@ -146,7 +146,7 @@ class Boxes(Block):
     def answer(self, table: Floats) -> Floats:
         for axis, line in enumerate(self.lines):
             if line is not None:
-                table = table * _along(line, axis, table.ndim)
+                table = table * _spread(line, axis, table.ndim)
         corners = Corners.best(self.shape, self.rows)
         if corners is None:
             return np.concatenate([part.answer(table) for part in self._written()])
@@ -161,7 +161,8 @@ class Boxes(Block):
             part = self.part(first, min(first + step, self.rows))
             matrices: list[Floats] = []
             for axis, size in enumerate(self.shape):
-                matrices.append(part.line(axis, np.arange(size)).astype(np.float64))
+                inside = part._along(axis, np.arange(size)).T
+                matrices.append(inside.astype(np.float64, order="C"))
             matrices[0] *= part.scales[:, None]
             yield Products(self.names, self.shape, tuple(matrices))
 
@@ -178,19 +179,21 @@ class Boxes(Block):
         answers *= self.scales
         return answers
 
-    def line(self, axis: int, codes: Ints) -> Array:
-        """Whether cells along one name count, truth values of shape (boxes, codes)."""
-        inside: Array = (self.starts[axis][:, None] <= codes) & (codes < self.stops[axis][:, None])
+    def _along(self, axis: int, codes: Ints) -> Array:
+        """Whether cells along one name count, truth values of shape (codes, boxes)."""
+        cells = codes[:, None]
+        inside: Array = (self.starts[axis] <= cells) & (cells < self.stops[axis])
         line = self.lines[axis]
         if line is not None:
-            inside &= line[codes] != 0
+            inside &= line[cells] != 0
         return inside
 
     def columns(self, codes: Sequence[Ints]) -> Floats:
-        inside = self.line(0, codes[0])
+        inside = self._along(0, codes[0])
         for axis, code in enumerate(codes[1:], start=1):
-            inside &= self.line(axis, code)
-        return inside * self.scales[:, None]
+            inside &= self._along(axis, code)
+        weights: Floats = (inside * self.scales).T
+        return weights
 
     def column_norms(self, power: int) -> Floats:
         weights = self.scales * self.scales if power == 2 else np.abs(self.scales)
@@ -211,7 +214,7 @@ class Boxes(Block):
             norms += corners.held(part, starts, stops)
         for axis, line in enumerate(self.lines):
             if line is not None:
-                norms *= _along(line, axis, norms.ndim)
+                norms *= _spread(line, axis, norms.ndim)
         return norms
 
     def _parts(self, weights: Floats) -> list[Floats]:
@@ -247,6 +250,40 @@ class Boxes(Block):
         ends = self.starts[:, chosen], self.stops[:, chosen]
         return Boxes(self.names, self.shape, *ends, self.scales[chosen], self.lines)
 
+    def shadow(self, cells: int) -> Boxes | None:
+        """The same boxes along some of the names alone, which span at most so many cells.
+
+        Neighbouring cells that no box tells apart are taken for one, and those names are kept that
+        then have the fewest. A box that is empty stays so, with a scale of nought. None where even
+        one name is too large.
+        """
+        sides = [self._told_apart(axis) for axis in range(len(self.names))]
+        axes, span = list[int](), 1
+        for axis in sorted(range(len(sides)), key=lambda axis: sides[axis][0]):
+            span *= sides[axis][0]
+            if span > cells:
+                break
+            axes.append(axis)
+        if not axes:
+            return None
+        axes.sort()
+        return Boxes(
+            tuple([self.names[axis] for axis in axes]),
+            tuple([sides[axis][0] for axis in axes]),
+            np.stack([sides[axis][1] for axis in axes]),
+            np.stack([sides[axis][2] for axis in axes]),
+            np.where(self._empty, 0.0, self.scales),
+            tuple([self.lines[axis] for axis in axes]),
+        )
+
+    def _told_apart(self, axis: int) -> tuple[int, Ints, Ints]:
+        """How many runs of cells are told apart along a name, and the ends of boxes in runs."""
+        size, starts, stops = self.shape[axis], self.starts[axis], self.stops[axis]
+        if self.lines[axis] is not None:
+            return size, starts, stops
+        ends = np.unique(np.concatenate([starts, stops, [0, size]]))
+        return len(ends) - 1, np.searchsorted(ends, starts), np.searchsorted(ends, stops)
+
     def row(self, number: int) -> Kronecker:
         """The block of one function of this one."""
         factors: list[Factor] = []
@@ -265,7 +302,7 @@ FormBlock: TypeAlias = Kronecker | Dense | Boxes
 """What forms are made of."""
 
 
-def _along(line: Floats, axis: int, axes: int) -> Floats:
+def _spread(line: Floats, axis: int, axes: int) -> Floats:
     return line.reshape([len(line) if place == axis else 1 for place in range(axes)])
 
 

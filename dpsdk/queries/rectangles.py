@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from attrs import cmp_using, field, frozen
 
@@ -30,7 +32,8 @@ def _to_upper(codes: Array) -> Ints:
 
 def _to_codes(parameter: str, codes: Array) -> Ints:
     """A copy of codes that stays as it is."""
-    if isinstance(codes, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # which nobody needs to load for this
+    if masked is not None and isinstance(codes, masked.MaskedArray):
         raise InvalidArgument(parameter, f"{_EXPECTED}, none of them masked", "a masked array")
     given = _of_lists(parameter, codes) if isinstance(codes, list | tuple) else _array(codes)
     if given is None or given.dtype.kind not in "iu":

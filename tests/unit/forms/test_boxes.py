@@ -4,11 +4,12 @@ import math
 import numpy as np
 import pytest
 
-import dpsdk.forms.boxes as module
+import dpsdk.forms.corners as module
 from dpsdk import Domain, Integer
 from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.forms.blocks import Products
 from dpsdk.forms.boxes import Boxes, worth_boxing
+from dpsdk.forms.corners import Corners
 from worlds import Records
 
 SEEDS = range(60)
@@ -125,7 +126,8 @@ def partial_sums(boxes, table):
     for axis in range(table.ndim):
         sums = np.cumsum(sums, axis=axis)
     running, met = np.zeros(boxes.rows), [sums.max()]
-    for sign, cells in boxes._corners(slice(0, boxes.rows)):
+    corners = Corners(boxes.shape, (False,) * table.ndim)
+    for sign, cells in corners._places(boxes.starts, boxes.stops):
         running = running + sign * sums.reshape(-1)[cells]
         met.append(np.abs(running).max())
     return max(*met, np.abs(running * boxes.scales).max())

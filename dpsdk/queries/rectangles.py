@@ -161,7 +161,19 @@ class Rectangles(ConditionedCounting[Floats]):
                 line = mask.matrix()[0]
             lines.append(line)
         shape = tuple([domain[name].size for name in names])
-        block = Boxes(names, shape, starts, stops, np.ones(len(self.low)), tuple(lines))
+        kept = [
+            axis
+            for axis, (size, line) in enumerate(zip(shape, lines, strict=True))
+            if line is not None or starts[axis].any() or (stops[axis] < size).any()
+        ] or [0]
+        block = Boxes(
+            tuple([names[axis] for axis in kept]),
+            tuple([shape[axis] for axis in kept]),
+            starts[kept],
+            stops[kept],
+            np.ones(len(self.low)),
+            tuple([lines[axis] for axis in kept]),
+        )
         return LinearForm(domain, (block,))
 
     def _check(self, domain: Domain, name: str, place: int) -> None:

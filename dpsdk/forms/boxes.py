@@ -25,7 +25,11 @@ _Lines: TypeAlias = "tuple[Floats | None, ...]"
 
 
 def _to_ends(values: Array) -> Ints:
-    result = np.array(values, dtype=np.int64)
+    given = np.array(values)
+    if given.dtype.kind not in "iu":
+        raise InvalidArgument("starts and stops", "arrays of integers", f"{given.dtype}")
+    # Integers beyond 64 bits with a sign come out negative, and are refused as such.
+    result = given.astype(np.int64)
     # An array of its own memory could be made writeable again, and one over bytes cannot.
     return np.frombuffer(result.tobytes(), dtype=np.int64).reshape(result.shape)
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import dpsdk.mechanisms.pmw.strategy as module
 from dpsdk import (
     Binned,
     Boolean,
@@ -19,7 +20,7 @@ from dpsdk import (
 from dpsdk.accounting import ZCDPComposition
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge, UnknownAttribute
 from dpsdk.forms import Boxes, GapForm, LinearForm, sensitivity
-from dpsdk.kernel import Watching
+from dpsdk.kernel import Kernel, Watching
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -32,6 +33,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.queries import Above, Conjunction, Count, Not, Rectangles, Threshold, Workload
+from dpsdk.queries.conjunction import masked
 from dpsdk.testing import seeded
 from worlds import PEOPLE, facts, inside, people, quiet, table
 
@@ -74,8 +76,6 @@ class Both(Conjunction):
 
 
 def masked_form(one, other, domain):
-    from dpsdk.queries.conjunction import masked  # noqa: PLC0415
-
     return LinearForm(domain, [masked(one.factors(domain), other, domain)])
 
 
@@ -221,8 +221,6 @@ def test_every_channel_answers_them_as_it_answers_the_conjunctions(name):
 
 
 def test_a_stream_of_them_learns_in_parts(monkeypatch):
-    import dpsdk.mechanisms.pmw.strategy as module  # noqa: PLC0415
-
     monkeypatch.setattr(module, "_PART", 4)
     lower, upper = codes(seed=6, count=23)
     found = []
@@ -265,14 +263,12 @@ def test_a_watch_compares_gaps_of_boxes():
     session = Session(data, Budget(10**6), noise=seeded(2))
     kernel = kernel_of(session)
     watch = kernel.watch(Watching(10**4, 10**4))
-    truth = [t for t in by_hand(people(60, seed=3), NAMES, lower, upper, None)]
+    truth = by_hand(people(60, seed=3), NAMES, lower, upper, None)
     top = watch.first_above(gap, max(truth) - 0.5)
     assert top.place == truth.index(max(truth))
 
 
 def kernel_of(session):
-    from dpsdk.kernel import Kernel  # noqa: PLC0415
-
     context = session._context
     return Kernel.over(context.access("test").on(context.history.ask("", "test", context.lifetime)))
 
@@ -471,19 +467,17 @@ def test_no_object_stands_for_a_rectangle():
     assert everything.identity == Count().lower(PEOPLE).identity
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        (Rectangles("age", [0, 3], [2, 7]), "Rectangles(('age',), arrays of shape (2, 1))"),
-        (
-            Rectangles(["age", "sex"], [[0, 0]], [[1, 1]], where={"sex": "Male"}, normalized=False),
-            "Rectangles(('age', 'sex'), arrays of shape (1, 2), "
-            "where=Conjunction({'sex': 'Male'}), normalized=False)",
-        ),
-    ],
-)
+OF_BOTH = Rectangles(["age", "sex"], [[0, 0]], [[1, 1]], where={"sex": "Male"}, normalized=False)
+GIVEN = "where=Conjunction({'sex': 'Male'}), normalized=False"
+WRITTEN = {
+    Rectangles("age", [0, 3], [2, 7]): "(('age',), arrays of shape (2, 1))",
+    OF_BOTH: f"(('age', 'sex'), arrays of shape (1, 2), {GIVEN})",
+}
+
+
+@pytest.mark.parametrize(("query", "text"), WRITTEN.items())
 def test_what_they_call_themselves(query, text):
-    assert repr(query) == str(query) == text
+    assert repr(query) == str(query) == f"Rectangles{text}"
 
 
 def test_codes_are_places_of_labels():

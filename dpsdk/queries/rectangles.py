@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -19,18 +21,21 @@ from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Rectangles"]
 
+Codes: TypeAlias = Array | Sequence[int] | Sequence[Sequence[int]]
+"""Integers, one a rectangle and attribute; for a single attribute one a rectangle."""
+
 _EXPECTED = "integer codes, an array of shape (rectangles, attributes)"
 
 
-def _to_lower(codes: Array) -> Ints:
+def _to_lower(codes: Codes) -> Ints:
     return _to_codes("lower", codes)
 
 
-def _to_upper(codes: Array) -> Ints:
+def _to_upper(codes: Codes) -> Ints:
     return _to_codes("upper", codes)
 
 
-def _to_codes(parameter: str, codes: Array) -> Ints:
+def _to_codes(parameter: str, codes: Codes) -> Ints:
     """A copy of codes that stays as it is."""
     masked = sys.modules.get("numpy.ma")  # which nobody needs to load for this
     if masked is not None and isinstance(codes, masked.MaskedArray):

@@ -14,6 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
 from dpsdk.forms.corners import CORNER_LIMIT, Corners
 from dpsdk.forms.factors import Factor, Range, Weights, half_up, to_weights
+from dpsdk.forms.within import counted_within
 from dpsdk.typing import Array, Floats, Ints
 
 __all__ = ["Boxes", "FormBlock", "worth_boxing"]
@@ -174,12 +175,7 @@ class Boxes(Block):
         for line, code in zip(self.lines, codes, strict=True):
             if line is not None:
                 counts = counts * line[code]
-        answers = np.empty(self.rows)
-        for row in range(self.rows):
-            inside = np.ones(len(counts), dtype=bool)
-            for axis, code in enumerate(codes):
-                inside &= (code >= self.starts[axis, row]) & (code < self.stops[axis, row])
-            answers[row] = counts[inside].sum()
+        answers = counted_within(self.starts, self.stops, codes, counts)
         answers *= self.scales
         return answers
 
@@ -286,7 +282,9 @@ class Boxes(Block):
         if self.lines[axis] is not None:
             return size, starts, stops
         ends = np.unique(np.concatenate([starts, stops, [0, size]]))
-        return len(ends) - 1, np.searchsorted(ends, starts), np.searchsorted(ends, stops)
+        first: Ints = np.searchsorted(ends, starts)
+        last: Ints = np.searchsorted(ends, stops)
+        return len(ends) - 1, first, last
 
     def row(self, number: int) -> Kronecker:
         """The block of one function of this one."""

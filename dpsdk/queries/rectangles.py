@@ -51,7 +51,7 @@ def _to_codes(parameter: str, codes: Codes) -> Ints:
     if len(given) > ROW_LIMIT:
         raise TooLarge("the batch", len(given), ROW_LIMIT, "rectangles", "ask for fewer at once")
     if int(given.min()) < 0 or int(given.max()) >= 2**63:
-        row, place = np.argwhere((given < 0) | (given > 2**63 - 1))[0].tolist()
+        row, place = (int(at) for at in np.argwhere((given < 0) | (given > 2**63 - 1))[0])
         got = f"{int(given[row, place])} in row {row}"
         raise InvalidArgument(parameter, "codes, which count from 0", got)
     plain = np.ascontiguousarray(given, dtype=np.int64)
@@ -133,7 +133,7 @@ class Rectangles(ConditionedCounting[Floats]):
             raise InvalidArgument("upper", expected, f"{len(self.high):,}")
         crossed = self.low > self.high
         if crossed.any():
-            row, place = np.argwhere(crossed)[0].tolist()
+            row, place = (int(at) for at in np.argwhere(crossed)[0])
             name, low = self.attributes[place], int(self.low[row, place])
             expected = f"at least lower, which is {low} for {name!r} in row {row}"
             raise InvalidArgument("upper", expected, str(int(self.high[row, place])))

@@ -7,6 +7,7 @@ import pytest
 from random_forms import random_boxes
 
 import dpsdk.forms.corners as module
+import dpsdk.forms.within as within
 from dpsdk import Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, sensitivity
@@ -383,3 +384,28 @@ def test_an_attribute_too_large_for_shadows_is_bounded_by_rows(monkeypatch):
     domain = Domain(Integer("x", 0, 9))
     boxes = Boxes(("x",), (10,), [[0, 2, 5]], [[3, 4, 9]], np.ones(3))
     assert sensitivity(LinearForm(domain, [boxes]), facts(domain)).l1 == 3
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("records", [0, 1, 7, 8, 100])
+def test_records_are_counted_in_whatever_portions(records, small, monkeypatch):
+    if small:
+        for name in ("_RECORDS", "_BOXES", "_ADDED"):
+            monkeypatch.setattr(within, name, 3)
+    rng = np.random.default_rng(records)
+    sizes = (5, 2**40, 3)
+    ends = np.sort([rng.integers(0, size + 1, (20, 2)) for size in sizes], axis=2)
+    codes = [rng.integers(0, size, records) for size in sizes]
+    counts = rng.integers(-5, 2**40, records).astype(float)
+    inside = np.ones((20, records), dtype=bool)
+    for side, code in zip(ends, codes, strict=True):
+        inside &= (side[:, :1] <= code) & (code < side[:, 1:])
+    found = within.counted_within(ends[:, :, 0], ends[:, :, 1], codes, counts)
+    assert found.tolist() == (inside @ counts).tolist()
+    narrow = [
+        code.astype(np.int8) if size < 9 else code for code, size in zip(codes, sizes, strict=True)
+    ]
+    assert (
+        within.counted_within(ends[:, :, 0], ends[:, :, 1], narrow, counts).tolist()
+        == found.tolist()
+    )

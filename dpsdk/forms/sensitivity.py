@@ -31,6 +31,10 @@ __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
 
+_FEW = 2**10
+_CELLS_OF_A_BOX = 2**6
+"""Shadows of boxes span no more cells than so many for each box, or `_FEW`."""
+
 _WEIGHT_LIMIT = 2**22
 """The most weights that a search for the worst pair of cells writes out."""
 
@@ -174,10 +178,12 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
     if math.prod(sizes.values()) <= SPAN_LIMIT:
         return _search(blocks, sizes, replace=replace, outside=outside).least(bound)
     if len(blocks) == 1:
-        shadow = blocks[0].shadow(SPAN_LIMIT) if isinstance(blocks[0], Boxes) else None
-        if shadow is None:
-            return bound
-        return _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
+        shadow = _shadow(blocks[0])
+        return (
+            bound
+            if shadow is None
+            else _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
+        )
     parts = [_stack(cluster, replace=replace, outside=outside) for cluster in _clusters(blocks)]
     total = _Move(
         sum(part.l1 for part in parts), sum(part.l2 for part in parts), bound.maximum, exact=False
@@ -218,6 +224,14 @@ def _masked_marginal(block: Block, *, replace: bool) -> _Move | None:
         return None
     moved = 2 if replace else 1
     return _Move(moved * weight, moved * weight**2, weight, exact=True)
+
+
+def _shadow(block: Block) -> Boxes | None:
+    """What bounds a block by few of its attributes; None if nothing does."""
+    if not isinstance(block, Boxes):
+        return None
+    # Where boxes are few, more cells would take long and hardly tell more of them apart.
+    return block.shadow(min(SPAN_LIMIT, max(_FEW, _CELLS_OF_A_BOX * block.rows)))
 
 
 def _in_shadow(shadow: Boxes, top: float, *, replace: bool) -> _Move:

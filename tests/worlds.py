@@ -23,7 +23,7 @@ from dpsdk import (
     PrivateData,
     Session,
 )
-from dpsdk.forms import Facts, LinearForm
+from dpsdk.forms import Boxes, Facts, LinearForm
 from dpsdk.mechanisms import Laplace
 from dpsdk.testing.noise import seeded
 
@@ -131,7 +131,18 @@ def weights(form: LinearForm) -> np.ndarray:
     lines: list[list[float]] = []
     for block in form.blocks:
         places = [domain.position(name) for name in block.names]
-        if hasattr(block, "factors"):
+        if isinstance(block, Boxes):
+            for number, scale in enumerate(block.scales.tolist()):
+                line = []
+                for cell in cells:
+                    weight = scale
+                    for axis, place in enumerate(places):
+                        code, own = cell[place], block.lines[axis]
+                        ends = block.starts[axis, number], block.stops[axis, number]
+                        weight *= ends[0] <= code < ends[1] and (own is None or own[code])
+                    line.append(weight)
+                lines.append(line)
+        elif hasattr(block, "factors"):
             matrices = [np.asarray(factor.matrix()) for factor in block.factors]
             for rows in itertools.product(*(range(len(matrix)) for matrix in matrices)):
                 line = []

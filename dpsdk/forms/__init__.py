@@ -2,6 +2,7 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
+from dpsdk.forms.boxes import Boxes, FormBlock
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
@@ -11,11 +12,13 @@ from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 
 __all__ = [
     "Block",
+    "Boxes",
     "Counts",
     "Dense",
     "Facts",
     "Factor",
     "Form",
+    "FormBlock",
     "Gap",
     "GapForm",
     "Groups",

@@ -2,38 +2,93 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
-from dpsdk.forms.blocks import Block, Kronecker, tally
-from dpsdk.forms.factors import Range
-from dpsdk.typing import Floats, Ints
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
+from dpsdk.forms.corners import CORNER_LIMIT, Corners
+from dpsdk.forms.factors import Factor, Range, Weights, half_up, to_weights
+from dpsdk.forms.within import counted_within
+from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Boxes", "worth_boxing"]
+__all__ = ["Boxes", "FormBlock", "worth_boxing"]
 
-CORNER_LIMIT = 2**8
-"""A box of more corners is better answered in another way."""
+_WRITTEN = 2**22
+"""So many weights are written out at once where corners do not serve."""
 
-_CHUNK = 2**18
+_Lines: TypeAlias = "tuple[Floats | None, ...]"
+
+
+def _to_ends(values: Array) -> Ints:
+    given = np.array(values)
+    if given.dtype.kind not in "iu":
+        raise InvalidArgument("starts and stops", "arrays of integers", f"{given.dtype}")
+    # Integers beyond 64 bits with a sign come out negative, and are refused as such.
+    result = given.astype(np.int64)
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(result.tobytes(), dtype=np.int64).reshape(result.shape)
+
+
+def _to_lines(lines: _Lines) -> _Lines:
+    return tuple([None if line is None else to_weights(line) for line in lines])
 
 
 @frozen(eq=False)
 class Boxes(Block):
     """Indicators of boxes, each times a scale: one range of cells for each name.
 
-    A box is summed over a table from the running sums at its corners, so its size does not matter.
-    `starts` and `stops` have shape (names, boxes).
+    A box is summed over a table from the running sums at its corners, so its size does not matter,
+    and no object stands for a box.
+
+    Parameters
+    ----------
+    names
+        The attributes, as for any block.
+    shape
+        How many cells each of them has.
+    starts, stops
+        Integers of shape (names, boxes): the first cell of each range, and the first behind it. A
+        range may be empty.
+    scales
+        What each box is worth, shape (boxes,).
+    lines
+        For each name None, or a line of zeros and ones, one a cell: those cells that count at all,
+        in every box. Left out, all count.
     """
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
-    starts: Ints
-    stops: Ints
-    scales: Floats
+    starts: Ints = field(converter=_to_ends)
+    stops: Ints = field(converter=_to_ends)
+    scales: Floats = field(converter=to_weights)
+    lines: _Lines = field(default=(), converter=_to_lines)
+
+    def __attrs_post_init__(self) -> None:
+        axes = len(self.names)
+        boxes = (axes, *self.scales.shape)
+        if not axes or len(self.shape) != axes or len(boxes) != 2 or not boxes[1]:
+            raise InvalidArgument("boxes", "of one attribute at least, and one box", "none")
+        if self.starts.shape != boxes or self.stops.shape != boxes:
+            got = f"shapes {self.starts.shape} and {self.stops.shape}"
+            raise InvalidArgument("starts and stops", f"of shape {boxes}", got)
+        for start, stop, size in zip(self.starts, self.stops, self.shape, strict=True):
+            if int(start.min()) < 0 or int(stop.max()) > size or (start > stop).any():
+                raise InvalidArgument("starts and stops", f"0 <= start <= stop <= {size}", "others")
+        if not self.lines:
+            object.__setattr__(self, "lines", (None,) * axes)
+        if len(self.lines) != axes:
+            raise InvalidArgument("lines", f"{axes}, one a name", str(len(self.lines)))
+        for line, size in zip(self.lines, self.shape, strict=True):
+            if line is None:
+                continue
+            if line.shape != (size,) or not ((line == 0) | (line == 1)).all():
+                raise InvalidArgument("lines", f"{size} zeros and ones, one a cell", "others")
 
     @classmethod
     def stack(cls, blocks: Sequence[Kronecker]) -> Boxes:
@@ -44,15 +99,12 @@ class Boxes(Block):
         ]
         ends = np.array(pairs, dtype=np.int64)
         scales = np.array([block.scale for block in blocks])
-        starts = np.ascontiguousarray(ends[:, :, 0].T)
-        # An empty range has no corners of its own; both ends at its start cancel.
-        stops = np.maximum(ends[:, :, 1].T, starts)
-        return cls(blocks[0].names, blocks[0].shape, starts, stops, scales)
+        return cls(blocks[0].names, blocks[0].shape, ends[:, :, 0].T, ends[:, :, 1].T, scales)
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.starts, self.stops, self.scales)
-        return super().nbytes + sum([array.nbytes for array in arrays])
+        arrays = (self.starts, self.stops, self.scales, *self.lines)
+        return super().nbytes + sum([array.nbytes for array in arrays if array is not None])
 
     @property
     def rows(self) -> int:
@@ -65,63 +117,105 @@ class Boxes(Block):
     @property
     def reach(self) -> float:
         # Corners are added and subtracted, up to so many whole tables, and the sum is scaled last.
-        return max(float(np.abs(self.scales).max()), 2.0 ** len(self.names))
+        corners = min(2.0 ** len(self.names), CORNER_LIMIT)
+        return max(float(np.abs(self.scales).max()), corners)
+
+    @cached_property
+    def counted(self) -> Ints:
+        """How many cells count along each name, shape (names, boxes)."""
+        counted = self.stops - self.starts
+        for axis, line in enumerate(self.lines):
+            if line is not None:
+                below = np.concatenate([[0], np.cumsum(line)]).astype(np.int64)
+                counted[axis] = below[self.stops[axis]] - below[self.starts[axis]]
+        counted.flags.writeable = False
+        return counted
+
+    @property
+    def cells(self) -> Floats:
+        """How many cells each box has."""
+        cells: Floats = self.counted.astype(np.float64).prod(axis=0)
+        return cells
 
     def extents(self) -> tuple[Floats, Floats]:
-        full = ((self.starts <= 0) & (self.stops >= np.array(self.shape)[:, None])).all(axis=0)
-        empty = (self.starts >= self.stops).any(axis=0)
-        always = np.where(full & ~empty, self.scales, 0.0)
-        somewhere = np.where(empty, 0.0, self.scales)
+        full = (self.counted == np.array(self.shape)[:, None]).all(axis=0)
+        always = np.where(full, self.scales, 0.0)
+        somewhere = np.where(self._empty, 0.0, self.scales)
         return np.minimum(always, somewhere), np.maximum(always, somewhere)
 
+    @property
+    def _empty(self) -> Array:
+        empty: Array = (self.counted == 0).any(axis=0)
+        return empty
+
     def answer(self, table: Floats) -> Floats:
-        sums = np.pad(table, [(1, 0)] * table.ndim)
-        for axis in range(table.ndim):
-            np.cumsum(sums, axis=axis, out=sums)
-        flat = sums.reshape(-1)
-        answers = np.zeros(self.rows)
-        for start in range(0, self.rows, _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            for sign, cells in self._corners(chunk):
-                answers[chunk] += sign * flat[cells]
+        for axis, line in enumerate(self.lines):
+            if line is not None:
+                table = table * _spread(line, axis, table.ndim)
+        corners = Corners.best(self.shape, self.rows)
+        if corners is None:
+            return np.concatenate([part.answer(table) for part in self._written()])
+        answers = corners.sums(table, self.starts, self.stops)
         answers *= self.scales
         return answers
 
-    def _corners(self, chunk: slice) -> Iterator[tuple[float, Ints]]:
-        """The corners of the boxes as cells of a table with one more cell along each axis."""
-        ends = (self.starts[:, chunk], self.stops[:, chunk])
-        for choice in itertools.product((0, 1), repeat=len(self.names)):
-            cells = np.zeros(ends[0].shape[1], dtype=np.int64)
-            for axis, side in enumerate(choice):
-                cells = cells * (self.shape[axis] + 1) + ends[side][axis]
-            yield (1.0 if sum(choice) % 2 == len(choice) % 2 else -1.0), cells
+    def _written(self) -> Iterator[Products]:
+        """The boxes as products of lines that are written out, some of them at a time."""
+        step = max(1, _WRITTEN // sum(self.shape))
+        for first in range(0, self.rows, step):
+            part = self.part(first, min(first + step, self.rows))
+            matrices: list[Floats] = []
+            for axis, size in enumerate(self.shape):
+                inside = part._along(axis, np.arange(size)).T
+                matrices.append(inside.astype(np.float64, order="C"))
+            matrices[0] *= part.scales[:, None]
+            yield Products(self.names, self.shape, tuple(matrices))
 
     def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
-        answers = np.empty(self.rows)
-        for row in range(self.rows):
-            inside = np.ones(len(counts), dtype=bool)
-            for axis, code in enumerate(codes):
-                inside &= (code >= self.starts[axis, row]) & (code < self.stops[axis, row])
-            answers[row] = counts[inside].sum()
+        for line, code in zip(self.lines, codes, strict=True):
+            if line is not None:
+                counts = counts * line[code]
+        answers = counted_within(self.starts, self.stops, codes, counts)
         answers *= self.scales
         return answers
 
+    def _along(self, axis: int, codes: Ints) -> Array:
+        """Whether cells along one name count, truth values of shape (codes, boxes)."""
+        cells = codes[:, None]
+        inside: Array = (self.starts[axis] <= cells) & (cells < self.stops[axis])
+        line = self.lines[axis]
+        if line is not None:
+            inside &= line[cells] != 0
+        return inside
+
     def columns(self, codes: Sequence[Ints]) -> Floats:
-        inside = np.ones((self.rows, len(codes[0])), dtype=bool)
-        for axis, code in enumerate(codes):
-            inside &= (self.starts[axis][:, None] <= code) & (code < self.stops[axis][:, None])
-        return inside * self.scales[:, None]
+        inside = self._along(0, codes[0])
+        for axis, code in enumerate(codes[1:], start=1):
+            inside &= self._along(axis, code)
+        weights: Floats = (inside * self.scales).T
+        return weights
 
     def column_norms(self, power: int) -> Floats:
-        # Boxes are counted by what changes at their corners, then summed up again.
-        wide = tuple(size + 1 for size in self.shape)
         weights = self.scales * self.scales if power == 2 else np.abs(self.scales)
-        # An empty box would add and take away at one corner, which may round off all others.
-        weights = np.where((self.starts >= self.stops).any(axis=0), 0.0, weights)
-        norms = np.zeros(wide)
+        corners = Corners.best(self.shape, self.rows)
+        if corners is None:
+            norms = np.zeros(self.shape)
+            for products in self._written():
+                norms += products.column_norms(power)
+            return norms
+        # Boxes are counted by what changes at their corners, then summed up again. An empty box
+        # would add and take away at one corner, which may round off all others.
+        kept = ~self._empty
+        starts, stops = self.starts, self.stops
+        if not kept.all():
+            starts, stops, weights = starts[:, kept], stops[:, kept], weights[kept]
+        norms = np.zeros(self.shape)
         for part in self._parts(weights):
-            norms += self._spread(part, wide)
-        return norms[tuple(slice(0, size) for size in self.shape)]
+            norms += corners.held(part, starts, stops)
+        for axis, line in enumerate(self.lines):
+            if line is not None:
+                norms *= _spread(line, axis, norms.ndim)
+        return norms
 
     def _parts(self, weights: Floats) -> list[Floats]:
         """Weights that add up to these, each small enough for exact sums where all are integers.
@@ -131,7 +225,7 @@ class Boxes(Block):
         """
         if not self.integral:
             return [weights]
-        corners = 2.0 ** len(self.names)
+        corners = min(2.0 ** len(self.names), CORNER_LIMIT)
         unit = 2.0 ** math.floor(math.log2(2.0**53 / (corners * self.rows)))
         parts: list[Floats] = []
         end = unit
@@ -141,18 +235,77 @@ class Boxes(Block):
             weights, end = weights - low, end * unit
         return parts
 
-    def _spread(self, weights: Floats, wide: tuple[int, ...]) -> Floats:
-        """For each cell the sum of the weights of the boxes that hold it."""
-        changes = np.zeros(wide)
-        for start in range(0, self.rows, _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            for sign, cells in self._corners(chunk):
-                changes += tally(cells, sign * weights[chunk], wide)
-        if len(self.names) % 2:
-            changes = -changes
-        for axis in range(changes.ndim):
-            np.cumsum(changes, axis=axis, out=changes)
-        return changes
+    def rounded(self, bits: int) -> tuple[Boxes, float]:
+        """The block in integer units of 2**-bits, and the largest change, in the old unit."""
+        wanted = self.scales * 2.0**bits
+        scales = half_up(wanted)
+        change = float(np.abs(scales - wanted).max()) * 2.0**-bits
+        return Boxes(self.names, self.shape, self.starts, self.stops, scales, self.lines), change
+
+    def part(self, start: int, stop: int) -> Boxes:
+        """The block of some consecutive functions of this one."""
+        if (start, stop) == (0, self.rows):
+            return self
+        chosen = slice(start, stop)
+        ends = self.starts[:, chosen], self.stops[:, chosen]
+        return Boxes(self.names, self.shape, *ends, self.scales[chosen], self.lines)
+
+    def shadow(self, cells: int) -> Boxes | None:
+        """The same boxes along some of the names alone, which span at most so many cells.
+
+        Neighbouring cells that no box tells apart are taken for one, and those names are kept that
+        then have the fewest. A box that is empty stays so, with a scale of nought. None where even
+        one name is too large.
+        """
+        sides = [self._told_apart(axis) for axis in range(len(self.names))]
+        axes, span = list[int](), 1
+        for axis in sorted(range(len(sides)), key=lambda axis: sides[axis][0]):
+            span *= sides[axis][0]
+            if span > cells:
+                break
+            axes.append(axis)
+        if not axes:
+            return None
+        axes.sort()
+        return Boxes(
+            tuple([self.names[axis] for axis in axes]),
+            tuple([sides[axis][0] for axis in axes]),
+            np.stack([sides[axis][1] for axis in axes]),
+            np.stack([sides[axis][2] for axis in axes]),
+            np.where(self._empty, 0.0, self.scales),
+            tuple([self.lines[axis] for axis in axes]),
+        )
+
+    def _told_apart(self, axis: int) -> tuple[int, Ints, Ints]:
+        """How many runs of cells are told apart along a name, and the ends of boxes in runs."""
+        size, starts, stops = self.shape[axis], self.starts[axis], self.stops[axis]
+        if self.lines[axis] is not None:
+            return size, starts, stops
+        ends = np.unique(np.concatenate([starts, stops, [0, size]]))
+        first: Ints = np.searchsorted(ends, starts)
+        last: Ints = np.searchsorted(ends, stops)
+        return len(ends) - 1, first, last
+
+    def row(self, number: int) -> Kronecker:
+        """The block of one function of this one."""
+        factors: list[Factor] = []
+        for axis, (size, line) in enumerate(zip(self.shape, self.lines, strict=True)):
+            start, stop = int(self.starts[axis, number]), int(self.stops[axis, number])
+            if line is None:
+                factors.append(Range(size, start, stop))
+            else:
+                weights = np.zeros((1, size))
+                weights[0, start:stop] = line[start:stop]
+                factors.append(Weights(weights))
+        return Kronecker(self.names, tuple(factors), float(self.scales[number]))
+
+
+FormBlock: TypeAlias = Kronecker | Dense | Boxes
+"""What forms are made of."""
+
+
+def _spread(line: Floats, axis: int, axes: int) -> Floats:
+    return line.reshape([len(line) if place == axis else 1 for place in range(axes)])
 
 
 def worth_boxing(block: Kronecker) -> bool:

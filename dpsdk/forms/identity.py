@@ -37,6 +37,7 @@ import numpy as np
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker
+from dpsdk.forms.boxes import Boxes, FormBlock
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Toeplitz, Weights
 from dpsdk.typing import Array, Floats
 
@@ -60,7 +61,7 @@ _ZERO: Number = (0, 0)
 _ONE: Number = (1, 0)
 
 
-def of_form(domain: Domain, blocks: Iterable[Kronecker | Dense]) -> bytes:
+def of_form(domain: Domain, blocks: Iterable[FormBlock]) -> bytes:
     """The identity of functions in their order, 32 bytes. Raises as `of_functions` does."""
     digest = sha256(_FORM)
     for one in of_functions(domain, blocks):
@@ -68,7 +69,7 @@ def of_form(domain: Domain, blocks: Iterable[Kronecker | Dense]) -> bytes:
     return digest.digest()
 
 
-def of_functions(domain: Domain, blocks: Iterable[Kronecker | Dense]) -> Iterator[bytes]:
+def of_functions(domain: Domain, blocks: Iterable[FormBlock]) -> Iterator[bytes]:
     """The identity of each function of some blocks, 32 bytes each.
 
     Raises
@@ -82,6 +83,8 @@ def of_functions(domain: Domain, blocks: Iterable[Kronecker | Dense]) -> Iterato
         axes = _axes(block, domain)
         if type(block) is Kronecker:
             written = _products(block, axes)
+        elif type(block) is Boxes:
+            written = _boxes(block, axes)
         elif type(block) is Dense:
             written = _tables(block, axes)
         else:
@@ -131,6 +134,32 @@ def _products(block: Kronecker, axes: Sequence[int]) -> Iterator[bytes]:
             yield head + b"".join([text for _, text in chosen])
         else:
             yield head + b"".join([chosen[place][1] for place in order])
+
+
+def _boxes(block: Boxes, axes: Sequence[int]) -> Iterator[bytes]:
+    """The functions of a block of boxes: ranges, each written once, however many boxes share it."""
+    sides: list[list[Line]] = []
+    for place in sorted(range(len(axes)), key=axes.__getitem__):
+        pairs = np.stack([block.starts[place], block.stops[place]])
+        known, chosen = np.unique(pairs, axis=1, return_inverse=True)
+        found = [_side(block, place, axes[place], *ends) for ends in known.T.tolist()]
+        sides.append([found[number] for number in chosen.reshape(-1).tolist()])
+    heads = {scale: _number(scale) for scale in set(block.scales.tolist())}
+    texts = {scale: _head(number) for scale, number in heads.items()}
+    for scale, *lines in zip(block.scales.tolist(), *sides, strict=True):
+        if not heads[scale][0] or any(own == _ZERO for own, _ in lines):
+            yield _head(_ZERO)
+        else:
+            yield texts[scale] + b"".join([text for _, text in lines])
+
+
+def _side(block: Boxes, place: int, axis: int, start: int, stop: int) -> Line:
+    line, size = block.lines[place], block.shape[place]
+    if line is None or start >= stop:
+        return _interval(axis, size, start, stop)
+    weights = np.zeros(size)
+    weights[start:stop] = line[start:stop]
+    return _line(weights, axis)
 
 
 def _tables(block: Dense, axes: Sequence[int]) -> Iterator[bytes]:

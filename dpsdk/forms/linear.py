@@ -13,8 +13,8 @@ from attrs import field, frozen
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
-from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
-from dpsdk.forms.boxes import Boxes, worth_boxing
+from dpsdk.forms.blocks import Block, Kronecker, Products
+from dpsdk.forms.boxes import Boxes, FormBlock, worth_boxing
 from dpsdk.forms.identity import of_form, of_functions
 from dpsdk.typing import Floats, Ints
 
@@ -54,7 +54,7 @@ class Counts(Protocol):
         ...
 
 
-def _to_blocks(blocks: Iterable[Kronecker | Dense]) -> tuple[Kronecker | Dense, ...]:
+def _to_blocks(blocks: Iterable[FormBlock]) -> tuple[FormBlock, ...]:
     kept = tuple(blocks)
     if not kept:
         raise InvalidArgument("blocks", "at least one block", "none")
@@ -65,7 +65,8 @@ def _to_blocks(blocks: Iterable[Kronecker | Dense]) -> tuple[Kronecker | Dense, 
 class LinearForm(Form):
     """Linear functions of a record, each summed over all rows of a table.
 
-    A stack of Kronecker and dense blocks; the universe is never written out for Kronecker blocks.
+    A stack of blocks: Kronecker products, boxes and dense ones. The universe is never written out
+    but for dense blocks.
     Weights are finite reals. A form counts rows; a query turns counts into shares.
 
     >>> from dpsdk import Domain, Integer
@@ -77,7 +78,7 @@ class LinearForm(Form):
     """
 
     domain: Domain
-    blocks: tuple[Kronecker | Dense, ...] = field(converter=_to_blocks)
+    blocks: tuple[FormBlock, ...] = field(converter=_to_blocks)
 
     def __attrs_post_init__(self) -> None:
         if self.rows > ROW_LIMIT:
@@ -164,7 +165,7 @@ class LinearForm(Form):
         return max(block.uneven if isinstance(block, Kronecker) else 1 for block in self._joined)
 
     @cached_property
-    def _joined(self) -> tuple[Kronecker | Dense, ...]:
+    def _joined(self) -> tuple[FormBlock, ...]:
         """The blocks, with products of uneven factors multiplied out as far as that is allowed."""
         written = self._written
         return tuple(
@@ -193,10 +194,13 @@ class LinearForm(Form):
         )
 
     def pieces(self, rows: int) -> Iterator[LinearForm]:
-        """The form in consecutive parts of whole blocks, each of at least so many functions."""
-        taken: list[Kronecker | Dense] = []
+        """The form in consecutive parts, each of at least so many functions.
+
+        Blocks stay whole, but for boxes, which are cut into as many.
+        """
+        taken: list[FormBlock] = []
         count = 0
-        for block in self.blocks:
+        for block in self._cut(rows):
             taken.append(block)
             count += block.rows
             if count >= rows:
@@ -204,6 +208,21 @@ class LinearForm(Form):
                 taken, count = [], 0
         if taken:
             yield LinearForm(self.domain, taken)
+
+    def _cut(self, rows: int) -> Iterator[FormBlock]:
+        """The blocks, boxes of at most so many functions."""
+        for block in self.blocks:
+            if isinstance(block, Boxes):
+                for start in range(0, block.rows, rows):
+                    yield block.part(start, min(start + rows, block.rows))
+            else:
+                yield block
+
+    def apart(self) -> LinearForm:
+        """The same functions with a block of its own for each box: many objects, where many are."""
+        if not any(isinstance(block, Boxes) for block in self.blocks):
+            return self
+        return LinearForm(self.domain, _apart(self.blocks))
 
     def row(self, number: int) -> LinearForm:
         """The form of one function of this one.
@@ -284,7 +303,15 @@ def _answer(block: Block, counts: Counts) -> Floats:
     return block.answer_records(codes, weights)
 
 
-def _grouped(blocks: Sequence[Kronecker | Dense]) -> Iterable[Group]:
+def _apart(blocks: Iterable[FormBlock]) -> Iterator[FormBlock]:
+    for block in blocks:
+        if isinstance(block, Boxes):
+            yield from map(block.row, range(block.rows))
+        else:
+            yield block
+
+
+def _grouped(blocks: Sequence[FormBlock]) -> Iterable[Group]:
     alike: dict[tuple[bool, tuple[str, ...]], list[tuple[Kronecker, int]]] = {}
     start = 0
     for block in blocks:

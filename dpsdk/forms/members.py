@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import product, repeat
 from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
 
 from dpsdk.domain import Domain
-from dpsdk.forms.blocks import Dense, Kronecker
+from dpsdk.forms.blocks import Kronecker
+from dpsdk.forms.boxes import Boxes, FormBlock
 from dpsdk.forms.factors import (
     Factor,
     Groups,
@@ -87,14 +88,14 @@ class Members:
         found = [self._of_block(block) for block in form.blocks]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.bool_)
 
-    def _of_block(self, block: Kronecker | Dense) -> Array:
+    def _of_block(self, block: FormBlock) -> Array:
         key = _key(block)
         if key is not None and key in self._whole:
             return np.ones(block.rows, dtype=np.bool_)
         if block.rows > _ASKED:
             return np.zeros(block.rows, dtype=np.bool_)
         known = np.array([one in self._listed for one in of_functions(self.domain, [block])])
-        if self._wide and isinstance(block, Kronecker) and block.scale == 1.0:
+        if self._wide:
             for place, box in enumerate(_boxes(block)):
                 known[place] = known[place] or (box is not None and self._in_wide(box))
         return known
@@ -109,7 +110,7 @@ class Members:
         )
 
 
-def _key(block: Kronecker | Dense) -> _Key | None:
+def _key(block: FormBlock) -> _Key | None:
     """What tells blocks of structured factors apart; None for others, and for scaled ones."""
     if type(block) is not Kronecker or block.scale != 1.0:
         return None
@@ -152,8 +153,15 @@ def _offers(factor: Factor, ends: _Ends) -> bool:
     return type(factor) is Range and (factor.start, factor.stop) == ends
 
 
-def _boxes(block: Kronecker) -> Iterator[_Box | None]:
+def _boxes(block: FormBlock) -> Iterator[_Box | None]:
     """For each function of a block the cells where it is one; None where it is no such product."""
+    if isinstance(block, Boxes):
+        for row in map(block.row, range(block.rows)):
+            yield from _boxes(row)
+        return
+    if not isinstance(block, Kronecker) or block.scale != 1.0:
+        yield from repeat(None, block.rows)
+        return
     sides = [_ends(factor) for factor in block.factors]
     for chosen in product(*sides):
         if any(ends is None for ends in chosen):

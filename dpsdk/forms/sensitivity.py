@@ -20,6 +20,7 @@ from attrs import evolve, frozen
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
+from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.convolution import correlated, fits
 from dpsdk.forms.factors import Groups, Identity, Residual, Toeplitz
 from dpsdk.forms.facts import Facts, Setting
@@ -32,6 +33,10 @@ __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
 
+_FEW = 2**10
+_CELLS_OF_A_BOX = 2**6
+"""Shadows of boxes span no more cells than so many for each box, or `_FEW`."""
+
 _WEIGHT_LIMIT = 2**22
 """The most weights that a search for the worst pair of cells writes out."""
 
@@ -43,6 +48,10 @@ _WORK_LIMIT = 2**32
 
 _SMALL_SPAN = 2**10
 """The sum of absolute moves of residuals is searched over so many cells, and bounded beyond."""
+
+_NARROW = 2**6
+_PRODUCT = 2**18
+"""Longer products are shared out to threads, which on busy machines wait for each other."""
 
 _REACH_LIMIT = 2.0**480
 """Larger products of weights are refused: squares of them, added up, could leave the floats."""
@@ -177,10 +186,14 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
     }
     if math.prod(sizes.values()) <= SPAN_LIMIT:
         return _search(blocks, sizes, replace=replace, outside=outside).least(bound)
-    parts = [
-        _stack(cluster, replace=replace, outside=outside) if len(cluster) < len(blocks) else bound
-        for cluster in _clusters(blocks)
-    ]
+    if len(blocks) == 1:
+        shadow = _shadow(blocks[0])
+        return (
+            bound
+            if shadow is None
+            else _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
+        )
+    parts = [_stack(cluster, replace=replace, outside=outside) for cluster in _clusters(blocks)]
     total = _Move(
         sum(part.l1 for part in parts), sum(part.l2 for part in parts), bound.maximum, exact=False
     )
@@ -293,6 +306,24 @@ def _shifts(block: Block, *, replace: bool, outside: bool) -> _Move | None:
     return _Move(l1 * abs(scale), l2 * scale**2, top, exact=exact)
 
 
+def _shadow(block: Block) -> Boxes | None:
+    """What bounds a block by few of its attributes; None if nothing does."""
+    if not isinstance(block, Boxes):
+        return None
+    # Where boxes are few, more cells would take long and hardly tell more of them apart.
+    return block.shadow(min(SPAN_LIMIT, max(_FEW, _CELLS_OF_A_BOX * block.rows)))
+
+
+def _in_shadow(shadow: Boxes, top: float, *, replace: bool) -> _Move:
+    """A bound by few attributes: a cell is in no more boxes than its shadow is in shadows."""
+    norms = [shadow.column_norms(power) for power in (1, 2)]
+    if not replace:
+        return _Move(float(norms[0].max()), float(norms[1].max()), top, exact=False)
+    signed = shadow.limits()[0] < 0
+    l1 = _pair_bound(norms[0], norms[0], 1, signed=signed)
+    return _Move(l1, _pair_bound(norms[1], norms[1], 2, signed=signed), top, exact=False)
+
+
 def _clusters(blocks: Sequence[Block]) -> list[list[Block]]:
     """Greedily put blocks together whose attributes span few cells jointly."""
     clusters: list[tuple[dict[str, int], list[Block]]] = []
@@ -368,15 +399,18 @@ def _worst_pair(
     codes = dict(zip(names, cells, strict=True))
     pieces = [block.columns([codes[name] for name in block.names]) for block in blocks]
     # A block without attributes has one column for all cells.
-    columns = np.concatenate([np.broadcast_to(p, (len(p), len(heaviest))) for p in pieces])
+    wide = [np.broadcast_to(p, (len(p), len(heaviest))) for p in pieces]
+    # Of a single block they are already an array of their own.
+    alone = len(pieces) == 1 and pieces[0].shape == wide[0].shape
+    columns = pieces[0] if alone else np.concatenate(wide)
     best = float(norms.max()) if outside else 0.0
     if power == 2 or _binary(blocks):
         # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
         # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
         # floats round off is small beside it, however much the columns have in common.
         columns -= columns[:, :1].copy()
-        own = (columns**2).sum(axis=0)
-        best = max(best, float((own[:, None] + own[None, :] - 2 * (columns.T @ columns)).max()))
+        own = np.einsum("ij,ij->j", columns, columns)
+        best = max(best, float((own[:, None] + own[None, :] - 2 * _products(columns)).max()))
     else:
         for number in range(columns.shape[1] - 1):
             distances = np.abs(columns[:, number + 1 :] - columns[:, number : number + 1]).sum(
@@ -387,6 +421,18 @@ def _worst_pair(
         return best, True
     beyond = _pair_bound(norms, lighter, power, signed=signed)
     return max(best, beyond), best >= beyond
+
+
+def _products(columns: Floats) -> Floats:
+    """The products of all pairs of columns."""
+    width = columns.shape[1]
+    if width > _NARROW:
+        return columns.T @ columns
+    products, step = np.zeros((width, width)), _PRODUCT // width**2
+    for start in range(0, len(columns), step):
+        part = columns[start : start + step]
+        products += part.T @ part
+    return products
 
 
 def _binary(blocks: Sequence[Block]) -> bool:

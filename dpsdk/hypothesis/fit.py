@@ -22,7 +22,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker
+from dpsdk.forms import FormBlock, Kronecker
 from dpsdk.hypothesis.chains import Axes, Chain
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.typing import Floats
@@ -139,7 +139,7 @@ class EntropicFit:
             setattr(twin, name, getattr(self, name))
         return twin
 
-    def add(self, block: Kronecker | Dense, shares: Floats, deviation: float) -> None:
+    def add(self, block: FormBlock, shares: Floats, deviation: float) -> None:
         """Take note of released answers.
 
         Parameters
@@ -183,7 +183,7 @@ class EntropicFit:
         self._point = self._at(multipliers)
 
     @staticmethod
-    def check(block: Kronecker | Dense) -> None:
+    def check(block: FormBlock) -> None:
         """Refuse a block that `add` would refuse, whatever its answers.
 
         Raises
@@ -198,7 +198,7 @@ class EntropicFit:
             advice = "ask for plain marginals, or for functions of fewer attributes"
             raise TooLarge("a block", size, _WRITTEN_LIMIT, "weights", advice)
 
-    def _written(self, block: Kronecker | Dense, axes: Axes, order: Sequence[int]) -> Floats:
+    def _written(self, block: FormBlock, axes: Axes, order: Sequence[int]) -> Floats:
         shape = [self._domain.shape[axis] for axis in axes]
         codes = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
         named = {
@@ -324,7 +324,7 @@ def _towards(gradient: Floats, ways: Sequence[tuple[Floats, Floats]]) -> Floats:
     return direction
 
 
-def _plain(block: Kronecker | Dense) -> TypeGuard[Kronecker]:
+def _plain(block: FormBlock) -> TypeGuard[Kronecker]:
     """Whether it is a plain marginal: each cell of its attributes by itself."""
     # Partitions may be coarser, and then they have fewer functions than cells.
     return isinstance(block, Kronecker) and block.partition and block.rows == math.prod(block.shape)

@@ -15,7 +15,7 @@ from attrs import frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Residual, Toeplitz, Weights
+from dpsdk.forms import Boxes, Dense, Kronecker, LinearForm, Range, Residual, Toeplitz, Weights
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -84,6 +84,8 @@ def function_of(form: LinearForm) -> Function:
         if form.rows != 1 or len(form.blocks) != 1:
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
         block = form.blocks[0]
+        if isinstance(block, Boxes):
+            block = block.row(0)
         lay = _of_dense if isinstance(block, Dense) else _of_kronecker
         known = lay(form.domain, block)  # type: ignore[arg-type]  # chosen by the very type
         _known.keep(form, known, known.nbytes)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsdk._memo import Memo
-from dpsdk.forms import Block, Dense, Kronecker, LinearForm, Range
+from dpsdk.forms import Block, Boxes, Dense, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Products
 from dpsdk.hypothesis.cells import Cells
 from dpsdk.hypothesis.chains import parent_of, summed
@@ -19,6 +19,9 @@ __all__ = ["Marginals"]
 
 _DOT = 2**13
 """Longer dot products are shared out to threads, which on busy machines wait for each other."""
+
+_BOX_COST = 2**12
+"""What it takes to sum one box by itself, in cells."""
 
 _KEPT_SHARE = 4
 _KEPT_CELLS = 2**22
@@ -83,7 +86,22 @@ class Marginals:
             return self._cut(block, axes, cells)
         if isinstance(block, Dense) and axes == tuple(range(len(self._shape))):
             return _dense(block, cells)
+        if isinstance(block, Boxes):
+            return self._boxes(block, cells)
         return block.answer(self.table(block.names, cells))
+
+    def _boxes(self, block: Boxes, cells: Cells) -> Floats:
+        """Boxes from running sums over their table, or each by its own cells where that is less."""
+        size, own = math.prod(self._shape), math.prod(block.shape)
+        touched = float(block.cells.sum()) * (size // own)
+        if touched + block.rows * _BOX_COST <= size * (1 + len(block.shape)):
+            rows = map(block.row, range(block.rows))
+            return np.concatenate([self._answer(row, cells) for row in rows])
+        answers = block.answer(self.table(block.names, cells))
+        # Differences of sums may be off by what floats round off of the sums, beyond the possible.
+        low, high = block.extents()
+        inside = cells.total - cells.outside
+        return np.clip(answers, low * inside, high * inside, out=answers)
 
     def _cut(self, block: Kronecker, axes: tuple[int, ...], cells: Cells) -> Floats:
         """A block with ranges: only the cells in all of its ranges matter."""

@@ -12,7 +12,7 @@ from typing_extensions import override
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Block, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import Block, Boxes, Groups, Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.forms.linear import TABLE_LIMIT
 from dpsdk.hypothesis.base import Hypothesis, to_step, to_target, to_weight
 from dpsdk.hypothesis.distribution import Distribution, nowhere, to_outside
@@ -189,6 +189,10 @@ class PiecewiseHypothesis(Hypothesis):
         return answers
 
     def _answer(self, block: Block) -> Floats:
+        if isinstance(block, Boxes) and block.lines == (None,):
+            below = self._below(np.stack([block.starts[0], block.stops[0]]))
+            answers: Floats = (below[1] - below[0]) * block.scales
+            return answers
         if isinstance(block, Kronecker):
             match block.factors:
                 case (Prefix(size),):
@@ -385,6 +389,8 @@ def _lengths(starts: Ints, size: int) -> Ints:
 
 def _range_of(block: Block) -> tuple[int, int, float] | None:
     """The range and the weight that a block of one function gives it, if it is such."""
+    if isinstance(block, Boxes) and block.rows == 1:
+        block = block.row(0)
     if not isinstance(block, Kronecker) or block.rows != 1:
         return None
     match block.factors:
@@ -401,6 +407,8 @@ def _range_of(block: Block) -> tuple[int, int, float] | None:
 
 def _of_ranges(block: Block) -> bool:
     """Whether each function of a block is a multiple of a range."""
+    if isinstance(block, Boxes):
+        return block.lines == (None,)
     if not isinstance(block, Kronecker):
         return False
     return all(isinstance(factor, Identity | Prefix | Range | Groups) for factor in block.factors)

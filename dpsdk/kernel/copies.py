@@ -22,8 +22,10 @@ from dpsdk._memo import Memo
 from dpsdk.domain import Domain, Integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Factor,
+    FormBlock,
     Groups,
     Identity,
     Kronecker,
@@ -176,9 +178,11 @@ class _Copying:
         self._factors: dict[int, tuple[Factor, Factor, float]] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def block(self, block: Kronecker | Dense) -> Kronecker | Dense:
+    def block(self, block: FormBlock) -> FormBlock:
         if type(block) is Kronecker:
             return self._kronecker(block)
+        if type(block) is Boxes:
+            return self._boxes(block)
         if type(block) is not Dense:
             raise _foreign(type(block))
         names, shape, weights = block.names, block.shape, block.weights
@@ -187,6 +191,25 @@ class _Copying:
         self._check(names, shape)
         own = Dense(names, shape, _plain_array(weights))
         self._bounded(own.reach)
+        return own
+
+    def _boxes(self, block: Boxes) -> Boxes:
+        names, shape, lines = block.names, block.shape, block.lines
+        if type(lines) is not tuple or type(shape) is not tuple:
+            raise _foreign(type(lines), type(shape))
+        if any(type(size) is not int for size in shape):
+            raise _foreign(*map(type, shape))
+        names = self._check(names, shape)
+        # The copy is checked as it is made.
+        own = Boxes(
+            names,
+            shape,
+            _plain_array(block.starts),
+            _plain_array(block.stops),
+            _plain_array(block.scales),
+            tuple([None if line is None else _plain_array(line) for line in lines]),
+        )
+        self._bounded(max(1.0, float(np.abs(own.scales).max())))
         return own
 
     def _kronecker(self, block: Kronecker) -> Kronecker:
@@ -277,7 +300,7 @@ def _plain_array(weights: object) -> np.ndarray:
 
 
 def _foreign(*kinds: type) -> InvalidArgument:
-    plain: set[type] = {tuple, str, int, float, Kronecker, Dense}
+    plain: set[type] = {tuple, str, int, float, Boxes, Kronecker, Dense}
     foreign = sorted({kind.__name__ for kind in kinds} - {kind.__name__ for kind in plain})
     expected = "made of dpsdk.forms, tuples and plain numbers"
     return InvalidArgument("blocks", expected, ", ".join(foreign) or "parts of other kinds")

@@ -26,7 +26,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Dense, Facts, GapForm, Kronecker, LinearForm, sensitivity
+from dpsdk.forms import Boxes, Facts, FormBlock, GapForm, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.copies import numbers
 from dpsdk.kernel.gaps import FARTHEST, LinearGaps, own_linear
@@ -303,7 +303,7 @@ class _Parts:
         return math.ceil(sensitivity(self._part(*span), setting).l1 * steps)
 
     def _part(self, start: int, stop: int) -> LinearForm:
-        blocks: list[Kronecker | Dense] = []
+        blocks: list[FormBlock] = []
         for number in range(bisect_right(self._ends, start), len(self._ends)):
             block = self._form.blocks[number]
             place = self._ends[number] - block.rows
@@ -312,6 +312,8 @@ class _Parts:
             first, last = max(start - place, 0), min(stop - place, block.rows)
             if last - first == block.rows:
                 blocks.append(block)
+            elif isinstance(block, Boxes):
+                blocks.append(block.part(first, last))
             else:
                 blocks += [block.row(row) for row in range(first, last)]
         return LinearForm(self._form.domain, blocks)

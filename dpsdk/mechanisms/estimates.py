@@ -10,7 +10,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
+from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
@@ -138,7 +138,7 @@ def copied_form(form: LinearForm) -> LinearForm:
 
     Whoever holds a release holds its accuracy, and others may ask for the same form.
     """
-    blocks: list[Kronecker | Dense] = []
+    blocks: list[FormBlock] = []
     for block in form.blocks:
         if isinstance(block, Kronecker):
             factors = tuple([copy(factor) for factor in block.factors])

@@ -13,8 +13,10 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Facts,
+    FormBlock,
     Groups,
     Identity,
     Kronecker,
@@ -96,11 +98,15 @@ class CellByCell:
         return Combination.stack([_of_block(block, sizes) for block in form.blocks])
 
 
-def _of_block(block: Kronecker | Dense, sizes: dict[str, int]) -> Combination:
+def _of_block(block: FormBlock, sizes: dict[str, int]) -> Combination:
     repeated = math.prod(size for name, size in sizes.items() if name not in block.names)
     if isinstance(block, Dense):
         one = Combination.of(block.weights)
         squares, peaks, counts = one.squares, one.peaks, one.counts
+    elif isinstance(block, Boxes):
+        scales = np.abs(block.scales)
+        counts = np.where(scales > 0, block.cells, 0.0)
+        squares, peaks = counts * scales**2, np.where(counts > 0, scales, 0.0)
     else:
         squares = peaks = counts = np.ones(1)
         for factor in block.factors:

@@ -7,7 +7,16 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import (
+    Boxes,
+    FormBlock,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+)
 from dpsdk.mechanisms.combined import Combination
 from dpsdk.typing import Floats, Ints
 
@@ -19,7 +28,7 @@ _WEIGHTS = 2**21
 _RUNS = 2**16
 """So many runs are worked out at a time."""
 
-_Runs: TypeAlias = tuple[Ints, Ints, float]
+_Runs: TypeAlias = tuple[Ints, Ints, Floats]
 
 
 class Line(Protocol):
@@ -45,7 +54,7 @@ def combined_over(line: Line, form: LinearForm, size: int) -> Combination:
     """
     squares, peaks, counts = np.zeros((3, form.rows))
     counted: list[tuple[Ints, _Runs]] = []
-    others: list[tuple[Ints, Kronecker | Dense]] = []
+    others: list[tuple[Ints, FormBlock]] = []
     place = 0
     for block in form.blocks:
         places = np.arange(place, place + block.rows)
@@ -58,7 +67,7 @@ def combined_over(line: Line, form: LinearForm, size: int) -> Combination:
         rows = np.concatenate([places for places, _ in counted])
         starts = np.concatenate([starts for _, (starts, _, _) in counted])
         stops = np.concatenate([stops for _, (_, stops, _) in counted])
-        scales = np.repeat([s for _, (_, _, s) in counted], [len(p) for p, _ in counted])
+        scales = np.concatenate([scales for _, (_, _, scales) in counted])
         there = np.flatnonzero((starts < stops) & (scales != 0))
         for first in range(0, len(there), _RUNS):
             taken = there[first : first + _RUNS]
@@ -74,11 +83,13 @@ def combined_over(line: Line, form: LinearForm, size: int) -> Combination:
     return Combination(squares, peaks, counts)
 
 
-def runs_of(block: Kronecker | Dense, size: int) -> _Runs | None:
-    """Starts and stops of the runs that a block on one attribute counts, and its scale.
+def runs_of(block: FormBlock, size: int) -> _Runs | None:
+    """Starts and stops of the runs that a block on one attribute counts, and what each is worth.
 
-    None if it is none of the factors that are known to count runs.
+    None if it is none of the blocks that are known to count runs.
     """
+    if isinstance(block, Boxes) and block.lines == (None,):
+        return block.starts[0], block.stops[0], block.scales
     if not isinstance(block, Kronecker):
         return None
     match block.factors:
@@ -96,10 +107,10 @@ def runs_of(block: Kronecker | Dense, size: int) -> _Runs | None:
             stops = np.minimum(starts + width, size)
         case _:
             return None
-    return starts, stops, block.scale
+    return starts, stops, np.full(len(starts), block.scale)
 
 
-def _parts(blocks: Sequence[tuple[Ints, Kronecker | Dense]], size: int) -> Iterator[Floats]:
+def _parts(blocks: Sequence[tuple[Ints, FormBlock]], size: int) -> Iterator[Floats]:
     """All weights of blocks on one attribute (functions, cells), some functions at a time."""
     most, taken, count = max(1, _WEIGHTS // size), list[Floats](), 0
     for _, block in blocks:
@@ -113,13 +124,17 @@ def _parts(blocks: Sequence[tuple[Ints, Kronecker | Dense]], size: int) -> Itera
         yield np.concatenate(taken)
 
 
-def _written(block: Kronecker | Dense, size: int, most: int) -> Iterator[Floats]:
+def _written(block: FormBlock, size: int, most: int) -> Iterator[Floats]:
     if not block.names:
         yield np.broadcast_to(block.columns([]), (block.rows, size))
         return
     every = [np.arange(size)]
     if block.rows <= most:
         yield block.columns(every)
+        return
+    if isinstance(block, Boxes):
+        for start in range(0, block.rows, most):
+            yield block.part(start, min(start + most, block.rows)).columns(every)
         return
     for number in range(block.rows):
         yield block.row(number).columns(every)

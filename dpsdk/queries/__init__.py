@@ -7,6 +7,7 @@ from dpsdk.queries.conjunction import Conjunction, Where
 from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
 from dpsdk.queries.quantile import Median, Quantile, isotonic
+from dpsdk.queries.rectangles import Rectangles
 from dpsdk.queries.threshold import Interval, Threshold
 from dpsdk.queries.totals import Count, Mean, Sum
 from dpsdk.queries.workload import Answers, Workload
@@ -29,6 +30,7 @@ __all__ = [
     "NumericAbove",
     "Quantile",
     "Query",
+    "Rectangles",
     "ScalarQuery",
     "Sum",
     "Threshold",

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Dense, Facts, Kronecker, LinearForm
+from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
 from dpsdk.typing import Floats
 
@@ -148,7 +148,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         if weights > WEIGHT_LIMIT:
             advice = "ask structured queries, such as conjunctions, or fewer at once"
             raise TooLarge(str(self), weights, WEIGHT_LIMIT, "weights", advice)
-        blocks: list[Kronecker | Dense] = []
+        blocks: list[FormBlock] = []
         rows: list[int] = []
         for query in self.queries:
             form = query.lower(domain)

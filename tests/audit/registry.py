@@ -64,6 +64,7 @@ from dpsdk.queries import (
     Not,
     NumericAbove,
     Query,
+    Rectangles,
     Sum,
     Threshold,
     Workload,
@@ -154,7 +155,10 @@ BELOW = Threshold("level", 1, normalized=False)
 LEVELS = Sum("level", normalized=False)
 BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
 COUNT_B = Conjunction({"b": True}, normalized=False)
+BITS = Rectangles("bit", [0, 0], [1, 0], normalized=False)
 NESTED = Workload([COUNT, Count(normalized=False)])
+BOXES = Rectangles(("a", "b"), [[0, 0], [1, 0], [1, 1]], [[0, 1], [1, 0], [1, 1]], normalized=False)
+"""Three rectangles that no row is in two of."""
 ABOVE = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (True, False, True))
 OPPOSED = tuple(Above(Conjunction({"bit": b}, normalized=False), 1) for b in (*[False] * 3, True))
 """The more gaps are below that rise before one is above that falls, the nearer to the bound."""
@@ -302,6 +306,7 @@ CELLS_OF_PAIR = [slice(0, 2), slice(2, 4)]
 LINES = gaps_of(THREE, 0.5, 0.25, 0.0)
 TABLES = gaps_of(PAIR, 0.25, 0.75, 1.0, 0.0)
 COUNTS = gaps_of(PAIR, 0.0, 0.0, 0.0, 0.0, offset=1.0)
+AROUND = GapForm.around(BOXES.lower(PAIR), np.array([0.0, 0.25, 0.0]))
 SIGNED = gaps_of(THREE, 0.5, 0.25, 0.0, absolute=False)
 UNEVEN = GapForm.around(
     LinearForm.stack([WEIGHTS.lower(THREE), LINES.form]), np.array([0.4, 1.0, 0.5, 0.0])
@@ -368,6 +373,7 @@ CASES = (
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
     Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
     Case("Laplace, conjunction", laplace(BOTH), pure, PAIR, 2),
+    Case("Laplace, rectangles", laplace(BITS, outcome=tuple), pure, BIT, 1, LARGE),
     Case("Laplace, product of weights", laplace(Product()), pure, PAIR, 1, LARGE, lattice=3),
     Case("Laplace, what no row changes", laplace(NOBODY), pure, BIT, 2),
     Case("Gaussian, what no row changes", gaussian(NOBODY), concentrated, BIT, 2, (SOME,)),
@@ -410,6 +416,7 @@ CASES = (
     Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
     Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
     Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
+    Case("select, rectangles", chosen(AROUND, groups=[slice(0, 1), slice(1, 3)]), ranged, PAIR, 2),
     Case("select, overlapping", chosen(TABLES, groups=[slice(0, 3), slice(1, 4)]), ranged, PAIR, 2),
 )
 

@@ -36,7 +36,16 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
-from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
+from dpsdk.queries import (
+    Above,
+    Count,
+    Marginal,
+    Mean,
+    NumericAbove,
+    Rectangles,
+    Threshold,
+    Workload,
+)
 from dpsdk.testing import seeded
 
 
@@ -58,6 +67,7 @@ def questions():
         Threshold("age", 4),
         Marginal("age", "sex"),
         Mean("age"),
+        Rectangles(["age", "sex"], [[0, 0], [2, 1]], [[3, 1], [7, 1]]),
         Workload(Threshold("age", t) for t in range(8)),
     ]
     for query in linear:
@@ -70,15 +80,16 @@ def channels():
     above = [Above(Threshold("age", 3), 0.9), NumericAbove(Count(where={"sex": "M"}), 0.2)]
     yield NumericSparse("0.2", tops=2), above
     # NaN, as of a mean of nobody, is not equal to itself.
-    linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex")]
+    boxes = Rectangles("age", [0, 2], [3, 5])
+    linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex"), boxes]
     yield NoisyHistogram(epsilon="0.1"), linear
     yield NoisyHistogram(rho="0.001", consistent=True), linear
     tables = Marginal("sex", "age")
     yield ResidualPlanner(tables, rho="0.001"), linear
     yield ResidualPlanner([tables], rho="0.001", objective="max", nonnegative=True), linear
-    yield Tree("age", epsilon="0.1"), linear[1:2]
-    yield SquareRoot("age", rho="0.001"), linear[1:2]
-    yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
+    yield Tree("age", epsilon="0.1"), [linear[1], boxes]
+    yield SquareRoot("age", rho="0.001"), [linear[1], boxes]
+    yield OnlinePMW("0.2", "1e-9", updates=3), [*(Threshold("age", t) for t in range(8)), boxes]
     yield OnlinePMW("0.2", updates=3, start="pairs"), [Threshold("age", t) for t in range(8)]
     ages = Workload(Threshold("age", t) for t in range(7))
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]

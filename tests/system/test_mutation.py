@@ -25,6 +25,7 @@ from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.accuracy import HalfWidths
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Facts,
     GapForm,
@@ -222,6 +223,16 @@ def held():
         "groups": [Kronecker(("b",), (Groups(3, 2),)), Kronecker(("b",), (Identity(3),))],
         "line": [Kronecker(("b",), (Toeplitz([1.0, 0.5, 0.375]),))],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
+        "rectangles": [
+            Boxes(
+                ("a", "b"),
+                (2, 3),
+                [[0, 1, 0], [0, 0, 2]],
+                [[1, 2, 2], [2, 3, 3]],
+                np.ones(3),
+                (None, np.array([1.0, 0.0, 1.0])),
+            )
+        ],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
         "joint": [Kronecker(("a", "b"), (Weights([[0.3, 1.0]]), half()))],
         "dense": [Dense(("a", "b"), (2, 3), np.arange(12.0).reshape(2, 6) / 16)],
@@ -295,7 +306,7 @@ class Asking:
             watch = self.kernel.watch(watching)
             self.wreck(watching, watch.parameters)
             for height in (-(10.0**6), 10.0**6, 3.0, 0.0, 10.0**6):
-                form = held()["boxes"]
+                form = held()["rectangles" if height == 3.0 else "boxes"]
                 gap = GapForm.around(form, np.full(3, 0.25))
                 self.ask(lambda w=watch, g=gap, h=height: w.first_above(g, h))
                 self.wreck(gap, form, watch.parameters)
@@ -304,7 +315,7 @@ class Asking:
             self.told.append(watch.tops)
 
     def draws(self):
-        for name in ("range", "marginal", "prefix", "dense", "marginal"):
+        for name in ("range", "marginal", "prefix", "dense", "rectangles", "marginal"):
             form, limits = held()[name], Limits(seconds=10**5)
             request, terms = DrawDatabase(form, 2, Fraction(1, 2), limits), Terms(self.data.facts)
             pricing = request.price(terms)

@@ -34,6 +34,7 @@ from dpsdk.queries import (
     Mean,
     Not,
     NumericAbove,
+    Rectangles,
     Sum,
     Threshold,
     Workload,
@@ -139,6 +140,10 @@ QUERIES: dict[str, Callable[[object], object]] = {
     "of a mean": lambda v: Mean(v),
     "key": lambda v: Conjunction({v: 1}),
     "query": lambda v: Workload([v]),
+    "lower code": lambda v: Rectangles("age", [v], [3]),
+    "upper code": lambda v: Rectangles("age", [0], [v]),
+    "codes": lambda v: Rectangles("age", v, v),
+    "attributes": lambda v: Rectangles(v, [[0]], [[1]]),
     "ways": lambda v: marginals(DOMAIN, v),
 }
 

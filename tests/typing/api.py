@@ -103,6 +103,7 @@ from dpsdk.queries import (
     NumericAbove,
     Quantile,
     Query,
+    Rectangles,
     Sum,
     Threshold,
     Workload,
@@ -139,6 +140,13 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.answer(Quantile("hours", 0.9), using=laplace), float)
     assert_type(session.release(queries.Median("hours"), using=laplace), Release[float])
     assert_type(session.answer(Linear(lambda record: 0.5), using=laplace), float)
+    boxes = Rectangles(
+        ["age", "hours"], lower=[[0, 0]], upper=np.array([[3, 4]]), where={"sex": "F"}
+    )
+    assert_type(session.answer(boxes, using=laplace), Floats)
+    assert_type(session.release(Rectangles("age", [0, 1], (2, 3)), using=laplace), Release[Floats])
+    assert_type(boxes.low, Ints)
+    Rectangles(["age"], [[0.5]], [[1]])  # type: ignore[arg-type]  # must stay an error
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])

@@ -263,7 +263,10 @@ class DrawDatabase(Request[SmallDatabase]):
         facts = facts_of(terms)
         setting, allowed = Setting.of(facts), _own_limits(limits or Limits())
         strength = _epsilon(epsilon)
-        own, draw = own_form(form, setting, facts.domain).form, DrawTerms(1, strength, setting)
+        own, draw = (
+            own_form(form, setting, facts.domain).form.apart(),
+            DrawTerms(1, strength, setting),
+        )
         if alpha is None:
             size = best_size(own, draw, beta, allowed)
         else:
@@ -278,5 +281,5 @@ def draw_due(asked: DrawDatabase, setting: Setting, domain: Domain) -> Drawing:
     size, limits = to_size(asked.size), _own_limits(asked.limits)
     epsilon = _epsilon(Fraction(*numbers("epsilon", asked.epsilon)))
     own = own_form(asked.form, setting, domain)
-    chosen = choose(own.form, DrawTerms(size, epsilon, setting), limits)
+    chosen = choose(own.form.apart(), DrawTerms(size, epsilon, setting), limits)
     return Drawing(chosen, book_own(BoundedRangeGuarantee(epsilon)), own.form.rows)

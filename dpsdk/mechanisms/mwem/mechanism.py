@@ -85,8 +85,9 @@ class MWEM(DistributionMechanism):
     answers worst, measures it, and moves the distribution. All of it is paid while the channel
     opens; what is asked then is free, whether it is in the workload or not (Hardt, Ligett and
     McSherry 2012). A part is a block of the workload's form, such as a whole marginal, since
-    disjoint cells cost as much as one. All parts measured so far are fitted again each round.
-    Nothing is promised of the error; the rules below promise one.
+    disjoint cells cost as much as one; of `Rectangles` each is a part by itself. All parts measured
+    so far are fitted again each round. Nothing is promised of the error; the rules below promise
+    one.
 
     The universe has at most 2^24 cells, and functions weigh rows from 0 to 1. Where the number of
     rows is private it is estimated from what is measured.
@@ -215,7 +216,8 @@ class MWEM(DistributionMechanism):
         if self._rule != "tuned" and facts.rows is None:
             reason = "its promise is about shares of the rows, so it needs their number"
             raise PublicSizeRequired(repr(self), reason)
-        return form
+        # Boxes come in one block for speed, and need not be alike: each is a part by itself.
+        return form.apart() if self._rule == "tuned" else form
 
     def _planned(self, form: LinearForm, terms: Terms) -> Plan:
         total = Total(self.epsilon, self.delta, self.rho)

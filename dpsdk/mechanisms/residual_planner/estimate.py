@@ -11,7 +11,17 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Dense, Facts, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms import (
+    Boxes,
+    Facts,
+    FormBlock,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+)
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
@@ -202,10 +212,12 @@ class _Combining:
     steps: dict[Names, float]
     sizes: dict[str, int]
 
-    def of(self, block: Kronecker | Dense) -> Combination:
+    def of(self, block: FormBlock) -> Combination:
         """Those of a block, whose names may come in any order."""
         if isinstance(block, Kronecker):
             return self._products(block)
+        if isinstance(block, Boxes):
+            return self._boxes(block)
         names = tuple(sorted(block.names, key=list(self.sizes).index))
         axes = [block.names.index(name) for name in names]
         most = max(1, _MOST // max(1, math.prod(block.shape)))
@@ -215,6 +227,26 @@ class _Combining:
             table = rows.reshape(-1, *block.shape).transpose(0, *[axis + 1 for axis in axes])
             found.append(self._written(table, names))
         return Combination.stack(found)
+
+    def _boxes(self, block: Boxes) -> Combination:
+        order = list(self.sizes)
+        scales = np.abs(block.scales)
+        means: dict[str, Floats] = {}
+        for name, size, cells in zip(block.names, block.shape, block.counted, strict=True):
+            means[name] = cells / size
+        squares, peaks, counts = np.zeros((3, block.rows))
+        for part in subsets(block.names):
+            step = self.steps[tuple(sorted(part, key=order.index))] * scales
+            square, peak, count = np.ones((3, block.rows))
+            for name, mean in means.items():
+                own = name in part
+                some = (mean > 0) & (mean < 1)
+                square *= self.sizes[name] * mean * (1 - mean) if own else mean**2
+                peak *= np.where(some, np.maximum(mean, 1 - mean), 0.0) if own else mean
+                count *= self.sizes[name] * some if own else mean > 0
+            squares, peaks = squares + square * step**2, np.maximum(peaks, peak * step)
+            counts = counts + count * (step > 0)
+        return Combination(squares, peaks, counts)
 
     def _written(self, table: Floats, names: Names) -> Combination:
         parts = decomposed(table, len(names))

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpsdk import Domain, Integer
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Groups,
     Identity,
@@ -20,7 +21,7 @@ from dpsdk.forms import (
 
 
 def random_factor(rng, size, *, whole):
-    kind = rng.integers(8)
+    kind = rng.integers(9)
     if kind == 0:
         return Identity(size)
     if kind == 1:
@@ -42,17 +43,32 @@ def random_factor(rng, size, *, whole):
     return Weights(rng.normal(size=shape))
 
 
+def random_boxes(rng, domain, *, whole=True, most=4):
+    """A block of boxes, with empty ones, several scales, and cells that never count."""
+    names = tuple(n for n in domain.names if rng.random() < 0.7) or domain.names[-1:]
+    shape = tuple(domain[n].size for n in names)
+    count = int(rng.integers(1, most + 1))
+    ends = np.sort([rng.integers(0, size + 1, (count, 2)) for size in shape], axis=2)
+    scales = rng.integers(-2, 3, count) if whole else rng.normal(size=count)
+    lines = tuple(
+        rng.integers(0, 2, size).astype(float) if rng.random() < 0.3 else None for size in shape
+    )
+    return Boxes(names, shape, ends[:, :, 0], ends[:, :, 1], scales.astype(float), lines)
+
+
 def random_domain(rng, most=4):
     return Domain(
         *(Integer(f"a{i}", 0, int(rng.integers(most))) for i in range(rng.integers(1, 4)))
     )
 
 
-def random_form(rng, domain=None, *, whole=True, dense=0.25, blocks=5):
+def random_form(rng, domain=None, *, whole=True, dense=0.25, blocks=5, boxes=0.2):
     domain = random_domain(rng) if domain is None else domain
     made = []
     for _ in range(rng.integers(1, blocks)):
-        if rng.random() < dense:
+        if rng.random() < boxes:
+            made.append(random_boxes(rng, domain, whole=whole))
+        elif rng.random() < dense:
             names = tuple(n for n in domain.names if rng.random() < 0.7) or domain.names[:1]
             shape = tuple(domain[n].size for n in names)
             cells = (int(rng.integers(1, 4)), int(np.prod(shape)))

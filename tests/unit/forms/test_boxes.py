@@ -1,15 +1,20 @@
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
+from random_forms import random_boxes
 
-import dpsdk.forms.boxes as module
-from dpsdk import Domain, Integer
-from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range
+import dpsdk.forms.corners as module
+import dpsdk.forms.within as within
+from dpsdk import Domain, Integer, Neighbors
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Identity, Kronecker, LinearForm, Prefix, Range, sensitivity
 from dpsdk.forms.blocks import Products
 from dpsdk.forms.boxes import Boxes, worth_boxing
-from worlds import Records
+from dpsdk.forms.corners import Corners
+from worlds import Records, facts
 
 SEEDS = range(60)
 
@@ -125,7 +130,8 @@ def partial_sums(boxes, table):
     for axis in range(table.ndim):
         sums = np.cumsum(sums, axis=axis)
     running, met = np.zeros(boxes.rows), [sums.max()]
-    for sign, cells in boxes._corners(slice(0, boxes.rows)):
+    corners = Corners(boxes.shape, (False,) * table.ndim)
+    for sign, cells in corners._places(boxes.starts, boxes.stops):
         running = running + sign * sums.reshape(-1)[cells]
         met.append(np.abs(running).max())
     return max(*met, np.abs(running * boxes.scales).max())
@@ -194,3 +200,212 @@ def test_few_corners_and_ranges_only_are_worth_boxing():
     assert not worth_boxing(block(Prefix(9)))
     assert worth_boxing(block(*[Range(3, 0, 2)] * 8))
     assert not worth_boxing(block(*[Range(3, 0, 2)] * 9))
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("seed", range(12))
+def test_whichever_axes_are_listed_sums_and_counts_are_the_same(seed):
+    rng = np.random.default_rng(seed)
+    blocks = random_blocks(rng, random_shape(rng))
+    boxes, shape = Boxes.stack(blocks), blocks[0].shape
+    table = rng.integers(0, 1000, shape).astype(float)
+    inside = written([Kronecker(b.names, b.factors) for b in blocks])
+    kept = inside.any(axis=1)
+    weights = rng.integers(0, 9, int(kept.sum())).astype(float)
+    for listed in itertools.product((False, True), repeat=len(shape)):
+        corners = Corners(shape, listed)
+        found = corners.sums(table, boxes.starts, boxes.stops)
+        assert found.tolist() == (inside @ table.ravel()).tolist()
+        held = corners.held(weights, boxes.starts[:, kept], boxes.stops[:, kept])
+        assert held.ravel().tolist() == (weights @ inside[kept]).tolist()
+
+
+def test_short_axes_are_listed_where_boxes_are_many():
+    shape = (9, 16, 7, 6, 5, 2, 2)
+    # Of two cells there are as many ranges as running sums.
+    assert Corners.best(shape, 1).listed == (False,) * 5 + (True, True)
+    assert Corners.best((9, 16), 1).listed == (False, False)
+    assert Corners.best(shape, 10**6).listed == (False,) * 4 + (True,) * 3
+    assert Corners.best((9, 16), 10**6).listed == (True, True)
+    # Without any listed there would be more corners than allowed.
+    assert sum(Corners.best((2,) * 10, 1).listed) >= 2
+    assert Corners.best((2**27,), 5) is None
+    assert Corners.best((2,) * 40, 5) is None
+
+
+def lined(rng, shape, count, scales):
+    """Boxes of which some cells never count, and their weights cell by cell."""
+    ends = np.sort([rng.integers(0, size + 1, (count, 2)) for size in shape], axis=2)
+    lines = tuple(rng.integers(0, 2, s).astype(float) if s % 2 else None for s in shape)
+    names = tuple("abcd"[: len(shape)])
+    boxes = Boxes(names, shape, ends[:, :, 0], ends[:, :, 1], scales, lines)
+    cells = list(itertools.product(*map(range, shape)))
+    weights = [
+        [
+            scales[row]
+            * all(
+                ends[axis, row, 0] <= code < ends[axis, row, 1]
+                and (lines[axis] is None or lines[axis][code])
+                for axis, code in enumerate(cell)
+            )
+            for cell in cells
+        ]
+        for row in range(count)
+    ]
+    return boxes, np.array(weights)
+
+
+@pytest.mark.parametrize("room", ["tables of sums", "no room for them"])
+@pytest.mark.parametrize("seed", range(15))
+def test_cells_that_never_count_are_in_no_box(seed, room, monkeypatch):
+    if room == "no room for them":
+        monkeypatch.setattr(module, "_WIDE_LIMIT", 0)
+    rng = np.random.default_rng(seed)
+    shape = random_shape(rng)
+    boxes, weights = lined(rng, shape, 7, rng.integers(-3, 4, 7).astype(float))
+    table = rng.integers(0, 1000, shape).astype(float)
+    codes = [code.ravel() for code in np.indices(shape)]
+    wanted = weights @ table.ravel()
+    assert boxes.answer(table).tolist() == wanted.tolist()
+    assert boxes.answer_records(codes, table.ravel()).tolist() == wanted.tolist()
+    assert np.array_equal(boxes.columns(codes), weights)
+    assert boxes.cells.tolist() == (weights != 0).sum(axis=1).tolist() or 0.0 in boxes.scales
+    low, high = boxes.extents()
+    assert (low.tolist(), high.tolist()) == (
+        weights.min(axis=1).tolist(),
+        weights.max(axis=1).tolist(),
+    )
+    for power in (1, 2):
+        norms = (np.abs(weights) ** power).sum(axis=0).reshape(shape)
+        assert np.array_equal(boxes.column_norms(power), norms)
+    for row in range(boxes.rows):
+        assert np.array_equal(boxes.row(row).columns(codes)[0], weights[row])
+    part = boxes.part(2, 5)
+    assert np.array_equal(part.columns(codes), weights[2:5])
+    assert boxes.part(0, 7) is boxes
+    rounded, change = boxes.rounded(3)
+    assert np.array_equal(rounded.columns(codes), weights * 8)
+    assert change == 0.0
+
+
+def test_scales_are_rounded_half_up_and_the_change_is_the_largest():
+    ends = np.array([[0, 1]]), np.array([[2, 2]])
+    boxes, change = Boxes(("a",), (2,), *ends, np.array([0.3, 0.5])).rounded(1)
+    assert boxes.scales.tolist() == [1.0, 1.0]
+    assert change == pytest.approx(0.2)
+
+
+GOOD = {
+    "names": ("a", "b"),
+    "shape": (3, 2),
+    "starts": [[0, 1], [0, 1]],
+    "stops": [[3, 1], [1, 2]],
+    "scales": [1.0, 2.0],
+}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"names": (), "shape": (), "starts": [], "stops": []},
+        {"shape": (3,)},
+        {"shape": (2, 2)},
+        {"starts": [[0, 2], [0, 1]]},
+        {"starts": [[-1, 1], [0, 1]]},
+        {"stops": [[4, 1], [1, 2]]},
+        {"stops": [[3], [1]]},
+        {"starts": [0, 1], "stops": [3, 1]},
+        {"starts": [[0.0, 1], [0, 1]]},
+        {"starts": [[False, True], [False, True]]},
+        {"stops": np.array([[3, 2**64 - 1], [1, 2]], dtype=np.uint64)},
+        {"scales": [1.0]},
+        {"scales": [1.0, math.nan]},
+        {"scales": [], "starts": [[], []], "stops": [[], []]},
+        {"lines": (None,)},
+        {"lines": (None, [1.0])},
+        {"lines": (None, [1.0, 0.5])},
+        {"lines": (None, [1.0, math.inf])},
+    ],
+)
+def test_boxes_that_do_not_fit_are_refused(bad):
+    Boxes(**GOOD)
+    with pytest.raises(InvalidArgument):
+        Boxes(**{**GOOD, **bad})
+
+
+def test_boxes_are_copies_that_nobody_can_write_into():
+    given = {name: np.array(GOOD[name]) for name in ("starts", "stops", "scales")}
+    line = np.array([1.0, 0.0, 1.0])
+    boxes = Boxes(**{**GOOD, **given}, lines=(line, None))
+    for array in (*given.values(), line):
+        array[...] = 1
+    assert boxes.starts.tolist() == GOOD["starts"]
+    assert boxes.scales.tolist() == GOOD["scales"]
+    assert boxes.lines[0].tolist() == [1.0, 0.0, 1.0]
+    for array in (boxes.starts, boxes.stops, boxes.scales, boxes.lines[0], boxes.counted):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_form_of_boxes_comes_in_parts_and_apart(seed):
+    rng = np.random.default_rng(seed)
+    domain = Domain(Integer("a", 0, 3), Integer("b", 0, 2))
+    one = Kronecker.of(domain, {"a": Identity(4)})
+    form = LinearForm(domain, [random_boxes(rng, domain, most=9), one])
+    wanted = list(form.row_identities())
+    parts = list(form.pieces(2))
+    assert [identity for part in parts for identity in part.row_identities()] == wanted
+    assert all(part.rows >= 2 for part in parts[:-1])
+    assert max(part.rows for part in parts) <= 5  # the whole block among them
+    apart = form.apart()
+    assert apart.identity == form.identity
+    assert all(isinstance(block, Kronecker) for block in apart.blocks)
+    assert apart.apart() is apart
+    assert [next(form.row(i).row_identities()) for i in range(form.rows)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "outside"), list(itertools.product(Neighbors, [True, False]))
+)
+def test_many_intervals_of_a_huge_attribute_move_by_how_much_they_overlap(neighbors, outside):
+    domain = Domain(Integer("x", 0, 2**40))
+    size = domain.size
+    starts = np.arange(1000) * 2**20
+    boxes = Boxes(("x",), (size,), [starts], [starts + 3 * 2**20], np.ones(1000))
+    found = sensitivity(LinearForm(domain, [boxes]), facts(domain, neighbors, outside=outside))
+    # By rows it would be 1,000, or twice that.
+    most = 6 if neighbors is Neighbors.REPLACE_ONE else 3
+    assert (found.l1, found.l2_squared, found.maximum) == (most, most, 1)
+
+
+def test_an_attribute_too_large_for_shadows_is_bounded_by_rows(monkeypatch):
+    monkeypatch.setattr(sys.modules["dpsdk.forms.sensitivity"], "SPAN_LIMIT", 2)
+    domain = Domain(Integer("x", 0, 9))
+    boxes = Boxes(("x",), (10,), [[0, 2, 5]], [[3, 4, 9]], np.ones(3))
+    assert sensitivity(LinearForm(domain, [boxes]), facts(domain)).l1 == 3
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("records", [0, 1, 7, 8, 100])
+def test_records_are_counted_in_whatever_portions(records, small, monkeypatch):
+    if small:
+        for name in ("_RECORDS", "_BOXES", "_ADDED"):
+            monkeypatch.setattr(within, name, 3)
+    rng = np.random.default_rng(records)
+    sizes = (5, 2**40, 3)
+    ends = np.sort([rng.integers(0, size + 1, (20, 2)) for size in sizes], axis=2)
+    codes = [rng.integers(0, size, records) for size in sizes]
+    counts = rng.integers(-5, 2**40, records).astype(float)
+    inside = np.ones((20, records), dtype=bool)
+    for side, code in zip(ends, codes, strict=True):
+        inside &= (side[:, :1] <= code) & (code < side[:, 1:])
+    found = within.counted_within(ends[:, :, 0], ends[:, :, 1], codes, counts)
+    assert found.tolist() == (inside @ counts).tolist()
+    narrow = [
+        code.astype(np.int8) if size < 9 else code for code, size in zip(codes, sizes, strict=True)
+    ]
+    assert (
+        within.counted_within(ends[:, :, 0], ends[:, :, 1], narrow, counts).tolist()
+        == found.tolist()
+    )

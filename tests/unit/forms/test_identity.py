@@ -14,6 +14,7 @@ from random_forms import random_domain, random_form
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
+    Boxes,
     Dense,
     Form,
     GapForm,
@@ -34,6 +35,7 @@ from dpsdk.queries import (
     Mean,
     Not,
     NumericAbove,
+    Rectangles,
     Sum,
     Threshold,
     Workload,
@@ -54,6 +56,18 @@ def exact_functions(form):
             tables = [row.reshape(block.shape) for row in block.weights]
             places = [tuple(cell[axis] for axis in axes) for cell in cells]
             found += [tuple(Fraction(float(table[p])) for p in places) for table in tables]
+            continue
+        if isinstance(block, Boxes):
+            for number in range(block.rows):
+                function = []
+                for cell in cells:
+                    there = all(
+                        block.starts[place, number] <= cell[axis] < block.stops[place, number]
+                        and (line is None or line[cell[axis]])
+                        for place, (axis, line) in enumerate(zip(axes, block.lines, strict=True))
+                    )
+                    function.append(Fraction(float(block.scales[number])) * there)
+                found.append(tuple(function))
             continue
         matrices = [factor.matrix() for factor in block.factors]
         for rows in itertools.product(*(range(len(matrix)) for matrix in matrices)):
@@ -109,6 +123,11 @@ def queries_of_people():
         yield Linear([[0.5, 0.25], [0.1, 0.0]], attributes=["member", "sex"], where=where)
         yield Linear([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]], attributes=["age", "sex"], where=where)
         yield Linear(lambda record: float(record["age"] == 18), where=where)
+        yield Rectangles(
+            ["sex", "age"], [[0, 0], [1, 1], [0, 1]], [[0, 1], [1, 2], [1, 1]], where=where
+        )
+        yield Rectangles(["age"], [0, 0, 0], [0, 1, 2], where=where)
+        yield Rectangles(["age", "member"], [[0, 0]], [[2, 1]], where=where)
         yield Linear(lambda record: 0.0, where=where)
         yield Linear(lambda record: 1.0, attributes=["sex", "member"], where=where)
         yield Workload([Threshold("age", t, where=where) for t in (17, 18, 19)])
@@ -151,11 +170,18 @@ def test_random_forms_are_the_same_where_their_functions_are(whole):
         same_where_equal([random_form(rng, domain, whole=whole) for _ in range(40)])
 
 
+def written(block):
+    if not block.names:
+        return block
+    grid = np.indices(block.shape).reshape(len(block.shape), -1)
+    return Dense(block.names, block.shape, block.columns(list(grid)))
+
+
 def test_a_form_written_out_is_the_form_that_it_was():
     rng = np.random.default_rng(42)
     for _ in range(60):
         form = random_form(rng, whole=True, dense=0.0)
-        out = LinearForm(form.domain, [b.written() if b.names else b for b in form.blocks])
+        out = LinearForm(form.domain, [written(b) for b in form.blocks])
         assert out.identity == form.identity
         assert list(out.row_identities()) == list(form.row_identities())
         apart = LinearForm(form.domain, [form.row(i).blocks[0] for i in range(form.rows)])

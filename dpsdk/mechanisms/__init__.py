@@ -14,6 +14,7 @@ from dpsdk.mechanisms.base import (
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.matrix import Matrix
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
@@ -31,6 +32,7 @@ __all__ = [
     "HypothesisStrategy",
     "Laplace",
     "MWEM",
+    "Matrix",
     "Mechanism",
     "NoisyHistogram",
     "NumericSparse",

@@ -24,12 +24,14 @@ from dpsdk.typing import Floats
 __all__ = [
     "Adjoint",
     "Cells",
+    "Combines",
     "Estimate",
     "EstimateAccuracy",
     "Reconstruction",
     "check_answerable",
     "combined_by",
     "measured",
+    "own_copy",
     "quoted",
 ]
 
@@ -86,13 +88,21 @@ def _identity(form: LinearForm) -> bytes:
     return form.identity
 
 
+class Combines(Protocol):
+    """What knows how the noise of measured numbers adds up in answers."""
+
+    def combine(self, form: LinearForm) -> Combination:
+        """The weights that the measured numbers have in the answers to a form."""
+        ...
+
+
 @frozen
 class EstimateAccuracy(HalfWidths):
     """Answers that are sums of noisy numbers: how the noise adds up is worked out when asked."""
 
     _law: Plain = field(converter=to_plain, alias="law")
     step: float
-    reconstruction: Reconstruction
+    reconstruction: Combines
     _form: LinearForm = field(eq=_identity, repr=False)
     kind: str = field(init=False, default="proven tail of a sum of discrete noises")
     standing: Standing = field(init=False, default="proven")
@@ -132,11 +142,13 @@ class Estimate:
         """Counts of rows, as sums of estimates."""
         check_answerable(form, self.mechanism, self.reconstruction, kernel.facts)
         values = self.cells.answers(form)
-        accuracy = EstimateAccuracy(self._law, self._step, copy(self.reconstruction), _copied(form))
+        accuracy = EstimateAccuracy(
+            self._law, self._step, copy(self.reconstruction), own_copy(form)
+        )
         return Measurement(values, accuracy, "fitted")
 
 
-def _copied(form: LinearForm) -> LinearForm:
+def own_copy(form: LinearForm) -> LinearForm:
     """The same form in parts that are nobody else's, but for arrays, which stay as they are.
 
     Whoever holds a release holds its accuracy, and others may ask for the same form.
@@ -182,7 +194,7 @@ def quoted(
     pricing = Measure(reconstruction.strategy, noise).price(terms)
     cost = Cost((pricing.guarantee,))
     step = 2.0**-pricing.bits
-    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, _copied(form))
+    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, own_copy(form))
     return Quote(cost, cost, accuracy)
 
 

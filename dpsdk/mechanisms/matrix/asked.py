@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 
 import numpy as np
 from attrs import frozen
@@ -97,8 +96,8 @@ def batches_of(blocks: Iterable[Block], names: Sequence[str], domain: Domain) ->
             single.setdefault(block.names, []).append(block)
         elif isinstance(block, Kronecker):
             known = dict(zip(block.names, block.factors, strict=True))
-            lines = {name: _line(known.get(name), domain[name].size) for name in names}
-            many.append(Batch(lines, block.scale**2))
+            own_lines = {name: _line(known.get(name), domain[name].size) for name in names}
+            many.append(Batch(own_lines, block.scale**2))
         elif len(block.names) == 1 and len(names) == 1:
             squares = np.asarray((block.weights**2).sum())
             small = len(block.weights[0]) <= DESIGN_LIMIT
@@ -174,16 +173,18 @@ def _grams(
         elif block.rows == 1:
             single.setdefault(block.names, []).append(block)
         else:
-            matrices = [factor.matrix() for factor in block.factors]
-            grams = [weights.T @ weights for weights in matrices]
-            yield block.names, block.shape, reduce(np.kron, grams) * block.scale**2
+            gram: Floats = np.full((1, 1), block.scale**2)
+            for factor in block.factors:
+                weights = factor.matrix()
+                gram = np.asarray(np.kron(gram, weights.T @ weights), dtype=np.float64)
+            yield block.names, block.shape, gram
     for own, members in single.items():
         shape = members[0].shape
         cells = math.prod(shape)
         every = list(np.indices(shape).reshape(len(shape), cells))
         most = max(1, _PRODUCTS // cells**2)
         taken, worth = _evenly(members, most)
-        gram: Floats = np.zeros((cells, cells))
+        gram = np.zeros((cells, cells))
         step = max(1, _WRITTEN // cells)
         for start in range(0, len(taken), step):
             piece = taken[start : start + step]

@@ -198,7 +198,7 @@ class _Designer:
         """How far a person moves a product at the most, squared, by the norms of its columns."""
         power = 2 if self.gaussian else 1
         norms = [float(factor.column_norms(power).max()) for factor in product.factors]
-        moved = self.facts.unit_rows
+        moved = float(self.facts.unit_rows)
         if replaces(self.facts.neighbors):
             # Two columns of weights that are not negative are no farther from each other.
             moved *= math.sqrt(2) if self.gaussian else 2
@@ -278,7 +278,7 @@ class _Designer:
                 for batch in batches:
                     gram += batch.lines[name].weighed(batch.others(inverses, name))
                 strategy = self._optimised(gram)
-                inverse: Floats = np.linalg.inv(strategy.T @ strategy)
+                inverse = np.asarray(np.linalg.inv(strategy.T @ strategy), dtype=np.float64)
                 if float((gram * inverse).sum()) < _GAIN * float(np.trace(gram)):
                     strategies[name], inverses[name] = strategy, inverse
         return strategies

@@ -32,7 +32,7 @@ def on_steps(weights: Floats, bits: int) -> Floats:
 
 def inverted(weights: Floats) -> Floats | None:
     """The least-squares inverse of integer weights; None where floats do not show that it is."""
-    inverse: Floats = np.linalg.pinv(weights, rcond=1e-14)
+    inverse = np.asarray(np.linalg.pinv(weights, rcond=1e-14), dtype=np.float64)
     off = np.abs(inverse @ weights - np.eye(weights.shape[1])).max()
     return inverse if off < 1e-9 else None
 

@@ -8,7 +8,8 @@ Nothing here knows of data: both depend on public arguments alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -30,8 +31,13 @@ _RIDGE = 1e-8
 """What is added to the Gram matrix, as a part of its mean: no cell is left unmeasured."""
 
 _DESCENTS = 150
+_FLAT = 1e10
+"""A descent is over where a step lowers the error by less than so many units in its last place."""
+
 _SHARE = 16
 """There is a free row for so many cells."""
+
+_Minimize: TypeAlias = Callable[..., tuple[Floats, float, object]]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -74,7 +80,7 @@ def best_for_gaussian(gram: Floats) -> Floats:
             break
         multipliers = multipliers * (np.diag(root) / multipliers) ** _RELAXED
     # X = AᵀA with A lower triangular, as the Cholesky factor of X in the opposite order.
-    lower = np.linalg.cholesky(best[::-1, ::-1])
+    lower = np.asarray(np.linalg.cholesky(best[::-1, ::-1]), dtype=np.float64)
     result: Floats = np.ascontiguousarray(lower[::-1, ::-1].T)
     return result
 
@@ -95,27 +101,16 @@ def best_for_laplace(gram: Floats) -> Floats:
     Floats
         Not negative, shape (rows, cells).
     """
-    # Loaded here, so that the package can be imported without scipy.
-    from scipy.optimize import minimize  # noqa: PLC0415
-
     size, whole = len(gram), float(np.trace(gram))
     if not whole > 0:
         return np.eye(size)
     scaled = gram / whole
-    best, least = np.zeros((1, size)), 1.0
+    best: Floats = np.zeros((1, size))
+    least = 1.0
     for start in _starts(size):
-        found = minimize(
-            _p_identity_error,
-            start.ravel(),
-            (scaled, len(start)),
-            method="L-BFGS-B",
-            jac=True,
-            bounds=[(0.0, None)] * start.size,
-            options={"maxiter": _DESCENTS, "ftol": 1e-6},
-        )
-        error = float(found.fun)
+        free, error = _descended(scaled, start)
         if error < least:
-            best, least = np.asarray(found.x, dtype=np.float64).reshape(start.shape), error
+            best, least = free, error
     best = best[best.any(axis=1)]
     each = 1 / (1 + best.sum(axis=0))
     return np.concatenate([np.diag(each), best * each])
@@ -128,6 +123,26 @@ def _starts(size: int) -> Iterator[Floats]:
     runs = np.arange(rows)[:, None] == np.arange(size) * rows // size
     yield 2 * spread
     yield runs + spread
+
+
+def _descended(gram: Floats, start: Floats) -> tuple[Floats, float]:
+    """Free rows from a start, where no step lowers the error much any more, and that error."""
+    # Loaded here, so that the package can be imported without scipy.
+    from scipy.optimize import (  # noqa: PLC0415
+        fmin_l_bfgs_b,  # pyright: ignore[reportUnknownVariableType]
+    )
+
+    minimize = cast("_Minimize", fmin_l_bfgs_b)
+    bounds = [(0.0, None)] * start.size
+    flat, error, _ = minimize(
+        _p_identity_error,
+        start.ravel(),
+        args=(gram, len(start)),
+        bounds=bounds,
+        maxiter=_DESCENTS,
+        factr=_FLAT,
+    )
+    return np.asarray(flat, dtype=np.float64).reshape(start.shape), float(error)
 
 
 def _p_identity_error(flat: Floats, gram: Floats, rows: int) -> tuple[float, Floats]:

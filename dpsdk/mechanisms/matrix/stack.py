@@ -20,7 +20,7 @@ from dpsdk.typing import Floats
 __all__ = ["Part", "Stack"]
 
 
-@frozen(eq=False)
+@frozen
 class Part:
     """What is measured of some attributes, a whole number of times as finely as the noise."""
 
@@ -48,7 +48,7 @@ def _times(block: Kronecker | Dense, scale: int) -> Kronecker | Dense:
     return Dense(block.names, block.shape, block.weights * scale)
 
 
-@frozen(eq=False)
+@frozen
 class Stack:
     """Parts that are measured as one batch; what depends on no more than a part is answered.
 

@@ -19,6 +19,7 @@ from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
+from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
 from dpsdk.mechanisms.smalldb import SmallDB
 from dpsdk.mechanisms.square_root import SquareRoot
 from dpsdk.mechanisms.tree import Tree
@@ -39,6 +40,8 @@ __all__ = [
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "Projection",
+    "ProjectionAccuracy",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -20,6 +20,7 @@ from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
 from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
+from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
 from dpsdk.mechanisms.smalldb import SmallDB
 from dpsdk.mechanisms.square_root import SquareRoot
 from dpsdk.mechanisms.tree import Tree
@@ -42,6 +43,8 @@ __all__ = [
     "OnlinePMW",
     "Projection",
     "ProjectionAccuracy",
+    "ResidualPlan",
+    "ResidualPlanner",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -25,9 +25,11 @@ from dpsdk.kernel import (
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
+    Matrix,
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    Projection,
     SmallDB,
     SquareRoot,
     Tree,
@@ -59,6 +61,7 @@ def questions():
     for query in linear:
         yield query, Laplace("0.01")
         yield query, Gaussian(rho="0.0001")
+    yield Marginal("age", "sex"), Projection(rho="0.0001")
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
 
 
@@ -71,6 +74,8 @@ def channels():
     yield NoisyHistogram(rho="0.001", consistent=True), linear
     yield Tree("age", epsilon="0.1"), linear[1:2]
     yield SquareRoot("age", rho="0.001"), linear[1:2]
+    yield Matrix(Workload(linear), rho="0.001"), linear
+    yield Matrix(Workload(Threshold("age", t) for t in range(8)), epsilon="0.1"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
     ages = Workload(Threshold("age", t) for t in range(7))
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]

@@ -55,17 +55,19 @@ from dpsdk.mechanisms import (
     Fitted,
     Gaussian,
     Laplace,
+    Matrix,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Projection,
     SmallDB,
     SquareRoot,
     Tree,
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Count, Marginal
+from dpsdk.queries import Count, Marginal, Workload
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]
@@ -346,6 +348,9 @@ STREAMS = {
     "consistent histogram": NoisyHistogram(rho="0.01", consistent=True),
     "tree": Tree("b", epsilon="0.1"),
     "root": SquareRoot("b", rho="0.01"),
+    "matrix": Matrix(Marginal("a", "b"), epsilon="0.1"),
+    "matrix, Gaussian": Matrix(Workload([Marginal("a", "b"), Count({"a": 1})]), rho="0.01"),
+    "projection": Projection(rho="0.01"),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),

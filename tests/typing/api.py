@@ -58,12 +58,14 @@ from dpsdk.mechanisms import (
     DistributionMechanism,
     Gaussian,
     Laplace,
+    Matrix,
     Mechanism,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    Projection,
     SmallDB,
     SquareRoot,
     Tree,
@@ -338,6 +340,12 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         with session.open(mechanism) as levels:
             assert_type(levels, Channel[LinearForm])
             assert_type(levels.answer(Threshold("age", 40)), float)
+    with session.open(Matrix(Threshold("age", 40), rho=1)) as planned:
+        assert_type(planned, Channel[LinearForm])
+        assert_type(planned.answer(Threshold("age", 40)), float)
+    assert_type(session.answer(Marginal("sex"), using=Projection(epsilon=1)), MarginalTable)
+    Matrix(3, rho=1)  # type: ignore[arg-type]  # no workload
+    session.answer(Count(), using=Matrix(Count(), rho=1))  # type: ignore[arg-type]  # must be opened
     NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
     session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
 

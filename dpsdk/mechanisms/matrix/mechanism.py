@@ -9,14 +9,15 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, LinearForm, Lowers
-from dpsdk.kernel import Kernel, Measure, Noise, Terms
+from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Lowers
+from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.base import Mechanism, Strategy
 from dpsdk.mechanisms.estimates import Cells, EstimateAccuracy, own_copy
 from dpsdk.mechanisms.matrix.design import designed
 from dpsdk.mechanisms.matrix.stack import Stack
 from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.residual_planner import ResidualPlanner
 from dpsdk.mechanisms.total import (
     noise_for,
     to_epsilon,
@@ -29,6 +30,16 @@ from dpsdk.noise import NoiseLaw
 from dpsdk.release import Cost, Measurement, Quote
 
 __all__ = ["Matrix", "MatrixStrategy"]
+
+
+def _plain(form: LinearForm) -> bool:
+    """Whether all of it are tables of counts, and not the number of rows alone."""
+    return bool(form.names) and all(
+        isinstance(block, Kronecker)
+        and block.scale == 1.0
+        and all(isinstance(factor, Identity) for factor in block.factors)
+        for block in form.blocks
+    )
 
 
 @frozen(eq=False)
@@ -66,6 +77,7 @@ class Matrix(Mechanism[LinearForm]):
       (McKenna, Miklau, Hay and Machanavajjhala 2018);
     - for one attribute the best of these, a `Tree`, a `SquareRoot` and the cells;
     - for several the products of strategies for each of up to 2^8 cells, larger ones cell by cell;
+    - for plain marginals, with Gaussian noise, the residuals of `ResidualPlanner`, which are best;
     - for blocks on different attributes all of these, with the shares of the total that make the
       sum of the squared errors least, or one strategy on all attributes if that is better.
 
@@ -105,7 +117,11 @@ class Matrix(Mechanism[LinearForm]):
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_linear(form, "Matrix")
         facts = facts_of(terms)
-        stack = self._stack(facts)
+        workload = self._lowered(facts)
+        planner = self._planner(workload)
+        if planner is not None:
+            return planner.quote(form, terms)
+        stack = designed(workload, facts, self._noise())
         stack.check(form, "Matrix", facts)
         try:
             pricing = Measure(stack.strategy, self._noise()).price(terms)
@@ -115,8 +131,12 @@ class Matrix(Mechanism[LinearForm]):
         cost = Cost((pricing.guarantee,))
         return Quote(cost, cost, accuracy)
 
-    def open(self, kernel: Kernel, /) -> MatrixStrategy:
-        stack = copy(self._stack(kernel.facts))
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        workload = self._lowered(kernel.facts)
+        planner = self._planner(workload)
+        if planner is not None:
+            return planner.open(kernel)
+        stack = copy(designed(workload, kernel.facts, self._noise()))
         try:
             found = kernel.measure(stack.strategy, self._noise())
         except InvalidArgument as error:
@@ -124,10 +144,23 @@ class Matrix(Mechanism[LinearForm]):
         tables = stack.tables(found.values)
         return MatrixStrategy("Matrix", stack, tables, found.accuracy.law, found.accuracy.step)
 
-    def _stack(self, facts: Facts) -> Stack:
+    def _lowered(self, facts: Facts) -> LinearForm:
         form = self.workload.lower(facts.domain)
         check_linear(form, "Matrix")
-        return designed(form, facts, self._noise())
+        return form
+
+    def _planner(self, form: LinearForm) -> ResidualPlanner | None:
+        """The residual basis, which is best for plain marginals and Gaussian noise."""
+        if isinstance(self._noise(), LaplaceNoise) or not _plain(form):
+            return None
+        return ResidualPlanner(
+            self.workload,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            # Of the squared errors of all cells the sum is to be least.
+            weights=[float(block.rows) for block in form.blocks],
+        )
 
     def _noise(self) -> Noise:
         return noise_for("Matrix", self.epsilon, self.delta, self.rho)

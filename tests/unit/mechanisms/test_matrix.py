@@ -9,11 +9,29 @@ from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, Priv
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
-from dpsdk.mechanisms import Gaussian, Laplace, Matrix, NoisyHistogram, SquareRoot, Tree
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    Matrix,
+    NoisyHistogram,
+    ResidualPlanner,
+    SquareRoot,
+    Tree,
+)  # fmt: skip
 from dpsdk.mechanisms.matrix import design
 from dpsdk.mechanisms.matrix.design import designed
 from dpsdk.mechanisms.matrix.optimal import best_for_gaussian, best_for_laplace
-from dpsdk.queries import Above, Count, Interval, Linear, Marginal, Sum, Threshold, Workload
+from dpsdk.queries import (
+    Above,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Sum,
+    Threshold,
+    Workload,
+    marginals,
+)  # fmt: skip
 from dpsdk.testing import seeded
 from worlds import facts, weights
 
@@ -144,6 +162,27 @@ def test_blocks_on_different_attributes_share_the_total_as_is_best(monkeypatch):
     assert error(both) < 0.9 * shared
     monkeypatch.setattr(design, "_JOINED_LIMIT", 0)
     assert error(both) == pytest.approx(shared, rel=0.01)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_plain_marginals_are_measured_by_their_residuals(neighbors, outside):
+    of = facts(DOMAIN, neighbors, rows=10**4, outside=outside)
+    workload = marginals(DOMAIN, 2)
+    form = workload.lower(DOMAIN)
+    found = Matrix(workload, rho="0.001").quote(form, Terms(of))
+    weighed = [block.rows for block in form.blocks]
+    planner = ResidualPlanner(workload, rho="0.001", weights=weighed)
+    assert found.accuracy == planner.quote(form, Terms(of)).accuracy
+    own = found.accuracy.variances.sum()
+    # Better than the tables themselves, and than strategies that do not know how they overlap.
+    one = Gaussian(rho="0.001").quote(form, Terms(of)).accuracy
+    assert own < 0.9 * form.rows * (one.law.standard_deviation() * one.step) ** 2
+    stack = design._Designer(form, of, gaussian=True).stack(design._attribute_sets(form))
+    price = Measure(stack.strategy, GaussianNoise("0.001")).price(Terms(of))
+    law = price.law.standard_deviation() * price.accuracy.step
+    assert own < stack.combine(form).squares.sum() * law**2
+    # Laplace noise has no such basis, and the same call has another strategy.
+    assert Matrix(workload, epsilon=1).quote(form, Terms(of)).accuracy.variances.min() > 0
 
 
 def test_the_optimum_for_gaussian_noise_is_met():

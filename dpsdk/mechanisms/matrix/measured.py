@@ -87,6 +87,11 @@ class Table:
             offset = common * total
         return cls(domain, tuple(names), weights, to_weights(inverse), to_weights(offset))
 
+    def __copy__(self) -> Table:
+        # The numbers are the same; that they cannot be written to does not keep their shape.
+        arrays = (self.weights.view(), self.inverse.view(), self.offset.view())
+        return Table(self.domain, self.names, *arrays)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the attributes."""
@@ -175,8 +180,9 @@ class Product:
         return cls(domain, tuple(names), factors, (None,) * len(factors))
 
     def __copy__(self) -> Product:
-        factors = tuple([copy(factor) for factor in self.factors])
-        return Product(self.domain, self.names, factors, self.inverses)
+        factors = tuple([_own(factor) for factor in self.factors])
+        inverses = tuple([None if one is None else one.view() for one in self.inverses])
+        return Product(self.domain, self.names, factors, inverses)
 
     @property
     def strategy(self) -> LinearForm:
@@ -266,6 +272,13 @@ class Product:
             tuple([self.inverses[place] for place in places]),
         )
         return part._of_product(Kronecker((), ()))
+
+
+def _own(factor: Factor) -> Factor:
+    own = copy(factor)
+    if isinstance(own, Weights):
+        object.__setattr__(own, "weights", own.weights.view())
+    return own
 
 
 def _all_cells(size: int) -> Combination:

@@ -33,7 +33,7 @@ from dpsdk.queries import (
     marginals,
 )  # fmt: skip
 from dpsdk.testing import seeded
-from worlds import facts, weights
+from worlds import facts, moves, weights
 
 RELATIONS = [(n, o) for n in Neighbors for o in (False, True)]
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]), Integer("hours", 0, 3))
@@ -121,6 +121,24 @@ def test_answers_have_no_bias_and_the_variances_they_say(
                 combination.squares, (of_noise**2).sum(axis=1), rtol=1e-5, atol=scale**2
             )
             assert (combination.peaks * (1 + 1e-5) + scale >= np.abs(of_noise).max(axis=1)).all()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_what_is_charged_covers_what_any_two_neighbours_differ_by(name, neighbors, outside):
+    # Column by column of what is measured, and not by what the kernel says of it.
+    of = facts(DOMAIN, neighbors, rows=1000, outside=outside)
+    form = WORKLOADS[name].lower(DOMAIN)
+    for noise in NOISES:
+        stack = designed(form, of, noise)
+        l1, l2, _ = moves(weights(stack.strategy), of)
+        price = Measure(stack.strategy, noise).price(Terms(of))
+        unit = 4.0**price.bits
+        if isinstance(noise, GaussianNoise):
+            assert float(price.law.variance) >= l2 * unit / (2 * float(noise.rho)) * (1 - 1e-12)
+            assert float(price.law.variance) <= 2.2 * l2 * unit / (2 * float(noise.rho)) + 64
+        else:
+            assert float(price.law.scale) >= l1 / float(noise.epsilon) * (1 - 1e-12)
 
 
 def deviations(mechanism, form, of):

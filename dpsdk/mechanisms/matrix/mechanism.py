@@ -103,7 +103,7 @@ class Matrix(Mechanism[LinearForm]):
     >>> from dpsdk.mechanisms import Matrix
     >>> from dpsdk.queries import Threshold, Workload
     >>> Matrix(Workload([Threshold("age", t) for t in (30, 40)]), rho="0.01")
-    Matrix(Workload(2 queries), rho=0.01)
+    Matrix(Workload of 2 queries, rho=0.01)
     """
 
     workload: Lowers[LinearForm] = field(converter=to_workload)

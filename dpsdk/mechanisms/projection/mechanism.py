@@ -198,9 +198,10 @@ def _accuracy(
     gap: float = 0.0,
     moved: tuple[float, ...] | None = None,
 ) -> ProjectionAccuracy:
-    cells = math.prod([form.domain[name].size for name in form.names]) + 1
-    reach = most * widest(asked, facts)
     counted = facts.rows is None
+    # Where the largest number of rows depends on the noise, each column counts twice.
+    cells = (math.prod([form.domain[name].size for name in form.names]) + 1) * (1 + counted)
+    reach = most * widest(asked, facts)
     return ProjectionAccuracy(noise, reach, cells, gap, moved, counted, form.rows)
 
 

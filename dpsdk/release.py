@@ -180,7 +180,7 @@ class Release(Generic[A_co]):
 
     @property
     def accuracy(self) -> Accuracy:
-        """What is known of the errors of the raw numbers, in rows: by its kind also variances."""
+        """What is known of the errors of the raw numbers, in rows; of some kinds also variances."""
         return self._measurement.accuracy
 
     def error(self, beta: float = 0.05) -> float:

@@ -250,6 +250,8 @@ class _Designer:
             return [_Candidate(plain, float(plain.combine(part).squares.sum()), norm)]
         none: dict[str, Floats | None] = dict.fromkeys(names)
         found = [_Candidate(plain, _error(batches, none), norm)]
+        if len(names) == 1 and domain[names[0]].size <= DESIGN_LIMIT:
+            return found  # a table of these cells is no worse
         strategies = self._along(names, batches)
         used = [name for name, one in strategies.items() if one is not None]
         if not used or self._bits // len(used) < _FEWEST_BITS:

@@ -1,4 +1,4 @@
-"""Strategies for a few cells: what to measure so that a workload has the least error in all.
+"""Strategies for a few cells, which give a workload the least error in all.
 
 A workload enters by its Gram matrix G, with rows and columns for cells; a strategy A answers it
 with a mean squared error in proportion to tr((AᵀA)⁻¹G) times the square of its largest column.
@@ -18,7 +18,7 @@ from dpsdk.typing import Floats
 __all__ = ["DESIGN_LIMIT", "best_for_gaussian", "best_for_laplace"]
 
 DESIGN_LIMIT = 2**8
-"""Strategies are optimised for so many cells at the most: seconds of work, once a workload."""
+"""Strategies are optimised for so many cells at the most, in seconds, once a workload."""
 
 _STEPS = 60
 _GAP = 1e-3

@@ -30,8 +30,8 @@ __all__ = [
     "Reconstruction",
     "check_answerable",
     "combined_by",
+    "copied_form",
     "measured",
-    "own_copy",
     "quoted",
 ]
 
@@ -143,12 +143,12 @@ class Estimate:
         check_answerable(form, self.mechanism, self.reconstruction, kernel.facts)
         values = self.cells.answers(form)
         accuracy = EstimateAccuracy(
-            self._law, self._step, copy(self.reconstruction), own_copy(form)
+            self._law, self._step, copy(self.reconstruction), copied_form(form)
         )
         return Measurement(values, accuracy, "fitted")
 
 
-def own_copy(form: LinearForm) -> LinearForm:
+def copied_form(form: LinearForm) -> LinearForm:
     """The same form in parts that are nobody else's, but for arrays, which stay as they are.
 
     Whoever holds a release holds its accuracy, and others may ask for the same form.
@@ -194,7 +194,7 @@ def quoted(
     pricing = Measure(reconstruction.strategy, noise).price(terms)
     cost = Cost((pricing.guarantee,))
     step = 2.0**-pricing.bits
-    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, own_copy(form))
+    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, copied_form(form))
     return Quote(cost, cost, accuracy)
 
 

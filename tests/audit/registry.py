@@ -21,7 +21,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import BasicComposition, Guarantee, Odometer
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -29,7 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
-from dpsdk.kernel import Kernel, Limits
+from dpsdk.kernel import GaussianNoise, Kernel, Limits, MeasureResiduals
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -216,6 +216,21 @@ def chosen(gaps: GapForm, **given: Any) -> Build:
     return build
 
 
+def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
+    """Residuals of marginals, bought together."""
+
+    def build(rho: Fraction) -> Program:
+        request = MeasureResiduals(sets, scales, GaussianNoise(rho))
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+            return tuple(Kernel(data, odometer, noise, "residuals").run(request).values.tolist())
+
+        return run
+
+    return build
+
+
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
     return [Count({"level": chosen}, normalized=False) for chosen in levels]
 
@@ -244,6 +259,7 @@ def averaged(epsilon: Fraction) -> Program:
     return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
 
 
+SHARP = (Fraction(6),)
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -276,6 +292,11 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 1, (MANY,), lattice=0),
+    Case(
+        "residuals, both", residuals([(), ("bit",)], 1, 1), concentrated, BIT, 1, SHARP, lattice=0
+    ),
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
@@ -317,6 +338,16 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+        Case(
+            "residuals, a line",
+            residuals([("bit",)], 1),
+            concentrated,
+            BIT,
+            2,
+            WIDE,
+            lattice=0,
+        ),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
         Case("select, a row", chosen(LINES), ranged, THREE, 2),

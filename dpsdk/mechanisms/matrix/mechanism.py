@@ -13,7 +13,7 @@ from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Lowers
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism, Strategy
-from dpsdk.mechanisms.estimates import Cells, EstimateAccuracy, own_copy
+from dpsdk.mechanisms.estimates import Cells, EstimateAccuracy, copied_form
 from dpsdk.mechanisms.matrix.design import designed
 from dpsdk.mechanisms.matrix.stack import Stack
 from dpsdk.mechanisms.refusals import check_linear, in_words
@@ -56,7 +56,7 @@ class MatrixStrategy:
         """Counts of rows, as sums of estimates. Free."""
         self._stack.check(form, self._mechanism, kernel.facts)
         values = self._stack.answers(form, self._tables)
-        accuracy = EstimateAccuracy(self._law, self._step, copy(self._stack), own_copy(form))
+        accuracy = EstimateAccuracy(self._law, self._step, copy(self._stack), copied_form(form))
         return Measurement(values, accuracy, "fitted")
 
 
@@ -127,7 +127,9 @@ class Matrix(Mechanism[LinearForm]):
             pricing = Measure(stack.strategy, self._noise()).price(terms)
         except InvalidArgument as error:
             raise self._in_words(error) from None
-        accuracy = EstimateAccuracy(pricing.law, pricing.accuracy.step, copy(stack), own_copy(form))
+        accuracy = EstimateAccuracy(
+            pricing.law, pricing.accuracy.step, copy(stack), copied_form(form)
+        )
         cost = Cost((pricing.guarantee,))
         return Quote(cost, cost, accuracy)
 

@@ -17,6 +17,7 @@ from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
 from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.estimates import copied_form
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.residual_planner.estimate import (
     MovedAccuracy,
@@ -31,7 +32,7 @@ from dpsdk.mechanisms.residual_planner.plan import (
     planned,
     wanted_sets,
 )
-from dpsdk.mechanisms.residual_planner.possible import possible
+from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
 from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
 from dpsdk.mechanisms.workload import to_workload
 from dpsdk.noise import NoiseLaw
@@ -45,7 +46,9 @@ _LATER = "the possible tables are near the measured ones; how near is told with 
 
 
 def _to_workloads(value: Asked) -> tuple[Lowers[LinearForm], ...]:
-    if callable(getattr(value, "lower", None)) or isinstance(value, str | Mapping | type):
+    if callable(getattr(value, "lower", None)) or isinstance(
+        value, str | bytes | bytearray | Mapping | type
+    ):
         return (to_workload(value),)  # type: ignore[arg-type]  # which refuses all else
     if not isinstance(value, Iterable):
         return (to_workload(value),)
@@ -109,12 +112,12 @@ class ResidualStrategy:
             return Measurement(values, accuracy, "fitted")
         moved = self._possible.answers(form)
         distances = np.abs(moved - values)
-        return Measurement(moved, MovedAccuracy(accuracy, tuple(distances.tolist())), "fitted")
+        return Measurement(moved, MovedAccuracy(accuracy, distances), "fitted")
 
 
 def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> PlannedAccuracy:
     law: NoiseLaw = noise.law
-    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), form)
+    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), copied_form(form))
 
 
 @frozen(repr=False, eq=False)
@@ -150,13 +153,15 @@ class ResidualPlanner(Mechanism[LinearForm]):
         Whether answers are read off tables without negative cells, which agree wherever they
         overlap, near to the unbiased ones. Most errors are lower then; answers are no longer
         unbiased and have no variance, and a bound is that of the unbiased answer plus its distance.
+        The first answer takes some hundred passes over all tables, of 2^22 cells at the most.
 
     Raises
     ------
     InvalidArgument
         If an argument is not as described, or δ is 0.
     TooLarge
-        When opened or quoted, before anything is paid: if residuals have more than 2^25 numbers.
+        When opened or quoted, before anything is paid: if residuals have more than 2^25 numbers,
+        or tables without negative cells more than 2^22 cells.
     QueryError
         When asked about attributes that no table has together.
 
@@ -194,12 +199,17 @@ class ResidualPlanner(Mechanism[LinearForm]):
         forms = [one.lower(facts.domain) for one in self.workload]
         for form in forms:
             check_linear(form, "ResidualPlanner")
+            if form.domain is not facts.domain and form.domain != facts.domain:
+                raise InvalidArgument("workload", "over the domain of the table", "another domain")
         sets, places = wanted_sets(forms)
         given = check_weights(self.weights, len(places))
         weights = np.zeros(len(sets))
         # A table that is asked for twice counts twice, or by its larger weight.
         (np.add if self.objective == "sum" else np.maximum).at(weights, places, given)
-        return planned(sets, weights, self.objective, facts, float(self._noise().rho))
+        plan = planned(sets, weights, self.objective, facts, float(self._noise().rho))
+        if self.nonnegative:
+            check_fits(plan)
+        return plan
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         plan = self.plan(terms)

@@ -91,7 +91,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
             Look(references, GaussianNoise("0.5"), bits), Setting.of(known), PAIR
         )
         base = [cells[i] for i in rng.integers(0, len(cells), 4)]
-        worst = worst_squared = 0
+        worst = worst_squared = largest = 0
         for gone, come in itertools.product(cells, repeat=2):
             if neighbors is Neighbors.ADD_REMOVE:
                 one, other = base, [*base, *[come] * unit_rows]
@@ -100,6 +100,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
             moves = np.abs(distances(own, one) - distances(own, other))
             worst = max(worst, int(moves.sum()))
             worst_squared = max(worst_squared, int((moves**2).sum()))
+            largest = max(largest, int(moves.max()))
         if own.guarantee.free:
             assert worst == 0
             continue
@@ -107,6 +108,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
         assert worst <= own.law.scale
         assert isinstance(squared.law, DiscreteGaussian)
         assert worst_squared <= squared.law.variance
+        assert largest <= squared.guarantee.shift_max
 
 
 PAIR_CELLS = list(itertools.product(range(4), range(2)))
@@ -134,24 +136,47 @@ def distances(own, cells):
     return np.rint(values * 2**own.bits).astype(np.int64)
 
 
+@pytest.mark.parametrize("noise", [2**62 - 1, -(2**62 - 1)])
+def test_noise_that_saturates_hides_the_distance_altogether(noise):
+    setting = Setting.of(facts(PAIR, Neighbors.ADD_REMOVE, rows=6))
+    references = [Reference(["b"], [0, 2.0**60]), Reference(["b"], [0, 0])]
+    own = module.prepare_look(Look(references, QUIET, 0), setting, PAIR)
+    order = []
+
+    class Saturated:
+        def draw(self, law, size):
+            order.append("noise")
+            return np.full(size, noise, dtype=np.int64)
+
+    def opened():
+        order.append("table")
+        codes = {name: np.zeros(1, dtype=np.int64) for name in PAIR.names}
+        return Histogram(PAIR, codes, np.array([6.0]), 0)
+
+    values = own.run(Saturated(), opened).values
+    assert values.tolist() == [math.copysign(2.0**61, noise)] * 2
+    # How long a draw takes cannot depend on what is read.
+    assert order == ["noise", "table"]
+
+
 class Silence:
     def draw(self, law, size):
         return np.zeros(size, dtype=np.int64)
 
 
 @pytest.mark.parametrize(
-    ("neighbors", "outside", "references", "l1", "squared"),
+    ("neighbors", "outside", "references", "l1", "squared", "largest"),
     [
-        (Neighbors.ADD_REMOVE, True, [X, B, TOTAL], 3, 3),
-        (Neighbors.REPLACE_ONE, False, [X, B, TOTAL], 4, 8),
-        (Neighbors.REPLACE_ONE, True, [X, B, TOTAL], 4, 8),
-        (Neighbors.REPLACE_ONE, True, [TOTAL] * 3 + [X], 4, 4),
-        (Neighbors.REPLACE_ONE, True, [TOTAL], 1, 1),
+        (Neighbors.ADD_REMOVE, True, [X, B, TOTAL], 3, 3, 1),
+        (Neighbors.REPLACE_ONE, False, [X, B, TOTAL], 4, 8, 2),
+        (Neighbors.REPLACE_ONE, True, [X, B, TOTAL], 4, 8, 2),
+        (Neighbors.REPLACE_ONE, True, [TOTAL] * 3 + [X], 4, 4, 2),
+        (Neighbors.REPLACE_ONE, True, [TOTAL], 1, 1, 1),
     ],
 )
 @pytest.mark.parametrize("unit_rows", [1, 3])
 def test_the_price_is_that_of_the_joint_sensitivity(
-    neighbors, outside, references, l1, squared, unit_rows
+    neighbors, outside, references, l1, squared, largest, unit_rows
 ):
     terms = Terms(facts(PAIR, neighbors, rows=40, outside=outside, unit_rows=unit_rows))
     step = 2**12 * unit_rows
@@ -161,6 +186,8 @@ def test_the_price_is_that_of_the_joint_sensitivity(
     pricing = Look(references, GaussianNoise("0.5")).price(terms)
     assert pricing.law == DiscreteGaussian(squared * step**2)
     assert pricing.guarantee.rho == Fraction(1, 2)
+    assert pricing.guarantee.shift_squared == squared * step**2
+    assert pricing.guarantee.shift_max == largest * step
     assert isinstance(pricing, LookPricing)
     known = Look.guarantee_for([one.names for one in references], GaussianNoise("0.5"), terms)
     assert known == pricing.guarantee

@@ -85,7 +85,7 @@ def test_the_slack_is_that_of_the_noise_on_one_side():
 
 
 def test_a_measured_count_takes_a_tenth_of_beta():
-    looked, counted = silent([30.0]), one_count(190, DiscreteGaussian(100))
+    looked, counted = silent([30.0], DiscreteLaplace(2**14)), one_count(190, DiscreteGaussian(100))
     known = Certificate(looked, [200], counted)
     above = known.distances(0.045)[0]
     excess = 10 + DiscreteGaussian(100).radius(0.005)

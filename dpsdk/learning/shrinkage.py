@@ -8,8 +8,6 @@ tells much follows the noise. All of it is public post-processing.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from attrs import field, frozen
 

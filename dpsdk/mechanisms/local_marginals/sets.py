@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +14,7 @@ from attrs import frozen
 from dpsdk.errors import TooLarge
 from dpsdk.typing import Floats
 
-__all__ = ["Attributes", "Lattice", "below", "stacks"]
+__all__ = ["Attributes", "Lattice", "Stack", "below"]
 
 Attributes: TypeAlias = tuple[int, ...]
 """The positions of some attributes in their domain, rising."""
@@ -23,13 +25,20 @@ SET_LIMIT = 2**16
 CELL_LIMIT = 2**24
 """No single table has more cells."""
 
-STACKED = 2**18
+_STACKED = 2**16
 """Cells of the tables of one shape that are fitted together, unless one table has more."""
 
 
-def below(sets: Attributes) -> list[Attributes]:
+def below(chosen: Attributes) -> list[Attributes]:
     """The sets of one attribute less: the i-th is without the i-th attribute."""
-    return [sets[:place] + sets[place + 1 :] for place in range(len(sets))]
+    return [chosen[:place] + chosen[place + 1 :] for place in range(len(chosen))]
+
+
+@frozen(eq=False)
+class Stack:
+    """Sets whose tables have one shape, and are always made together: so each is always the same."""
+
+    sets: tuple[Attributes, ...]
 
 
 @frozen
@@ -71,10 +80,40 @@ class Lattice:
                 raise _too_many(len(closed))
         return cls(sizes, tuple(sorted(wanted, key=_order)), tuple(sorted(closed, key=_order)))
 
-    @property
-    def pairs(self) -> tuple[Attributes, ...]:
-        """The sets of two attributes."""
-        return tuple(chosen for chosen in self.closed if len(chosen) == 2)
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """All sets of two attributes or more, smaller ones first, by the shapes of their tables."""
+        alike: dict[tuple[int, ...], list[Attributes]] = {}
+        for chosen in self.closed:
+            if len(chosen) > 1:
+                alike.setdefault(self.shape(chosen), []).append(chosen)
+        found: list[Stack] = []
+        for group in alike.values():
+            step = max(1, _STACKED // self.cells(group[0]))
+            found += [Stack(tuple(group[k : k + step])) for k in range(0, len(group), step)]
+        return tuple(found)
+
+    @cached_property
+    def places(self) -> dict[Attributes, tuple[Stack, int]]:
+        """In which stack each set is, and where there."""
+        return {
+            chosen: (stack, place)
+            for stack in self.stacks
+            for place, chosen in enumerate(stack.sets)
+        }
+
+    def covers(self, chosen: Attributes) -> bool:
+        """Whether a set has a table of its own: it is below the workload, or all below it are."""
+        known = self._known
+        return not chosen or chosen in known or (
+            len(chosen) > 1
+            and self.cells(chosen) <= CELL_LIMIT
+            and all(lower in known for lower in below(chosen))
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[Attributes]:
+        return frozenset(self.closed)
 
     def shape(self, chosen: Attributes) -> tuple[int, ...]:
         """The shape of a table."""
@@ -103,10 +142,7 @@ def _order(chosen: Attributes) -> tuple[int, Attributes]:
 
 
 def _cells(sizes: tuple[int, ...], chosen: Attributes) -> int:
-    cells = 1
-    for place in chosen:
-        cells *= sizes[place]
-    return cells
+    return math.prod(sizes[place] for place in chosen)
 
 
 def _check(sizes: tuple[int, ...], chosen: Attributes) -> None:
@@ -121,14 +157,3 @@ def _check(sizes: tuple[int, ...], chosen: Attributes) -> None:
 def _too_many(count: int) -> TooLarge:
     advice = "ask for fewer marginals, or narrower ones"
     return TooLarge("LocalMarginals", count, SET_LIMIT, "sets of attributes", advice)
-
-
-def stacks(lattice: Lattice, sets: Iterable[Attributes]) -> Iterator[list[Attributes]]:
-    """Sets whose tables have one shape, together up to 2^18 cells or one table at a time."""
-    alike: dict[tuple[int, ...], list[Attributes]] = {}
-    for chosen in sets:
-        alike.setdefault(lattice.shape(chosen), []).append(chosen)
-    for group in alike.values():
-        step = max(1, STACKED // lattice.cells(group[0]))
-        for first in range(0, len(group), step):
-            yield group[first : first + step]

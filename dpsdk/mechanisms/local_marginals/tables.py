@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from attrs import evolve, field, frozen
 
+from dpsdk._memo import Memo
 from dpsdk.learning.raking import onto_simplex, rake, sums
 from dpsdk.learning.shrinkage import Cap, shrink
-from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, below, stacks
+from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, Stack, below
 from dpsdk.typing import Floats
 
 __all__ = ["Look", "Prior", "Residual", "Tables"]
@@ -23,6 +24,12 @@ _MOST_DISTANCE = 2.0
 """A fitted table may be so many standard deviations farther from it than the look saw."""
 
 _RAKING = 10
+_KEPT = 64
+_KEPT_BYTES = 2**25
+
+
+def _recent() -> Memo[Floats]:
+    return Memo(_KEPT, _KEPT_BYTES)
 
 
 class Prior(Protocol):
@@ -86,7 +93,8 @@ class Tables:
     single: tuple[Floats, ...] = field(repr=False)
     look: Look | None = None
     prior: Prior | None = field(default=None, repr=False)
-    pairs: Mapping[Attributes, Floats] = field(factory=dict[Attributes, Floats], repr=False)
+    _pairs: Mapping[Attributes, Floats] = field(factory=dict[Attributes, Floats], repr=False)
+    _made: Memo[Floats] = field(factory=_recent, init=False, repr=False)
 
     @classmethod
     def of(
@@ -106,21 +114,36 @@ class Tables:
         return cls(lattice, names, total, residuals, tuple(single), look)
 
     def fitted(self, prior: Prior | None = None) -> Tables:
-        """The same with tables of two attributes, drawn towards a prior, or independence."""
+        """The same with all tables of two attributes made, from a prior or from independence."""
         empty = evolve(self, prior=prior, pairs={})
         pairs: dict[Attributes, Floats] = {}
-        for group in stacks(self.lattice, self.lattice.pairs):
-            pairs.update(zip(group, empty.stack(group), strict=True))
+        for stack in self.lattice.stacks:
+            if len(stack.sets[0]) == 2:
+                pairs.update(zip(stack.sets, empty._stack(stack.sets), strict=True))
         return evolve(empty, pairs=pairs)
 
     def table(self, chosen: Attributes) -> Floats:
-        """The table of a set, in rows, of whatever width."""
-        return self.stack([chosen])[0]
+        """The table of a set, in rows: of one below the workload, or all of whose margins are.
 
-    def all(self, sets: Sequence[Attributes]) -> Iterator[tuple[Attributes, Floats]]:
-        """Sets with their tables, those of one shape together."""
-        for group in stacks(self.lattice, sets):
-            yield from zip(group, self.stack(group), strict=True)
+        With one axis an attribute, in the order of the domain. Only to be read.
+        """
+        if not chosen:
+            return np.array(self.total)
+        if len(chosen) == 1:
+            return self.single[chosen[0]]
+        known = self._pairs.get(chosen)
+        if known is not None:
+            return known
+        place = self.lattice.places.get(chosen)
+        if place is None:
+            table: Floats = self._stack((chosen,))[0]
+            return table
+        stack, number = place
+        tables = self._made.get(stack)
+        if tables is None:
+            tables = self._stack(stack.sets)
+            self._made.keep(stack, tables, tables.nbytes)
+        return tables[number]
 
     def independent(self, sets: Sequence[Attributes]) -> Floats:
         """The products of the tables of single attributes, for sets of one shape."""
@@ -132,10 +155,6 @@ class Tables:
             shares = np.stack([self.single[chosen[axis]] for chosen in sets])
             tables = tables * (shares / (self.total or 1.0)).reshape(shape)
         return tables
-
-    def priors(self, sets: Sequence[Attributes]) -> Floats:
-        """The tables of sets of one shape as they would be if nothing was measured of them."""
-        return rake(self._unraked(sets), self._margins(sets), sweeps=_RAKING)
 
     def _unraked(self, sets: Sequence[Attributes]) -> Floats:
         independent = self.independent(sets)
@@ -153,40 +172,39 @@ class Tables:
         return np.maximum(independent + apart * part.reshape(-1, *[1] * len(sets[0])), 0.0)
 
     def _margins(self, sets: Sequence[Attributes]) -> list[Floats]:
-        """The margins of the tables of sets of one shape, fitted before."""
-        if len(sets[0]) == 1:
-            return [np.full((len(sets), 1), self.total)]
+        """The margins of the tables of sets of one shape, made before."""
         lower = [below(chosen) for chosen in sets]
         return [
-            np.expand_dims(self.stack([each[axis] for each in lower]), axis + 1)
+            np.expand_dims(np.stack([self.table(each[axis]) for each in lower]), axis + 1)
             for axis in range(len(sets[0]))
         ]
 
-    def stack(self, sets: Sequence[Attributes]) -> Floats:
+    def _stack(self, sets: Sequence[Attributes]) -> Floats:
         """The tables of sets of one shape, in rows, shape (sets, ...)."""
-        if len(sets[0]) == 1:
-            return np.stack([self.single[chosen[0]] for chosen in sets])
-        if all(chosen in self.pairs for chosen in sets):
-            return np.stack([self.pairs[chosen] for chosen in sets])
-        measured = [place for place, chosen in enumerate(sets) if chosen in self.residuals]
         unraked, margins = self._unraked(sets), self._margins(sets)
-        if len(measured) < len(sets):
-            tables = rake(unraked, margins, sweeps=_RAKING)
-        else:
-            tables = np.empty_like(unraked)
-        if measured:
-            chosen = [sets[place] for place in measured]
-            known = [self.residuals[one] for one in chosen]
-            cap = None
-            if len(chosen[0]) == 2 and self.look is not None:
-                sd, seen = self.look.deviation, [self.look.away(one, 0.0) for one in chosen]
-                reach = np.array(seen) + _MOST_DISTANCE * sd
-                cap = Cap(self.independent(chosen), reach)
-            tables[measured] = shrink(
-                np.stack([one.values for one in known]),
-                np.array([one.deviation for one in known]),
-                unraked[measured],
-                [margin[measured] for margin in margins],
-                cap,
-            )
+        known = [self.residuals.get(chosen) for chosen in sets]
+        measured = [place for place, one in enumerate(known) if one is not None]
+        there = [one for one in known if one is not None]
+        if not there:
+            return rake(unraked, margins, sweeps=_RAKING)
+        tables = np.empty_like(unraked)
+        if len(there) < len(sets):
+            rest = [place for place, one in enumerate(known) if one is None]
+            within = [margin[rest] for margin in margins]
+            tables[rest] = rake(unraked[rest], within, sweeps=_RAKING)
+        tables[measured] = shrink(
+            np.stack([one.values for one in there]),
+            np.array([one.deviation for one in there]),
+            unraked[measured],
+            [margin[measured] for margin in margins],
+            self._cap([sets[place] for place in measured]),
+        )
         return tables
+
+    def _cap(self, sets: Sequence[Attributes]) -> Cap | None:
+        """No table of two attributes goes farther from independence than the look allows."""
+        look = self.look
+        if len(sets[0]) != 2 or look is None:
+            return None
+        seen = np.array([look.away(chosen, 0.0) for chosen in sets])
+        return Cap(self.independent(sets), seen + _MOST_DISTANCE * look.deviation)

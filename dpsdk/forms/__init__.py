@@ -2,7 +2,7 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
@@ -28,6 +28,7 @@ __all__ = [
     "Neighbors",
     "Prefix",
     "Range",
+    "Residual",
     "Sensitivity",
     "sensitivity",
 ]

@@ -144,9 +144,8 @@ class Kronecker(Block):
     @property
     def reach(self) -> float:
         # A factor that shrinks is applied after one that grows, so it counts as one.
-        ends = (factor.limits() for factor in self.factors)
         scale = max(abs(self.scale), 1.0) if math.isfinite(self.scale) else math.inf
-        return scale * math.prod(max(-low, high, 1.0) for low, high in ends)
+        return scale * math.prod(factor.reach for factor in self.factors)
 
     def limits(self) -> tuple[float, float]:
         low = high = self.scale

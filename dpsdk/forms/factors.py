@@ -11,7 +11,17 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Factor", "Groups", "Identity", "Weights", "Prefix", "Range", "simplest", "to_weights"]
+__all__ = [
+    "Factor",
+    "Groups",
+    "Identity",
+    "Prefix",
+    "Range",
+    "Residual",
+    "Weights",
+    "simplest",
+    "to_weights",
+]
 
 MATRIX_LIMIT = 2**24
 """No factor is written out with more weights than this."""
@@ -76,6 +86,12 @@ class Factor(ABC):
         """The smallest and the largest weight of all."""
         low, high = self.extents()
         return float(low.min()), float(high.max())
+
+    @property
+    def reach(self) -> float:
+        """No sum of weights of one record exceeds this while the factor is applied; at least 1."""
+        low, high = self.limits()
+        return max(-low, high, 1.0)
 
     @abstractmethod
     def apply(self, table: Floats, axis: int) -> Floats:
@@ -213,6 +229,52 @@ class Prefix(Factor):
     def column_norms(self, power: int) -> Floats:
         del power
         return np.arange(self.size, 0, -1, dtype=np.float64)
+
+
+@frozen
+class Residual(Factor):
+    """One function a cell: its count times the number of cells, less the count of all of them.
+
+    The matrix is n I - J, of integers: n times the projection on what sums to zero. Of one cell
+    nothing is left, and its function is zero.
+    """
+
+    size: int
+
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    def extents(self) -> tuple[Floats, Floats]:
+        low, high = self.limits()
+        return np.full(self.size, low), np.full(self.size, high)
+
+    def limits(self) -> tuple[float, float]:
+        return (-1.0, self.size - 1.0) if self.size > 1 else (0.0, 0.0)
+
+    @property
+    def reach(self) -> float:
+        # Counts are multiplied before their sum is taken off.
+        return float(self.size)
+
+    def row(self, number: int) -> Weights:
+        return Weights(self._at(np.arange(number, number + 1), np.arange(self.size)))
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        result: Floats = table * float(self.size)
+        result -= table.sum(axis=axis, keepdims=True)
+        return result
+
+    def columns(self, codes: Ints) -> Floats:
+        return self._at(np.arange(self.size), codes)
+
+    def _at(self, rows: Ints, codes: Ints) -> Floats:
+        result: Floats = np.where(rows[:, None] == codes, self.size - 1.0, -1.0)
+        return result if self.size > 1 else np.zeros_like(result)
+
+    def column_norms(self, power: int) -> Floats:
+        others = self.size - 1.0
+        return np.full(self.size, others * (self.size if power == 2 else 2))
 
 
 @frozen

@@ -37,7 +37,7 @@ import numpy as np
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Weights
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Weights
 from dpsdk.typing import Array, Floats
 
 __all__ = ["of_form", "of_functions"]
@@ -209,6 +209,8 @@ def _lines(factor: Factor, axis: int) -> list[Line]:
         size, width = factor.size, factor.width
         starts = range(0, size, width)
         return [_interval(axis, size, start, min(start + width, size)) for start in starts]
+    if type(factor) is Residual:
+        return [_residual(axis, factor.size, cell) for cell in range(factor.size)]
     if type(factor) is Weights:
         return [_line(row, axis) for row in factor.weights]
     raise _foreign(factor)
@@ -220,6 +222,17 @@ def _interval(axis: int, size: int, start: int, stop: int) -> Line:
     if start == 0 and stop == size:
         return _ONE, b""
     return _ONE, b"i%x,%x,%x;" % (axis, start, stop)
+
+
+def _residual(axis: int, size: int, cell: int) -> Line:
+    """The weights size - 1 at one cell and -1 at all others, which have no common divisor."""
+    if size == 1:
+        return _ZERO, b""
+    ends = [end for end in (0, cell, cell + 1) if end < size]
+    starts = np.array(sorted(set(ends)))
+    whole = np.where(starts == cell, size - 1, -1)
+    sign = 1 if cell == 0 else -1
+    return (sign, 0), _text(starts, whole * sign, axis, size)
 
 
 def _line(weights: Floats, axis: int) -> Line:

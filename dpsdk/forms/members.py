@@ -11,7 +11,7 @@ from attrs import frozen
 
 from dpsdk.domain import Domain
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, simplest
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, simplest
 from dpsdk.forms.identity import of_functions
 from dpsdk.forms.linear import LinearForm
 from dpsdk.typing import Array
@@ -165,6 +165,8 @@ def _ends(factor: Factor) -> Sequence[_Ends | None]:
     if type(factor) is Groups:
         starts = range(0, factor.size, factor.width)
         return [(start, min(start + factor.width, factor.size)) for start in starts]
+    if type(factor) is Residual:  # none of its functions is one on some cells, and zero elsewhere
+        return [None] * factor.size
     return [_of_weights(weights) for weights in np.asarray(factor.matrix())]
 
 

@@ -20,9 +20,10 @@ from attrs import evolve, frozen
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
-from dpsdk.forms.factors import Groups, Identity
+from dpsdk.forms.factors import Groups, Identity, Residual
 from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
+from dpsdk.forms.residuals import moves
 from dpsdk.typing import Floats
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
@@ -38,6 +39,9 @@ _PAIR_LIMIT = 2**11
 
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
+
+_SMALL_SPAN = 2**10
+"""The sum of absolute moves of residuals is searched over so many cells, and bounded beyond."""
 
 _REACH_LIMIT = 2.0**480
 """Larger products of weights are refused: squares of them, added up, could leave the floats."""
@@ -96,6 +100,8 @@ def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
     replace, outside = setting.replaced, setting.outside
     if form.rows == 1:
         move = _one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
+    elif (known := _residuals(form, replace=replace, outside=outside)) is not None:
+        return _of_unit(known, setting)
     else:
         blocks = [block for block, _ in form.groups]
         move = _stack(blocks, replace=replace, outside=outside)
@@ -190,6 +196,41 @@ def _marginals(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Mov
     # Either two such records, or, seen from the outside cell, one count in every marginal.
     moved = float(max(2 * split, len(blocks) if outside else 0))
     return _Move(moved, moved, 1.0 if moved else 0.0, exact=True)
+
+
+def _residuals(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity | None:
+    """Integer multiples of residuals, and of the count of all rows; None for other forms."""
+    scales: list[int] = []
+    for block in form.blocks:
+        if not isinstance(block, Kronecker) or not block.scale.is_integer():
+            return None
+        if any(type(factor) is not Residual for factor in block.factors):
+            return None
+        scales.append(int(block.scale))
+    sets = [block.names for block in form.blocks]
+    sizes = {name: form.domain[name].size for name in form.names}
+    found = moves(sets, scales, sizes, replace=replace, outside=outside)
+    # A column of n I - J has the absolute sum 2 (n - 1), and two of them differ by 2 n.
+    shapes = [[sizes[name] for name in names] for names in sets]
+    columns = [
+        abs(scale) * math.prod(2 * (size - 1) for size in shape)
+        for scale, shape in zip(scales, shapes, strict=True)
+    ]
+    l1 = sum(columns)
+    exact = found.exact
+    if replace:
+        l1 = 2 * sum(column for column, shape in zip(columns, shapes, strict=True) if shape)
+        alone = len(shapes) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 1
+        if alone:
+            l1 = abs(scales[0]) * 2 * shapes[0][0]
+        elif outside:
+            l1 = max(l1, sum(columns))
+        exact = exact and (alone or not l1)
+        if not exact and math.prod(sizes.values()) <= _SMALL_SPAN:
+            groups = [block for block, _ in form.groups]
+            searched = _stack(groups, replace=replace, outside=outside)
+            l1, exact = min(l1, math.ceil(searched.l1)), found.exact and searched.exact
+    return Sensitivity(Fraction(l1), Fraction(found.squared), Fraction(found.maximum), exact)
 
 
 def _masked_marginal(block: Block, *, replace: bool) -> _Move | None:

@@ -15,7 +15,7 @@ from attrs import frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Weights
+from dpsdk.forms import Dense, Kronecker, LinearForm, Range, Residual, Weights
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -100,7 +100,7 @@ def check_written(form: LinearForm) -> None:
     """
     for block in form.blocks:
         if isinstance(block, Kronecker):
-            real = [factor.size for factor in block.factors if isinstance(factor, Weights)]
+            real = [f.size for f in block.factors if isinstance(f, Residual | Weights)]
             if math.prod(real) > _WRITTEN_LIMIT:
                 for row in range(block.rows):
                     function_of(LinearForm(form.domain, [block.row(row)]))
@@ -163,6 +163,8 @@ def _of_kronecker(domain: Domain, block: Kronecker) -> Function:
         axis = domain.position(name)
         if isinstance(factor, Range):
             runs[axis] = [slice(factor.start, factor.stop)] if factor.start < factor.stop else []
+        elif isinstance(factor, Residual):  # one function, and so one cell
+            return _nowhere()
         elif isinstance(factor, Weights):
             weights = factor.weights[0]
             runs[axis] = _runs(weights)

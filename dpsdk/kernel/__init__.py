@@ -12,6 +12,7 @@ from dpsdk.kernel.draw_database.request import (
 from dpsdk.kernel.kernel import Kernel
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
+from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
 from dpsdk.kernel.select import Select, SelectPricing, ShortfallAccuracy
 from dpsdk.kernel.terms import Terms
 from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
@@ -27,10 +28,13 @@ __all__ = [
     "LaplaceNoise",
     "Limits",
     "Measure",
+    "MeasureResiduals",
     "Noise",
     "Pricing",
     "Primitive",
     "Request",
+    "ResidualAccuracy",
+    "ResidualPricing",
     "RunPricing",
     "Select",
     "SelectPricing",

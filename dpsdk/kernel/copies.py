@@ -30,6 +30,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Sensitivity,
     Weights,
     sensitivity,
@@ -217,7 +218,7 @@ class _Copying:
         return known
 
     def _factor(self, factor: Factor) -> tuple[Factor, float]:
-        """A copy, and its largest weight, at least 1."""
+        """A copy, and its reach."""
         known = self._factors.get(id(factor))
         if known is not None:
             return known[1], known[2]
@@ -231,6 +232,12 @@ class _Copying:
             if type(size) is not int:
                 raise _foreign(type(size))
             copy = type(factor)(size)
+        elif type(factor) is Residual:
+            size = factor.size
+            if type(size) is not int:
+                raise _foreign(type(size))
+            copy = Residual(size)
+            largest = copy.reach
         elif type(factor) is Groups:
             size, width = factor.size, factor.width
             if not type(size) is type(width) is int:

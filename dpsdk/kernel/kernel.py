@@ -20,6 +20,7 @@ from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw
 from dpsdk.kernel.measure import Measure, Noise, prepare_measure
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
+from dpsdk.kernel.residuals import MeasureResiduals, prepare_residuals
 from dpsdk.kernel.select import Select, prepare_select
 from dpsdk.kernel.terms import Terms, to_trust
 from dpsdk.kernel.watch import Watch, Watching
@@ -38,6 +39,7 @@ _Prepare: TypeAlias = Callable[[Any, Setting, Domain], Due[object]]
 
 _OWN: tuple[tuple[type, _Prepare], ...] = (
     (Measure, prepare_measure),
+    (MeasureResiduals, prepare_residuals),
     (Select, prepare_select),
     (DrawDatabase, draw_due),
 )

@@ -52,6 +52,7 @@ __all__ = [
     "Prepared",
     "Pricing",
     "copied",
+    "gaussian_for",
     "prepare",
     "prepare_measure",
 ]
@@ -345,9 +346,21 @@ def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
         return DiscreteLaplace(scale), book_own(DiscreteLaplaceGuarantee(scale, shift))
     if not isinstance(noise, GaussianNoise):
         raise TypeError(type(noise).__name__)
-    squared = math.ceil(move.l2_squared)
+    return gaussian_for(noise, math.ceil(move.l2_squared), math.ceil(move.maximum))
+
+
+def gaussian_for(
+    noise: GaussianNoise, squared: int, most: int
+) -> tuple[DiscreteGaussian, Guarantee]:
+    """The law that makes moves of this squared length cost what was asked, and what it guarantees.
+
+    Raises
+    ------
+    InvalidArgument
+        If the noise has a claim that is not proven on its lattice.
+    """
     variance = squared / (2 * noise.rho)
-    largest = min(math.ceil(move.maximum), math.isqrt(squared))
+    largest = min(most, math.isqrt(squared))
     guarantee = DiscreteGaussianGuarantee(variance, squared, largest, noise.claim)
     if noise.claim is not None and not claim_holds(guarantee):
         expected = "noise that is wide in steps of its lattice, so that its (ε, δ) is proven"

@@ -21,6 +21,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
 )
 from dpsdk.forms.factors import Factor
 from dpsdk.hypothesis import SyntheticData
@@ -124,6 +125,10 @@ def _of_factor(factor: Factor) -> Combination:
         case Groups(size, width):
             lengths = np.full(factor.rows, float(width))
             lengths[-1] = size - width * (factor.rows - 1)
+        case Residual(size):
+            # One cell weighs size - 1, and the others -1.
+            others, ones = np.full(size, size - 1.0), np.ones(size)
+            return Combination(others * size, others, ones * size * (size > 1))
         case _:
             return Combination.of(factor.matrix())
     return Combination(lengths, (lengths > 0).astype(np.float64), lengths)

@@ -13,7 +13,16 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import (
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Residual,
+    Weights,
+)
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT, Counts
 from dpsdk.noise import NoiseSource
@@ -223,7 +232,7 @@ def _classes_of(form: LinearForm, name: str, size: int) -> Ints:
         elif isinstance(factor, Weights) and factor.rows < size:
             signs = np.vstack([classes[None, :], factor.weights])
             classes = np.unique(signs, axis=1, return_inverse=True)[1].reshape(-1)
-        elif factor is None or isinstance(factor, Identity | Prefix | Weights):
+        elif factor is None or isinstance(factor, Identity | Prefix | Residual | Weights):
             return np.arange(size)
         else:
             raise InvalidArgument("form", "made of the factors of dpsdk.forms", "a foreign factor")

@@ -1,0 +1,222 @@
+"""Residuals: what the marginals of a table say beyond their own margins.
+
+Let n be the sizes of the attributes of a set T, m_T the marginal on them, and P_T the Kronecker
+product of the projections I - J/n on what sums to zero along each of them. The residual of T is
+r_T = P_T m_T; that of no attributes is the count of all rows. A marginal is the sum, over the
+subsets T of its set S, of r_T spread evenly over the cells of S - T; and residuals of different
+sets have nothing in common (Xiao, He and Kifer 2023). N_T r_T, with N_T the number of cells of T,
+is made of integers: it is what the factors `Residual` of dpsdk.forms measure.
+
+How far one row moves integers N_T r_T is proven in docs/explanation/proofs/residuals.md. Sizes are
+public, and so is all that is computed here from sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.typing import Floats
+
+__all__ = ["Moves", "Names", "centred", "closure", "composed", "decomposed", "moves", "subsets"]
+
+Names = tuple[str, ...]
+
+ATTRIBUTES_LIMIT = 20
+"""The labels in which two rows may agree are tried in all combinations for so many attributes."""
+
+_EXACT = 2**53
+
+
+def subsets(names: Names) -> list[Names]:
+    """All subsets of a set of attributes, the smaller ones first."""
+    return [part for size in range(len(names) + 1) for part in combinations(names, size)]
+
+
+def closure(sets: Iterable[Names]) -> list[Names]:
+    """The sets and all their subsets, each once: the smaller ones first, else as they come."""
+    found = dict.fromkeys(part for names in sets for part in subsets(names))
+    return sorted(found, key=len)
+
+
+def centred(values: Floats, axes: int) -> Floats:
+    """The projection of a table on what sums to zero along each of its last axes."""
+    result = values
+    for axis in range(-axes, 0):
+        result = result - result.mean(axis=axis, keepdims=True)
+    return result
+
+
+def decomposed(table: Floats, axes: int) -> list[Floats]:
+    """The residuals of a marginal.
+
+    Parameters
+    ----------
+    table
+        Its last `axes` axes are those of attributes; what lies before them is a batch.
+    axes
+        How many attributes it has.
+
+    Returns
+    -------
+    list of Floats
+        One for each subset, in binary order: number k has the axis i, counted from 0, where bit
+        `axes` - 1 - i of k is set. Each has the axes of the batch, and those of its own attributes.
+    """
+    parts = [table]
+    for axis in range(axes):
+        # The axes to come are all there; the one in hand is the first of them.
+        place = axis - axes
+        parts = [
+            part
+            for whole in parts
+            for part in (whole.sum(axis=place), whole - whole.mean(axis=place, keepdims=True))
+        ]
+    return parts
+
+
+def composed(parts: Sequence[Floats], shape: Sequence[int]) -> Floats:
+    """The marginal of residuals, as `decomposed` gives them; the inverse of that.
+
+    Parameters
+    ----------
+    parts
+        The residuals of all subsets, in binary order, each with the axes of a batch before its own.
+    shape
+        The sizes of the attributes of the marginal.
+    """
+    left = list(parts)
+    for done, size in enumerate(reversed(shape)):
+        left = [
+            own + np.expand_dims(rest, -1 - done) / size
+            for rest, own in zip(left[::2], left[1::2], strict=True)
+        ]
+    return left[0]
+
+
+@frozen
+class Moves:
+    """How far one row moves integer residuals: the largest squared length, and single move."""
+
+    squared: int
+    maximum: int
+    exact: bool
+    """Whether they are attained."""
+
+
+def moves(
+    sets: Sequence[Names],
+    scales: Sequence[int],
+    sizes: Mapping[str, int],
+    *,
+    replace: bool,
+    outside: bool,
+) -> Moves:
+    """How far one row moves residuals that are measured together, each times an integer scale.
+
+    Parameters
+    ----------
+    sets
+        The attributes of each, in whatever order; none for the count of all rows. Repeated sets
+        count as often as they come.
+    scales
+        One integer a set: what is measured is scale · N_T r_T.
+    sizes
+        How many cells each attribute has.
+    replace
+        Whether one row is exchanged for another. Otherwise one is added, or taken away.
+    outside
+        Whether it may be exchanged for one outside the domain.
+
+    Notes
+    -----
+    A row that is added moves N_T r_T by an integer vector of squared length Π n (n - 1), whatever
+    row it is. Rows that differ in the attributes D move it by twice Π n (n - 1) less the product of
+    n (n - 1) over T - D and of -n over T ∩ D. The largest sum over all D is found by trying all of
+    them, for up to 20 attributes of several cells; beyond, each set counts as if D were the one
+    attribute of it that has the fewest cells, which is its worst.
+    """
+    alone = [
+        (scale, [sizes[name] for name in names]) for scale, names in zip(scales, sets, strict=True)
+    ]
+    added = sum(scale**2 * _added(shape) for scale, shape in alone)
+    most = max((abs(scale) * _entry(shape) for scale, shape in alone), default=0)
+    if not replace:
+        return Moves(added, most, exact=True)
+    exchanged = max((abs(scale) * _exchanged_entry(shape) for scale, shape in alone), default=0)
+    bound = sum(scale**2 * _exchanged(shape) for scale, shape in alone)
+    live = [place for place, (scale, shape) in enumerate(alone) if scale and _exchanged(shape)]
+    names = sorted({name for place in live for name in sets[place] if sizes[name] > 1})
+    exact = True
+    if len({frozenset(sets[place]) for place in live}) > 1:
+        if len(names) > ATTRIBUTES_LIMIT:
+            # All of it together, and each row outside instead of inside, are bounded by the sum.
+            total = sum(scale**2 for scale, shape in alone if not shape)
+            return Moves(bound + total * outside, max(exchanged, most * outside), exact=False)
+        worst = _worst([sets[p] for p in live], [scales[p] for p in live], names, sizes)
+        exact = worst <= bound
+        bound = min(bound, worst)
+    if outside:
+        bound, exchanged = max(bound, added), max(exchanged, most)
+    return Moves(bound, exchanged, exact)
+
+
+def _added(shape: Sequence[int]) -> int:
+    return math.prod(size * (size - 1) for size in shape)
+
+
+def _entry(shape: Sequence[int]) -> int:
+    return math.prod(size - 1 for size in shape)
+
+
+def _exchanged(shape: Sequence[int]) -> int:
+    """The squared length where rows differ in the attribute of the fewest cells."""
+    if not shape or 1 in shape:
+        return 0
+    least = min(shape)
+    return 2 * least**2 * (_added(shape) // (least * (least - 1)))
+
+
+def _exchanged_entry(shape: Sequence[int]) -> int:
+    if not shape or 1 in shape:
+        return 0
+    least = min(shape)
+    return least * (_entry(shape) // (least - 1))
+
+
+def _worst(
+    sets: Sequence[Names], scales: Sequence[int], names: Sequence[str], sizes: Mapping[str, int]
+) -> int:
+    """The largest squared length over all sets of attributes in which two rows may differ.
+
+    The sum over sets is multilinear in the attributes, so that it is evaluated at all corners of a
+    cube, one attribute after the other.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    whole = sum(
+        scale**2 * _added([sizes[name] for name in own])
+        for scale, own in zip(scales, sets, strict=True)
+    )
+    corners: Floats = np.zeros((2,) * len(names))
+    for scale, own in zip(scales, sets, strict=True):
+        cell = [0] * len(names)
+        for name in own:
+            cell[places[name]] = 1
+        corners[tuple(cell)] += float(scale**2)
+    for place, name in enumerate(names):
+        size = sizes[name]
+        without, within = np.moveaxis(corners, place, 0)
+        corners = np.stack(
+            [without + (size * (size - 1)) * within, without - size * within], axis=place
+        )
+    # All labels in common is no move; the sum is the largest number on the way.
+    least = float(np.min(corners.reshape(-1)[1:]))
+    if 2 * whole < _EXACT:
+        return 2 * (whole - int(least))
+    # Each number is rounded twice an attribute and once a set, and none is larger than the sum.
+    slack = whole * (3 * len(names) + len(sets) + 4) // _EXACT + 1
+    return 2 * (whole - math.floor(least) + slack)

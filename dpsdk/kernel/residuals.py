@@ -1,0 +1,350 @@
+"""The primitive `measure` for residuals of marginals, priced together by what one row moves.
+
+Theorem (docs/explanation/proofs/residuals.md). Integer multiples of the integer residuals N_T r_T,
+with independent discrete Gaussian noise of one variance on all of their cells, are ρ-zCDP for
+ρ = S / (2 variance), where S is the largest squared length by which one row moves all of them. Seen
+as residuals in rows, that of a set T has noise of scale σ_T = √variance / (scale · N_T), and under
+add-remove costs p_T / (2 σ_T²), p_T = Π (1 - 1/n), to the digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.accounting import Guarantee
+from dpsdk.accounting.copies import client_copy
+from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Facts, Kronecker, Residual
+from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import EXACT
+from dpsdk.forms.residuals import Names, moves
+from dpsdk.kernel.lattice import exact
+from dpsdk.kernel.measure import GaussianNoise, copied, gaussian_for
+from dpsdk.kernel.primitive import Request
+from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.release import HalfWidths, Measurement, Standing
+from dpsdk.typing import Floats
+
+__all__ = ["MeasureResiduals", "ResidualAccuracy", "ResidualPricing", "prepare_residuals"]
+
+NUMBER_LIMIT = 2**26
+"""No request has more numbers: half a gigabyte."""
+
+_SET_LIMIT = 2**18
+_WHOLE = 2**61
+"""True answers stay below this, so that none leaves 64 bits with its noise on it."""
+
+_SATURATION = 2**62 - 1 - _WHOLE
+"""Released integers are clamped here: noise saturates at 2**62 - 1, so this is post-processing."""
+
+_WIDE = 64
+_WIDEST = 40
+_TABLED = 2**14
+"""Marginals of more cells are counted from the records and not kept for others to read."""
+
+
+def _items(parameter: str, value: object, expected: str) -> tuple[object, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument(parameter, expected, shown(value))
+    return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+_SETS = "a sequence of sets of attributes, each a tuple of distinct names"
+
+
+def _to_sets(value: Iterable[Iterable[str]]) -> tuple[Names, ...]:
+    sets: list[Names] = []
+    for one in _items("sets", value, _SETS):
+        names = _items("sets", one, _SETS)
+        plain = tuple([str.__str__(name) for name in names if isinstance(name, str)])
+        if len(plain) != len(names) or len(set(plain)) != len(plain):
+            raise InvalidArgument("sets", _SETS, shown(one))
+        sets.append(plain)
+    if not sets:
+        raise InvalidArgument("sets", "at least one set of attributes", "none")
+    return tuple(sets)
+
+
+def _to_scales(value: Iterable[int]) -> tuple[int, ...]:
+    expected = "positive integers, one for each set"
+    scales = [to_integer("scales", one, expected) for one in _items("scales", value, expected)]  # type: ignore[arg-type]  # it looks
+    for scale in scales:
+        if not 1 <= scale < _WHOLE:
+            raise InvalidArgument("scales", f"{expected}, below 2**61", shown(scale))
+    return tuple(scales)
+
+
+@frozen
+class ResidualAccuracy(HalfWidths):
+    """Noise of one law, in a step of its own for each residual, on each of its numbers.
+
+    Parameters
+    ----------
+    law
+        Of the noise, in steps.
+    cells
+        How many numbers each residual has.
+    steps
+        What one step is in each, in rows; 0 where there is no noise.
+    """
+
+    _law: Plain = field(converter=to_plain, alias="law")
+    cells: tuple[int, ...]
+    steps: tuple[float, ...]
+    kind: str = field(init=False, default="exact tail of the discrete noise")
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise, in steps; a copy."""
+        return from_plain(self._law)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """The root of the law's parameter in each residual, in rows: its σ."""
+        kind, above, below = self._law
+        del kind
+        scale = math.sqrt(above / below)
+        return tuple([step * scale for step in self.steps])
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        noisy = sum(c for c, step in zip(self.cells, self.steps, strict=True) if step)
+        if not noisy:
+            return np.zeros(sum(self.cells))
+        radius = self.law.radius(beta, noisy if joint else 1)
+        return np.repeat(np.array(self.steps) * radius, np.array(self.cells))
+
+
+@frozen(eq=False)
+class ResidualPricing:
+    """What measuring residuals would do and cost, all public. It is a copy."""
+
+    scales: tuple[int, ...]
+    """What the integer residuals are multiplied by: those asked for, or a power of two more."""
+    law: NoiseLaw
+    guarantee: Guarantee
+    accuracy: ResidualAccuracy
+    _asked: MeasureResiduals = field(repr=False)
+    _facts: Facts = field(repr=False)
+
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[ResidualAccuracy]:
+        """Measure, as the kernel would if it were asked for the same now."""
+        return _prepared(self._asked, self._facts).run(noise, opened)
+
+
+@frozen
+class MeasureResiduals(Request[Measurement[ResidualAccuracy]]):
+    """Noisy residuals of marginals, bought together; see dpsdk.forms.residuals for what they are.
+
+    The answer has the numbers of each set after those of the set before, in C order over its
+    attributes as they were given, in rows. They are the residuals with independent noise on each
+    cell: project them on what sums to zero along every axis, which is free and leaves less noise.
+    Where n is public and no row lies outside the domain the count of all rows, the residual of no
+    attributes, is given as it is, and costs nothing; so is the residual of an attribute of one
+    cell, which is zero.
+
+    Parameters
+    ----------
+    sets
+        The attributes of each residual; none for the count of all rows.
+    scales
+        Positive integers, one for each set: its noise has the scale √variance / (scale · N_T), with
+        N_T its number of cells. So a scale that is twice as large costs four times as much of ρ.
+    noise
+        What all of them cost together.
+
+    >>> from dpsdk import Domain, Integer, Neighbors, PrivateData
+    >>> from dpsdk.kernel import GaussianNoise, MeasureResiduals, Terms
+    >>> domain = Domain(Integer("age", 17, 90), Integer("hours", 1, 99))
+    >>> data = PrivateData.from_columns({"age": [39, 50], "hours": [40, 13]}, domain)
+    >>> sets = [(), ("age",), ("hours",), ("age", "hours")]
+    >>> request = MeasureResiduals(sets, (74 * 99, 99, 74, 1), GaussianNoise("0.1"))
+    >>> print(request.price(Terms(data.facts)).guarantee)
+    0.1-zCDP, discrete Gaussian
+    """
+
+    sets: tuple[Names, ...] = field(converter=_to_sets)
+    scales: tuple[int, ...] = field(converter=_to_scales)
+    noise: GaussianNoise
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.sets) != len(self.scales):
+            expected = f"one for each of the {len(self.sets)} sets"
+            raise InvalidArgument("scales", expected, str(len(self.scales)))
+        if type(self.noise) is not GaussianNoise:
+            raise InvalidArgument("noise", "a GaussianNoise", shown(self.noise))
+
+    def price(self, terms: Terms, /) -> ResidualPricing:
+        """What measuring would do and cost. Public, spends nothing.
+
+        Raises
+        ------
+        UnknownAttribute
+            If the domain does not have an attribute.
+        TooLarge
+            If there are more than 2^26 numbers.
+        InvalidArgument
+            If the noise would be wider than 64-bit integers can hold, or counts could not be summed
+            exactly.
+        """
+        facts = facts_of(terms)
+        own = _prepared(self, facts)
+        law = from_plain(to_plain(own.law))
+        return ResidualPricing(
+            own.scales, law, client_copy(own.guarantee), own.accuracy, self, facts
+        )
+
+
+def _prepared(asked: MeasureResiduals, facts: Facts) -> PreparedResiduals:
+    return prepare_residuals(asked, Setting.of(facts), facts.domain)
+
+
+@frozen(eq=False)
+class PreparedResiduals:
+    """What is about to be measured, in the kernel's own values. They are not handed out."""
+
+    sets: tuple[Names, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    scales: tuple[int, ...]
+    constants: tuple[int | None, ...]
+    """What a residual is where no row changes it."""
+    law: NoiseLaw
+    guarantee: Guarantee
+    """What the release satisfies, as the books keep it."""
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """How many numbers each residual has."""
+        return tuple([math.prod(shape) for shape in self.shapes])
+
+    @property
+    def accuracy(self) -> ResidualAccuracy:
+        """How far off it is."""
+        steps = [
+            1 / (scale * cells) if known is None else 0.0
+            for scale, cells, known in zip(self.scales, self.cells, self.constants, strict=True)
+        ]
+        return ResidualAccuracy(self.law, self.cells, tuple(steps))
+
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[ResidualAccuracy]:
+        """Draw, read and add; in that order, so that no draw's time depends on what is read.
+
+        What no row changes is not read, nor is there noise on it.
+        """
+        values = np.zeros(sum(self.cells))
+        noisy = [place for place, known in enumerate(self.constants) if known is None]
+        if noisy:
+            drawn = noise.draw(self.law, sum([self.cells[place] for place in noisy]))
+            histogram, start = opened(), 0
+            places = np.concatenate([[0], np.cumsum(self.cells)]).tolist()
+            for place in noisy:
+                stop = start + self.cells[place]
+                sums = exact(self._integers(place, histogram)) * self.scales[place]
+                sums += drawn[start:stop]
+                np.clip(sums, -_SATURATION, _SATURATION, out=sums)
+                part = values[places[place] : places[place + 1]]
+                np.divide(sums, float(self.scales[place] * self.cells[place]), out=part)
+                start = stop
+        if len(noisy) < len(self.constants):
+            starts = np.cumsum([0, *self.cells[:-1]]).tolist()
+            for at, known in zip(starts, self.constants, strict=True):
+                if known:  # the count of all rows, which is one number
+                    values[at] = known
+        return Measurement(values, self.accuracy)
+
+    def _integers(self, place: int, histogram: Histogram) -> Floats:
+        """N_T r_T, exactly: counts times cells stay within what floats hold."""
+        names, shape = self.sets[place], self.shapes[place]
+        block = Kronecker(names, tuple([Residual(size) for size in shape]))
+        if self.cells[place] <= _TABLED:
+            return block.answer(histogram.table(names))
+        codes, counts = histogram.records(names)
+        return block.answer_records(codes, counts)
+
+
+def prepare_residuals(
+    asked: MeasureResiduals, setting: Setting, domain: Domain
+) -> PreparedResiduals:
+    """What the kernel is to do for a request. Raises as `price` does."""
+    sets, scales, noise = asked.sets, asked.scales, copied(asked.noise)
+    if not isinstance(noise, GaussianNoise):
+        raise InvalidArgument("noise", "a GaussianNoise", shown(noise))
+    _check_plain(sets, scales)
+    if any(name not in setting.sizes for names in sets for name in names):
+        for name in (name for names in sets for name in names):
+            domain.position(name)
+        raise InvalidArgument("sets", "of attributes of the table", "other names")
+    shapes = tuple([tuple([setting.sizes[name] for name in names]) for names in sets])
+    constants = tuple([_constant(shape, setting) for shape in shapes])
+    total = sum([math.prod(shape) for shape in shapes])
+    if total > NUMBER_LIMIT:
+        raise TooLarge("a request", total, NUMBER_LIMIT, "numbers", "ask for fewer at once")
+    live = [place for place, known in enumerate(constants) if known is None]
+    _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+    found = moves(
+        [sets[place] for place in live],
+        [scales[place] for place in live],
+        setting.sizes,
+        replace=setting.replaced,
+        outside=setting.outside,
+    )
+    squared, most = found.squared * setting.unit_rows**2, found.maximum * setting.unit_rows
+    bits = 0
+    while squared and squared * 4**bits < _WIDE * 2 * noise.rho and bits < _WIDEST:
+        bits += 1
+    scales = tuple([scale << bits for scale in scales])
+    _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
+    law, guarantee = gaussian_for(noise, squared << 2 * bits, most << bits)
+    return PreparedResiduals(sets, shapes, scales, constants, law, guarantee)
+
+
+def _check_plain(sets: object, scales: object) -> None:
+    """Refuse what was written into since it was made, and would answer for itself."""
+    made = (
+        type(sets) is tuple
+        and type(scales) is tuple
+        and len(sets) == len(scales) <= _SET_LIMIT  # pyright: ignore[reportUnknownArgumentType]
+        and all(type(names) is tuple for names in sets)  # pyright: ignore[reportUnknownVariableType]
+        and all(type(name) is str for names in sets for name in names)  # pyright: ignore[reportUnknownVariableType]
+        and all(len(set(names)) == len(names) for names in sets)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        and all(type(scale) is int and 0 < scale < _WHOLE for scale in scales)  # pyright: ignore[reportUnknownVariableType]
+    )
+    if not made:
+        expected = f"made by its constructor, of at most {_SET_LIMIT:,} sets"
+        raise InvalidArgument("request", expected, "one that was written into, or a larger one")
+
+
+def _constant(shape: tuple[int, ...], setting: Setting) -> int | None:
+    """The residual where no row changes it, the same for all of its cells."""
+    if 1 in shape:
+        return 0
+    if not shape and setting.replaced and not setting.outside:
+        return setting.rows
+    return None
+
+
+def _check_exact(shapes: list[tuple[int, ...]], scales: list[int], setting: Setting) -> None:
+    rows = max(setting.row_limit, 1)
+    cells = max([math.prod(shape) for shape in shapes], default=1)
+    if cells * rows >= EXACT:
+        expected = "of so few cells that rows times cells stay within 2**53"
+        raise InvalidArgument("sets", expected, f"{cells:,} cells and up to {rows:,} rows")
+    products = [scale * math.prod(shape) for scale, shape in zip(scales, shapes, strict=True)]
+    if max(products, default=0) * rows >= _WHOLE:
+        expected = "small enough that rows times cells times scale stay within 2**61"
+        raise InvalidArgument("scales", expected, f"up to {max(products):.3g} a row")

@@ -26,7 +26,7 @@ from dpsdk.forms import Facts, Kronecker, Residual
 from dpsdk.forms.facts import Setting
 from dpsdk.forms.linear import EXACT
 from dpsdk.forms.residuals import Names, moves
-from dpsdk.kernel.lattice import exact
+from dpsdk.kernel.lattice import exact, finest
 from dpsdk.kernel.measure import GaussianNoise, copied, gaussian_for
 from dpsdk.kernel.primitive import Request
 from dpsdk.kernel.terms import Terms, facts_of
@@ -48,7 +48,6 @@ _SATURATION = 2**62 - 1 - _WHOLE
 """Released integers are clamped here: noise saturates at 2**62 - 1, so this is post-processing."""
 
 _WIDE = 64
-_WIDEST = 40
 _TABLED = 2**14
 """Marginals of more cells are counted from the records and not kept for others to read."""
 
@@ -305,7 +304,7 @@ def prepare_residuals(
     )
     squared, most = found.squared * setting.unit_rows**2, found.maximum * setting.unit_rows
     bits = 0
-    while squared and squared * 4**bits < _WIDE * 2 * noise.rho and bits < _WIDEST:
+    while 0 < squared * 4**bits < _WIDE * 2 * noise.rho and finest(bits + 1) > bits:
         bits += 1
     scales = tuple([scale << bits for scale in scales])
     _check_exact([shapes[p] for p in live], [scales[p] for p in live], setting)
@@ -313,18 +312,14 @@ def prepare_residuals(
     return PreparedResiduals(sets, shapes, scales, constants, law, guarantee)
 
 
-def _check_plain(sets: object, scales: object) -> None:
+def _check_plain(sets: tuple[Names, ...], scales: tuple[int, ...]) -> None:
     """Refuse what was written into since it was made, and would answer for itself."""
-    made = (
-        type(sets) is tuple
-        and type(scales) is tuple
-        and len(sets) == len(scales) <= _SET_LIMIT  # pyright: ignore[reportUnknownArgumentType]
-        and all(type(names) is tuple for names in sets)  # pyright: ignore[reportUnknownVariableType]
-        and all(type(name) is str for names in sets for name in names)  # pyright: ignore[reportUnknownVariableType]
-        and all(len(set(names)) == len(names) for names in sets)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        and all(type(scale) is int and 0 < scale < _WHOLE for scale in scales)  # pyright: ignore[reportUnknownVariableType]
-    )
-    if not made:
+    made = type(sets) is tuple and type(scales) is tuple
+    made = made and len(sets) == len(scales) <= _SET_LIMIT
+    made = made and all(type(names) is tuple for names in sets)
+    made = made and all(type(name) is str for names in sets for name in names)
+    made = made and all(len(set(names)) == len(names) for names in sets)
+    if not made or any(type(scale) is not int or not 0 < scale < _WHOLE for scale in scales):
         expected = f"made by its constructor, of at most {_SET_LIMIT:,} sets"
         raise InvalidArgument("request", expected, "one that was written into, or a larger one")
 

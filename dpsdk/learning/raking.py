@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsdk.typing import Floats
 
-__all__ = ["Margins", "centred", "margins_of", "onto_simplex", "rake", "sums"]
+__all__ = ["Margins", "margins_of", "onto_simplex", "rake", "sums"]
 
 Margins: TypeAlias = Sequence[Floats]
 """For each axis of a stack of tables, the tables with that axis summed out, of length one.
@@ -29,13 +29,6 @@ def sums(tables: Floats) -> Floats:
 def margins_of(tables: Floats) -> tuple[Floats, ...]:
     """The margins of each table of a stack."""
     return tuple(tables.sum(axis=axis, keepdims=True) for axis in range(1, tables.ndim))
-
-
-def centred(tables: Floats) -> Floats:
-    """What a stack of tables has beyond its margins: each axis less its mean."""
-    for axis in range(1, tables.ndim):
-        tables = tables - tables.mean(axis=axis, keepdims=True)
-    return tables
 
 
 def rake(tables: Floats, margins: Margins, *, sweeps: int = 40) -> Floats:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk.learning.raking import Margins, centred, rake, sums
+from dpsdk.forms.residuals import centred
+from dpsdk.learning.raking import Margins, rake, sums
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Cap", "shrink"]
@@ -79,7 +80,8 @@ def shrink(
         The tables, at least zero, with the margins up to about 1e-3 of all rows.
     """
     best = rake(priors, margins)
-    away = residuals - centred(best)
+    axes = best.ndim - 1
+    away = residuals - centred(best, axes)
     wanted = best + away
     least = sums(away**2)
     priors = best.copy()
@@ -95,7 +97,7 @@ def shrink(
         for potential, new in zip(potentials, found, strict=True):
             potential[active] = new
         free = _freedom(fitted, strength * noise)
-        risk = sums(centred(fitted - target) ** 2) + noise**2 * (2 * free + np.sqrt(2 * free))
+        risk = sums(centred(fitted - target, axes) ** 2) + noise**2 * (2 * free + np.sqrt(2 * free))
         better = risk < least[active]
         going = np.ones(len(active), dtype=bool)
         if cap is not None:

@@ -28,6 +28,9 @@ CELL_LIMIT = 2**24
 _STACKED = 2**16
 """Cells of the tables of one shape that are fitted together, unless one table has more."""
 
+_MEASURED = 2**23
+_MEASURED_WIDE = 2**15
+
 
 def below(chosen: Attributes) -> list[Attributes]:
     """The sets of one attribute less: the i-th is without the i-th attribute."""
@@ -79,6 +82,30 @@ class Lattice:
             if len(closed) > SET_LIMIT:
                 raise _too_many(len(closed))
         return cls(sizes, tuple(sorted(wanted, key=_order)), tuple(sorted(closed, key=_order)))
+
+    @property
+    def singles(self) -> tuple[Attributes, ...]:
+        """The sets of one attribute."""
+        return tuple([chosen for chosen in self.closed if len(chosen) == 1])
+
+    @cached_property
+    def measurable(self) -> frozenset[Attributes]:
+        """The sets of two attributes or more that are looked at, and may be measured.
+
+        Narrow and small ones first, as many as have 2^23 cells together; of three attributes or
+        more those of up to 2^15 cells. What has an attribute of one cell says nothing of its own.
+        """
+        room, found = _MEASURED, set[Attributes]()
+        wide = [chosen for chosen in self.closed if len(chosen) > 1]
+        for chosen in sorted(wide, key=lambda one: (len(one), self.cells(one), one)):
+            cells = self.cells(chosen)
+            if min(self.shape(chosen)) < 2 or (len(chosen) > 2 and cells > _MEASURED_WIDE):
+                continue
+            room -= cells
+            if room < 0:
+                break
+            found.add(chosen)
+        return frozenset(found)
 
     @cached_property
     def stacks(self) -> tuple[Stack, ...]:
@@ -134,7 +161,7 @@ class Lattice:
                 share = 0.5 ** (len(chosen) - width)
                 for lower in itertools.combinations(chosen, width):
                     found[lower] += share
-        return np.array([found[chosen] for chosen in sets])
+        return np.array([found.get(chosen, 0.0) for chosen in sets])
 
 
 def _order(chosen: Attributes) -> tuple[int, Attributes]:

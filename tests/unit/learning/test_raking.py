@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpsdk.learning.raking import centred, margins_of, onto_simplex, rake
+from dpsdk.learning.raking import margins_of, onto_simplex, rake
 
 
 def test_rakes_each_table_to_its_margins():
@@ -42,14 +42,6 @@ def test_one_table_does_not_change_another():
         np.testing.assert_allclose(
             rake(start[place : place + 1], one, sweeps=300)[0], together[place], atol=1e-5
         )
-
-
-def test_centred_tables_have_no_margins():
-    tables = np.random.default_rng(3).normal(size=(2, 3, 4, 2))
-    parts = centred(tables)
-    for margin in margins_of(parts):
-        np.testing.assert_allclose(margin, 0.0, atol=1e-12)
-    np.testing.assert_allclose(centred(parts), parts)
 
 
 @pytest.mark.parametrize("total", [0.0, 1.0, 7.5, 1e9])

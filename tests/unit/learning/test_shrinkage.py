@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from dpsdk.learning.raking import centred, margins_of, rake
+from dpsdk.forms.residuals import centred as projected
+from dpsdk.learning.raking import margins_of, rake
 from dpsdk.learning.shrinkage import _STRENGTHS, Cap, _penalised, shrink
+
+
+def centred(tables):
+    return projected(tables, tables.ndim - 1)
 
 
 def _made(count, shape, deviation, seed=0):

@@ -1,0 +1,262 @@
+"""The steps of LocalMarginals: buy, look, plan, buy again, fit, and look at what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk.errors import BudgetExceeded
+from dpsdk.forms import Facts
+from dpsdk.forms.residuals import centred
+from dpsdk.kernel import GaussianNoise, Kernel, Reference
+from dpsdk.kernel import Look as LookRequest
+from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
+from dpsdk.mechanisms.base import Unfinished
+from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
+from dpsdk.mechanisms.local_marginals.spending import (
+    Spending,
+    counted,
+    first_deviations,
+    prices,
+    request_for,
+)
+from dpsdk.mechanisms.local_marginals.strategy import Certified, LocalStrategy
+from dpsdk.mechanisms.local_marginals.tables import Look, Residual, Tables
+from dpsdk.typing import Floats
+
+__all__ = ["Learning"]
+
+_PIECE = 2**20
+"""Cells of the public tables that one request to look holds."""
+
+_LEAST_SEEN = 0.25
+"""A table is taken to be at least so many standard deviations of the look from independence."""
+
+
+@frozen(eq=False)
+class _Standing:
+    """What was released so far, and what was made of it."""
+
+    done: int = 0
+    total: float = 0.0
+    uncertainty: float = 0.0
+    """The scale of the noise on the number of rows."""
+    residuals: dict[Attributes, Residual] = field(factory=dict[Attributes, Residual])
+    look: Look | None = None
+    tables: Tables | None = None
+    certified: Certified | None = None
+
+
+class Learning:
+    """One opening of LocalMarginals at work. Not safe for use by several threads at once."""
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        facts: Facts,
+        spending: Spending,
+        *,
+        components: int,
+        beta: float,
+    ) -> None:
+        self._lattice = lattice
+        self._facts = facts
+        self._names = facts.domain.names
+        self._spending = spending
+        self._components = components
+        self._beta = beta
+        # One field, so that an interrupt finds all of a step or nothing.
+        self._state = _Standing()
+
+    def learn(self, kernel: Kernel) -> LocalStrategy:
+        """All steps, unless somebody stops them.
+
+        Raises
+        ------
+        Unfinished
+            If the opening was stopped, or interrupted or out of budget once something was learnt.
+        """
+        steps = self._steps()
+        try:
+            for done, step in enumerate(steps):
+                if kernel.progress(done, len(steps), "steps"):
+                    raise Unfinished(self._strategy(), "stop")
+                # A refusal that the stop meets with questions of its own is for the caller.
+                try:
+                    self._state = evolve(step(kernel), done=done + 1)
+                except BudgetExceeded:
+                    if not self._state.done:
+                        raise
+                    raise Unfinished(self._strategy(), "budget") from None
+            kernel.progress(len(steps), len(steps), "steps")
+        except KeyboardInterrupt:
+            if not self._state.done:
+                raise
+            raise Unfinished(self._strategy(), "interrupt") from None
+        return self._strategy()
+
+    def _steps(self) -> list[Callable[[Kernel], _Standing]]:
+        spending = self._spending
+        steps: list[Callable[[Kernel], _Standing]] = [self._begin]
+        if spending.look is not None:
+            steps.append(self._look)
+        if spending.rest is not None:
+            steps.append(self._buy)
+        steps.append(self._fit)
+        if spending.certify is not None:
+            steps.append(self._certify)
+        return steps
+
+    def _strategy(self) -> LocalStrategy:
+        state = self._state
+        tables = state.tables or self._tables(state.total, state.residuals, state.look)
+        return LocalStrategy(tables, self._facts, self._components, state.certified)
+
+    def _tables(
+        self, total: float, residuals: dict[Attributes, Residual], look: Look | None
+    ) -> Tables:
+        return Tables.of(self._lattice, self._names, total, residuals, look)
+
+    def _begin(self, kernel: Kernel) -> _Standing:
+        """The number of rows, and each attribute by itself."""
+        noise, facts, lattice = self._spending.first, self._facts, self._lattice
+        sets: list[Attributes] = [] if counted(facts) else [()]
+        sets += [chosen for chosen in lattice.singles if lattice.cells(chosen) > 1]
+        total, uncertainty = float(facts.rows or 0), 0.0
+        residuals: dict[Attributes, Residual] = {}
+        if noise is not None:
+            wanted = first_deviations(lattice, sets, replaced=facts.rows is not None)
+            residuals = self._bought(kernel, dict(zip(sets, wanted.tolist(), strict=True)), noise)
+            count = residuals.pop((), None)
+            if count is not None:
+                # Never less than one row, so that there are shares of it.
+                total = min(max(float(count.values), 1.0), float(max(facts.row_limit, 1)))
+                uncertainty = count.deviation
+        tables = self._tables(total, residuals, None)
+        return _Standing(0, total, uncertainty, residuals, None, tables)
+
+    def _bought(
+        self, kernel: Kernel, deviations: dict[Attributes, float], noise: GaussianNoise
+    ) -> dict[Attributes, Residual]:
+        """Residuals with noise in given proportions, centred."""
+        lattice = self._lattice
+        limit = self._facts.row_limit
+        request = request_for(deviations, lattice, self._names, limit, noise)
+        measured = kernel.run(request)
+        ends = np.cumsum([lattice.cells(chosen) for chosen in deviations])[:-1]
+        parts = np.split(measured.values, ends)
+        return {
+            chosen: Residual(centred(part.reshape(lattice.shape(chosen)), len(chosen)), deviation)
+            for chosen, part, deviation in zip(
+                deviations, parts, measured.accuracy.deviations, strict=True
+            )
+        }
+
+    def _look(self, kernel: Kernel) -> _Standing:
+        """How far tables of two attributes or more are from products of single ones."""
+        state, noise = self._state, self._spending.look
+        tables = state.tables
+        if noise is None or tables is None:
+            raise RuntimeError
+        sets = [
+            chosen
+            for stack in self._lattice.stacks
+            for chosen in stack.sets
+            if chosen in self._lattice.measurable
+        ]
+        distances, deviation = self._distances(
+            kernel, sets, lambda chosen: tables.independent([chosen])[0], noise
+        )
+        seen = dict(zip(sets, distances.tolist(), strict=True))
+        look = Look(seen, deviation)
+        after = self._tables(state.total, state.residuals, look)
+        return evolve(state, look=look, tables=after)
+
+    def _distances(
+        self,
+        kernel: Kernel,
+        sets: Sequence[Attributes],
+        table: Callable[[Attributes], Floats],
+        noise: GaussianNoise,
+    ) -> tuple[Floats, float]:
+        """Noisy distances from public tables, and the scale of their noise.
+
+        In several requests, so that few tables are held at once, that are paid for together.
+        """
+        pieces: list[list[Attributes]] = []
+        room = 0
+        for chosen in sets:
+            cells = self._lattice.cells(chosen)
+            if cells > room or not pieces:
+                pieces.append([])
+                room = max(cells, _PIECE)
+            pieces[-1].append(chosen)
+            room -= cells
+        requests = [
+            LookRequest(
+                [
+                    Reference([self._names[place] for place in chosen], table(chosen))
+                    for chosen in piece
+                ],
+                GaussianNoise(noise.rho * Fraction(len(piece), len(sets))),
+            )
+            for piece in pieces
+        ]
+        found = kernel.run_all(requests)
+        scales = [one.accuracy.law.scale * one.accuracy.step for one in found]
+        return np.concatenate([one.values for one in found]), float(max(scales))
+
+    def _buy(self, kernel: Kernel) -> _Standing:
+        """What is worth most."""
+        state, noise = self._state, self._spending.rest
+        if noise is None or state.tables is None:
+            raise RuntimeError
+        bought = self._planned(state.tables, float(noise.rho))
+        residuals = dict(state.residuals)
+        if bought:
+            for chosen, new in self._bought(kernel, bought, noise).items():
+                known = residuals.get(chosen)
+                residuals[chosen] = new if known is None else known.joined(new)
+        tables = self._tables(state.total, residuals, state.look)
+        return evolve(state, residuals=residuals, tables=tables)
+
+    def _planned(self, tables: Tables, rho: float) -> dict[Attributes, float]:
+        """Which residuals are bought, and at what noise."""
+        lattice, look = self._lattice, tables.look
+        tried = deviations_for(rho)
+        candidates: list[Attributes] = []
+        curves: list[Curves] = []
+        for chosen in lattice.singles:
+            if lattice.cells(chosen) > 1:
+                known = np.array([tables.residuals[chosen].deviation ** -2])
+                curves.append(Curves.of(tables.table(chosen)[None], tried, known))
+                candidates.append(chosen)
+        for stack in lattice.stacks if look is not None else ():
+            sets = [chosen for chosen in stack.sets if chosen in lattice.measurable]
+            if sets and look is not None:
+                away = [max(look.distances[one], _LEAST_SEEN * look.deviation) for one in sets]
+                part = np.array(away)[:, None] / max(tables.total, 1.0)
+                scales = tables.independent(sets).reshape(len(sets), -1)
+                curves.append(Curves.of(scales * part, tried))
+                candidates += sets
+        price = prices(candidates, lattice.sizes, replaced=self._facts.rows is not None)
+        worths = lattice.worths(candidates)
+        found = purchases(Candidates(price, worths, Curves.joined(curves)), tried, rho)
+        return {
+            chosen: deviation
+            for chosen, deviation in zip(candidates, found.tolist(), strict=True)
+            if deviation < np.inf
+        }
+
+    def _fit(self, kernel: Kernel) -> _Standing:
+        """Tables from independence, a mixture of products from them, and tables from that."""
+        del kernel
+        state = self._state
+        if state.tables is None:
+            raise RuntimeError
+        tables = state.tables.fitted()
+        prior = tables.mixture()
+        return evolve(state, tables=tables if prior is None else tables.fitted(prior))

@@ -5,7 +5,6 @@ Only the kernel and the modules of this package may import this one.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import RLock
@@ -93,15 +92,22 @@ class Histogram:
         known = self._tables.get(names)
         return known if known is not None else self._tabulate(names)
 
-    def _tabulate(self, names: tuple[str, ...]) -> Floats:
+    def counted(self, names: tuple[str, ...]) -> Floats:
+        """The same, but not kept: for very many tables that are read once."""
+        known = self._tables.get(names)
+        if known is not None:
+            return known
         shape = tuple([self._sizes[name] for name in names])
         cells = numbered((self._codes[name] for name in names), shape, len(self._counts))
-        table = tally(cells, self._counts, shape)
+        return tally(cells, self._counts, shape)
+
+    def _tabulate(self, names: tuple[str, ...]) -> Floats:
+        table = self.counted(names)
         table.flags.writeable = False
         with self._lock:
             if names not in self._tables:
                 self._tables[names] = table
-                self._cached += math.prod(shape)
+                self._cached += table.size
             while self._cached > _CACHED_CELLS and len(self._tables) > 1:
                 _, oldest = self._tables.popitem(last=False)
                 self._cached -= oldest.size

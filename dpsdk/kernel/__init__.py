@@ -10,6 +10,7 @@ from dpsdk.kernel.draw_database.request import (
     SmallDatabase,
 )
 from dpsdk.kernel.kernel import Kernel
+from dpsdk.kernel.look import Look, LookPricing, Reference
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, Measure, Noise, Pricing
 from dpsdk.kernel.primitive import Primitive, Request
 from dpsdk.kernel.residuals import MeasureResiduals, ResidualAccuracy, ResidualPricing
@@ -27,11 +28,14 @@ __all__ = [
     "Kernel",
     "LaplaceNoise",
     "Limits",
+    "Look",
+    "LookPricing",
     "Measure",
     "MeasureResiduals",
     "Noise",
     "Pricing",
     "Primitive",
+    "Reference",
     "Request",
     "ResidualAccuracy",
     "ResidualPricing",

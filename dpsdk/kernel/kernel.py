@@ -17,6 +17,7 @@ from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.draw_database.choose import Limits
 from dpsdk.kernel.draw_database.request import DrawDatabase, SmallDatabase, draw_due
+from dpsdk.kernel.look import Look, Reference, prepare_look
 from dpsdk.kernel.measure import Measure, Noise, prepare_measure
 from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
@@ -41,6 +42,7 @@ _OWN: tuple[tuple[type, _Prepare], ...] = (
     (Measure, prepare_measure),
     (MeasureResiduals, prepare_residuals),
     (Select, prepare_select),
+    (Look, prepare_look),
     (DrawDatabase, draw_due),
 )
 """The requests of this package, and how each becomes what is about to be run.
@@ -300,6 +302,28 @@ class Kernel(HasAccess):
         """
         request = Select(gaps, epsilon, groups=groups, penalties=penalties, opposites=opposites)
         return self.run(request, allowance=allowance)
+
+    def look(
+        self,
+        references: Iterable[Reference],
+        noise: Noise,
+        /,
+        *,
+        bits: int = 12,
+        allowance: Allowance | None = None,
+    ) -> Measurement[NoiseAccuracy]:
+        """Noisy L1 distances of marginals from public tables, in rows.
+
+        The same as `run(Look(references, noise, bits))`, and raises as that does.
+
+        Parameters
+        ----------
+        references, noise, bits
+            As for `Look`.
+        allowance
+            What was paid before, to be used up first.
+        """
+        return self.run(Look(references, noise, bits), allowance=allowance)
 
     def watch(self, parameters: Watching, /, *, allowance: Allowance | None = None) -> Watch:
         """A watch for gaps above a threshold. Nothing is paid before its first run opens.

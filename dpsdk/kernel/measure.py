@@ -51,6 +51,7 @@ __all__ = [
     "Noise",
     "Prepared",
     "Pricing",
+    "calibrated",
     "copied",
     "gaussian_for",
     "prepare",
@@ -324,7 +325,7 @@ def _prepare_with(own: OwnForm, noise: Noise, bits: int) -> Prepared:
     bits, lattice, change = on_lattice(own, bits)
     whole = form.integral
     move = own.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
-    law, guarantee = _calibrated(noise, move)
+    law, guarantee = calibrated(noise, move)
     constant = _constant(lattice, setting) if guarantee.free else None
     return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)
 
@@ -338,7 +339,7 @@ def _constant(form: LinearForm, setting: Setting) -> Floats:
     return low * rows
 
 
-def _calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
+def calibrated(noise: Noise, move: Sensitivity) -> tuple[NoiseLaw, Guarantee]:
     """The law that makes moves of this size cost what was asked, and what it then guarantees."""
     if isinstance(noise, LaplaceNoise):
         shift = math.ceil(move.l1)
@@ -391,7 +392,7 @@ def _for_one(
     noise = _own(key)
     move = of_one_function(low, high, setting)
     bits = _bits_to_widen(noise, move)
-    return bits, None if bits else _calibrated(noise, move)
+    return bits, None if bits else calibrated(noise, move)
 
 
 def _widening_bits(own: OwnForm, noise: Noise) -> int:

@@ -29,7 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
-from dpsdk.kernel import Kernel, Limits
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Limits, Noise, Reference
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -216,6 +216,25 @@ def chosen(gaps: GapForm, **given: Any) -> Build:
     return build
 
 
+def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Build:
+    """How far the counts of two values, and their sum, are from public ones, in steps of half."""
+    references = [
+        Reference(["bit"] if len(t) == 2 else [], t if len(t) == 2 else t[0]) for t in tables
+    ]
+
+    def build(parameter: Fraction) -> Program:
+        def run(data: PrivateData, source: NoiseSource) -> tuple[float, ...]:
+            kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), source, "look")
+            return tuple(kernel.look(references, noise(parameter), bits=1).values.tolist())
+
+        return run
+
+    return build
+
+
+GUESS, OTHER, TOTAL = (1.5, 0.0), (0.5, 1.0), (1.0,)
+
+
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
     return [Count({"level": chosen}, normalized=False) for chosen in levels]
 
@@ -281,6 +300,10 @@ CASES = (
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
     Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, (Fraction(24),)),
     Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
+    Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2),
+    Case("look, tables", looked(LaplaceNoise, GUESS, OTHER), pure, BIT, 1, (Fraction(16),)),
+    Case("look, a total", looked(LaplaceNoise, GUESS, TOTAL), pure, BIT, 1, (Fraction(16),)),
+    Case("look, Gaussian", looked(GaussianNoise, GUESS, OTHER), concentrated, BIT, 1, (2 * MANY,)),
     Case("select, a row", chosen(LINES), ranged, THREE, 2),
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),
     Case("select, with penalties", chosen(LINES, penalties=[0, 2, -1]), ranged, THREE, 2),
@@ -319,6 +342,7 @@ OF_TWO_ROWS = tuple(
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
+        Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2, (Fraction(3),)),
         Case("select, a row", chosen(LINES), ranged, THREE, 2),
         Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
         Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),

@@ -20,7 +20,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.forms import Sensitivity
-from dpsdk.kernel import Watching, measure, select
+from dpsdk.kernel import Watching, look, measure, select
 from dpsdk.mechanisms import Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.testing.audit import (
@@ -104,6 +104,11 @@ def of_one_row(law):
     return lambda plan, facts, steps: law(plan, attrs.evolve(facts, unit_rows=1), steps)
 
 
+def forgetting(move):
+    """What a look would be priced by if a person had one row."""
+    return lambda sizes, bits, setting: move(sizes, bits, attrs.evolve(setting, unit_rows=1))
+
+
 def one_step(gaps, spans, setting, bits):
     """What a choice would be priced by if a score moved by one row at the most."""
     del gaps, spans, setting
@@ -122,6 +127,7 @@ BROKEN = {
     "watch, its gaps": (
         "sparse vector", Watching, "query_noise", of_one_row(Watching.query_noise)
     ),
+    "look, its rows": ("look, a table", look, "_move", forgetting(look._move)),
     "select, its rows": ("select, a row", select, "_move", one_step),
     "select, its marginals": ("select, a marginal", select, "_move", one_step),
 }  # fmt: skip

@@ -17,7 +17,9 @@ from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
     LaplaceNoise,
+    Look,
     Measure,
+    Reference,
     Select,
     Terms,
     Watching,
@@ -126,6 +128,8 @@ def held(session, events):
     marginal = Marginal("sex").lower(session.domain)
     choice = Select(GapForm.around(marginal, np.zeros(marginal.rows)), 1, groups=[slice(0, 2)])
     things += [choice, choice.price(kernel.terms)]
+    look = Look([Reference(["sex"], [1, 2])], LaplaceNoise("0.01"))
+    things += [look, look.price(kernel.terms)]
     things += [*session.history, *events, session.readings("1e-6")]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),

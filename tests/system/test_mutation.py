@@ -44,7 +44,9 @@ from dpsdk.kernel import (
     Kernel,
     LaplaceNoise,
     Limits,
+    Look,
     Measure,
+    Reference,
     Select,
     Terms,
     Watching,
@@ -313,6 +315,16 @@ class Asking:
                 fresh = GapForm.around(held()["boxes"], np.full(3, 0.25))
                 self.ask(lambda g=fresh, e=epsilon, s=groups: self.kernel.select(g, e, groups=s))
 
+    def looks(self):
+        for make in (LaplaceNoise, GaussianNoise):
+            for bits in (2, 12):
+                noise = make("0.01")
+                references = [Reference(["a"], [3.5, 0]), Reference(["b", "a"], np.ones((3, 2)))]
+                asked, terms = Look(references, noise, bits), Terms(self.data.facts)
+                pricing = asked.price(terms) if not self.vandal else None
+                self.ask(lambda asked=asked: self.kernel.run(asked))
+                self.wreck(asked, *references, noise, pricing)
+
     def strategies_of_old(self):
         for strategy in self.strategies:
             form = held()["range"]
@@ -323,6 +335,7 @@ class Asking:
         self.draws()
         self.watches()
         self.selects()
+        self.looks()
         self.strategies_of_old()
         self.told.append(self.odometer.spent.charges)
         return self.told
@@ -676,6 +689,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     asked = [Measure(form, noise) for noise in asking.noises()]
     small = DrawDatabase(form, 2, 1)
     chosen = Select(GapForm.around(form, np.zeros(1)), 1)
+    looked = Look([Reference(["a"], [1, 2])], LaplaceNoise(1))
     things = [
         *(asked, Terms(of), Watching(1, 1).price(Terms(of))),
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
@@ -684,6 +698,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1)),
         *(chosen, chosen.price(Terms(of))),
+        *(looked, looked.price(Terms(of))),
         # Reads off a public distribution, and neither charges nor measures.
         Fitted(SyntheticData(of.domain, [[0, 0]])),
         *(small, small.price(Terms(of)), asking.kernel.run(small), Members.of(form)),

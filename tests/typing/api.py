@@ -45,9 +45,12 @@ from dpsdk.kernel import (
     Kernel,
     LaplaceNoise,
     Limits,
+    Look,
+    LookPricing,
     Measure,
     Pricing,
     Primitive,
+    Reference,
     Request,
     Select,
     SmallDatabase,
@@ -318,6 +321,14 @@ def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
 def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
     assert_type(kernel.select(gaps, 1, groups=[slice(0, 2)]), int)
     assert_type(kernel.run(Select(gaps, 1)), int)
+
+
+def a_look_is_a_measurement_of_distances(kernel: Kernel, terms: Terms) -> None:
+    look = Look([Reference(["sex"], [3.5, 2])], LaplaceNoise(1), bits=4)
+    assert_type(kernel.run(look), Measurement[NoiseAccuracy])
+    assert_type(kernel.look(look.references, look.noise), Measurement[NoiseAccuracy])
+    assert_type(look.price(terms), LookPricing)
+    assert_type(look.price(terms).accuracy, NoiseAccuracy)
 
 
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:

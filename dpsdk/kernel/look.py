@@ -1,0 +1,339 @@
+"""The primitive `look`: how far the table's own marginals are from public ones, in L1, with noise.
+
+Theorem (docs/explanation/proofs/look.md). Each public table is rounded once to whole steps of
+2**-bits of a row and is then a fixed integer table m'. With counts c, the distance
+Σ |2**bits · c - m'| is an integer. A row that comes or goes moves it by 2**bits at the most, one
+that is exchanged by twice that, so independent discrete noise as for `measure` makes all distances
+together ε-DP or ρ-zCDP, however large the tables are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown, to_integer, to_name
+from dpsdk.accounting import Guarantee
+from dpsdk.accounting.copies import client_copy
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.data.histogram import Histogram
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Facts, Sensitivity
+from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import ROW_LIMIT
+from dpsdk.kernel.measure import Noise, calibrated, copied
+from dpsdk.kernel.primitive import Request
+from dpsdk.kernel.terms import Terms, facts_of
+from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.release import Measurement
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = ["Look", "LookPricing", "Reference", "prepare_look"]
+
+_MOST_BITS = 40
+
+_FARTHEST = 2**61
+"""True distances stay below it, in steps: from public sizes alone, so that no sum ever wraps."""
+
+_SATURATION = 2**61 - 1
+"""Released integers are clamped here. The noise saturates at 2**62 - 1 and distances are less than
+2**61, so that clamping their sum gives what clamping the ideal sum would: post-processing."""
+
+_CELL_LIMIT = 2**27
+"""The most cells that the tables of one request have together."""
+
+
+_Whole: TypeAlias = npt.NDArray[np.int32 | np.int64]
+
+Table: TypeAlias = Array | Sequence[float] | Sequence[Sequence[float]] | float
+
+
+def _to_names(names: Sequence[str]) -> tuple[str, ...]:
+    expected = "a sequence of the names of different attributes"
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidArgument("names", expected, shown(names))
+    own = tuple([to_name("names", name) for name in names])
+    if len(set(own)) != len(own):
+        raise InvalidArgument("names", expected, shown(own))
+    return own
+
+
+def _to_table(table: Table) -> Floats:
+    expected = "an array of finite numbers of at least 0"
+    try:
+        own = np.array(table, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument("table", expected, shown(table)) from None
+    _check(own)
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(own.tobytes(), dtype=np.float64).reshape(own.shape)
+
+
+def _check(numbers: Floats) -> None:
+    """Refuse what is no count: distances from it could jump at an empty cell."""
+    # NaN is not at least 0 either.
+    if numbers.size and not (float(numbers.min()) >= 0.0 and float(numbers.max()) < math.inf):
+        expected = "finite numbers of at least 0, such as counts of rows"
+        raise InvalidArgument("table", expected, "a number that is negative or not finite")
+
+
+def _to_bits(bits: int) -> int:
+    expected = f"an integer from 0 to {_MOST_BITS}"
+    number = to_integer("bits", bits, expected)
+    if not 0 <= number <= _MOST_BITS:
+        raise InvalidArgument("bits", expected, shown(bits))
+    return number
+
+
+def _to_grid(numbers: Floats, bits: int) -> Floats:
+    """The nearest whole steps of 2**-bits, halves to even, in place. Nobody else rounds a table."""
+    with np.errstate(over="ignore"):  # what leaves the floats is refused
+        numbers *= 2.0**bits
+    return np.rint(numbers, out=numbers)
+
+
+@frozen
+class Reference:
+    """A public table to look from: so many rows, as somebody guesses, in each cell of a marginal.
+
+    It must be made of public values and of releases alone: it is not protected.
+
+    Parameters
+    ----------
+    names
+        Attributes of the domain, each once, in any order; none for the number of rows inside it.
+    table
+        One axis a name: finite numbers of at least 0, in rows. Negative ones are refused; clip what
+        is unbiased, and look at that.
+    """
+
+    names: tuple[str, ...] = field(converter=_to_names)
+    table: Floats = field(converter=_to_table, eq=cmp_using(eq=np.array_equal), hash=False)
+
+    def rounded(self, bits: int = 12) -> Floats:
+        """The table that is looked from: rounded to multiples of 2**-bits, in rows.
+
+        What a look says is of this table, cell by cell.
+        """
+        rounded: Floats = _to_grid(self.table.copy(), _to_bits(bits)) * 2.0**-bits
+        return rounded
+
+
+def _to_references(references: Iterable[Reference]) -> tuple[Reference, ...]:
+    expected = "references, as in [Reference(('a', 'b'), table)]"
+    try:
+        own = tuple(references)
+    except TypeError:
+        raise InvalidArgument("references", expected, shown(references)) from None
+    if not own or any(type(one) is not Reference for one in own):
+        raise InvalidArgument("references", expected, shown(own))
+    return own
+
+
+@frozen(eq=False)
+class Look(Request[Measurement[NoiseAccuracy]]):
+    """How far marginals of the private table are from public tables: noisy L1 distances, in rows.
+
+    The answer has one number for each reference: Σ |count - table| over its cells, plus noise. One
+    row that comes or goes moves a distance by one at the most, one that is exchanged by two,
+    whatever the sizes of the tables. So C distances together cost what C counts do: with Gaussian
+    noise of standard deviation s rows, C / (2 s²) of zCDP, and four times that where rows are
+    exchanged. Requests that share out a ρ in proportion to their references have the same noise,
+    and cost the same together, as one request.
+
+    Parameters
+    ----------
+    references
+        Public tables, up to 2^27 cells in all.
+    noise
+        `GaussianNoise(rho)` makes all distances together ρ-zCDP, `LaplaceNoise(epsilon)` ε-DP.
+    bits
+        Tables are rounded to multiples of 2**-bits rows, and distances are of the rounded tables.
+
+    >>> from dpsdk import Boolean, Domain, PrivateData
+    >>> from dpsdk.kernel import GaussianNoise, Look, Reference, Terms
+    >>> data = PrivateData.from_columns({"bit": [True, False]}, Domain(Boolean("bit")))
+    >>> request = Look([Reference(["bit"], [1.5, 0.5])], GaussianNoise("0.1"))
+    >>> print(request.price(Terms(data.facts)).guarantee)
+    0.1-zCDP, discrete Gaussian
+    """
+
+    references: tuple[Reference, ...] = field(converter=_to_references)
+    noise: Noise
+    bits: int = field(default=12, converter=_to_bits)
+
+    def price(self, terms: Terms, /) -> LookPricing:
+        """What looking would do and cost. Public, spends nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If a reference does not fit the domain, or is so large, or `bits` so many, that
+            distances could leave 2^61 steps.
+        TooLarge
+            For more cells than one request may have.
+        """
+        facts = facts_of(terms)
+        own = prepare_look(self, Setting.of(facts), facts.domain)
+        guarantee = client_copy(own.guarantee)
+        return LookPricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
+
+
+@frozen(eq=False)
+class LookPricing:
+    """What `look` would do, all public: the grid, the noise, what it guarantees. It is a copy.
+
+    `law` is that of the noise of each distance, in steps of 2**-`bits` rows.
+    """
+
+    bits: int
+    law: NoiseLaw
+    guarantee: Guarantee
+    accuracy: NoiseAccuracy
+    _asked: Look = field(repr=False)
+    _facts: Facts = field(repr=False)
+
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[NoiseAccuracy]:
+        """Look, as the kernel would if it were asked for the same now."""
+        own = prepare_look(self._asked, Setting.of(self._facts), self._facts.domain)
+        return own.run(noise, opened)
+
+
+@frozen(eq=False)
+class Looking:
+    """What `look` is about to do, in the kernel's own values. They are not handed out."""
+
+    names: tuple[tuple[str, ...], ...]
+    tables: tuple[_Whole, ...]
+    """In whole steps, flat; the same for all tables that are neighbours."""
+    bits: int
+    law: NoiseLaw
+    guarantee: Guarantee
+    rows: int | None
+    """The number of rows, where it is public and all that there is to tell."""
+
+    @property
+    def accuracy(self) -> NoiseAccuracy:
+        """How far the distances may be off; there is nothing that rounding adds."""
+        return NoiseAccuracy(self.law, len(self.tables), 2.0**-self.bits, 0.0)
+
+    def run(
+        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+    ) -> Measurement[NoiseAccuracy]:
+        """Draw the noise, read, and compare cell by cell, in integers."""
+        if self.rows is not None:
+            counts = np.array([self.rows], dtype=np.int64)
+            distances = [self._distance(counts, table) for table in self.tables]
+            noisy = np.array(distances, dtype=np.int64)
+        else:
+            drawn = noise.draw(self.law, len(self.tables))
+            histogram = opened()
+            distances = [
+                self._distance(histogram.counted(names).reshape(-1).astype(np.int64), table)
+                for names, table in zip(self.names, self.tables, strict=True)
+            ]
+            noisy = np.clip(np.array(distances, dtype=np.int64) + drawn, -_SATURATION, _SATURATION)
+        values: Floats = noisy.astype(np.float64) * 2.0**-self.bits
+        return Measurement(values, self.accuracy)
+
+    def _distance(self, counts: Ints, table: _Whole) -> int:
+        gaps = (counts << self.bits) - table
+        return int(np.abs(gaps, out=gaps).sum())
+
+
+def prepare_look(asked: Look, setting: Setting, domain: Domain) -> Looking:
+    """What `look` is to do, from copies of all that it is asked. Raises as `price` does."""
+    del domain  # the setting has all that is needed of it
+    noise, bits = copied(asked.noise), _to_bits(asked.bits)
+    names, tables = _own_tables(asked.references, bits, setting)
+    law, guarantee = calibrated(noise, _move([table.size for table in tables], bits, setting))
+    rows = setting.rows if guarantee.free else None
+    return Looking(names, tables, bits, law, guarantee, rows)
+
+
+def _own_tables(
+    references: tuple[Reference, ...], bits: int, setting: Setting
+) -> tuple[tuple[tuple[str, ...], ...], tuple[_Whole, ...]]:
+    """Copies of the tables in whole steps, made once, before any of them is checked."""
+    if type(references) is not tuple or not references:
+        raise InvalidArgument("references", "at least one", shown(references))
+    if len(references) > ROW_LIMIT:
+        advice = "look at fewer at once"
+        raise TooLarge("a look", len(references), ROW_LIMIT, "references", advice)
+    names: list[tuple[str, ...]] = []
+    sizes: list[int] = []
+    flat: list[Floats] = []
+    for reference in references:
+        if type(reference) is not Reference:
+            raise InvalidArgument("references", "of the class Reference", shown(type(reference)))
+        called, table = reference.names, reference.table
+        sizes.append(_cells_of(called, table, setting))
+        names.append(called)
+        flat.append(table.reshape(-1))
+    cells = sum(sizes)
+    if cells > _CELL_LIMIT:
+        raise TooLarge("a look", cells, _CELL_LIMIT, "cells", "share the references out")
+    own = np.concatenate(flat)
+    if own.size != cells:
+        raise InvalidArgument("references", "tables that keep their shapes", "one that changed")
+    steps = _to_grid(own, bits)
+    _check(steps)
+    largest = float(steps.max())
+    # In floats first, since integers might not hold it.
+    if not largest < _FARTHEST:
+        raise _beyond(bits)
+    # Half the memory, where that holds them.
+    whole: _Whole = steps.astype(np.int32 if largest < 2**31 else np.int64)
+    tables = tuple(np.split(whole, np.cumsum(sizes)[:-1]))
+    if largest * max(sizes) < _FARTHEST:  # no sum can wrap
+        total = max([int(table.sum(dtype=np.int64)) for table in tables])
+    else:
+        total = max([sum(table.tolist()) for table in tables])
+    if (max(setting.row_limit, 1) << bits) + total >= _FARTHEST:
+        raise _beyond(bits)
+    return tuple(names), tables
+
+
+def _cells_of(names: tuple[str, ...], table: Floats, setting: Setting) -> int:
+    """How many cells a table of these attributes has, and so this one."""
+    plain = type(names) is tuple and all(type(name) is str for name in names)
+    if not plain or type(table) is not np.ndarray or table.dtype != np.float64:
+        raise InvalidArgument("references", "made of texts and an array of float64", "others")
+    sizes = tuple([setting.sizes.get(name, 0) for name in names])
+    if sizes != table.shape or len(set(names)) != len(names):
+        expected = f"of shape {sizes}, as the attributes {shown(names)} are"
+        raise InvalidArgument("references", expected, f"shape {table.shape}")
+    return math.prod(sizes)
+
+
+def _beyond(bits: int) -> InvalidArgument:
+    expected = "few enough that distances of tables and of all rows stay within 2^61 steps"
+    return InvalidArgument("bits", expected, f"{bits}")
+
+
+def _move(sizes: Sequence[int], bits: int, setting: Setting) -> Sensitivity:
+    """How far the rows of one person move all distances together, in steps: lemma 1 of the note."""
+    step, rows = 1 << bits, setting.unit_rows
+    divided = sum(size > 1 for size in sizes)
+    if not setting.replaced:
+        l1, squared, largest = len(sizes), len(sizes), 1
+    else:
+        # A table of one cell does not move unless rows go outside; all others may move twice.
+        beyond = len(sizes) if setting.outside else 0
+        l1, squared = max(2 * divided, beyond), max(4 * divided, beyond)
+        largest = 2 if divided else min(beyond, 1)
+    return Sensitivity(
+        Fraction(l1 * rows * step),
+        Fraction(squared * (rows * step) ** 2),
+        Fraction(largest * rows * step),
+        exact=False,
+    )

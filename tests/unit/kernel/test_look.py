@@ -1,0 +1,316 @@
+"""The primitive `look`: what it may be asked, what it costs, and what comes out."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData
+from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition
+from dpsdk.data.histogram import Histogram
+from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge
+from dpsdk.forms.facts import Setting
+from dpsdk.kernel import (
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Look,
+    LookPricing,
+    Measure,
+    Reference,
+    Terms,
+)
+from dpsdk.kernel import look as module
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.testing import seeded
+from worlds import facts
+
+PAIR = Domain(Integer("x", 0, 3), Boolean("b"))
+X = Reference(["x"], [30.25, 0, 5, 0])
+B = Reference(["b"], [20, 20])
+BOTH = Reference(["b", "x"], np.arange(8).reshape(2, 4))
+TOTAL = Reference([], 37)
+QUIET = LaplaceNoise(10**12)
+
+
+def table(neighbors=Neighbors.REPLACE_ONE, **given):
+    columns = {"x": [0] * 30 + [1] * 10, "b": [True] * 25 + [False] * 15}
+    return PrivateData.from_columns(columns, PAIR, neighbors=neighbors, **given)
+
+
+def kernel(data=None, budget=10**15, composition=None, delta=0):
+    odometer = Odometer(Budget(budget, delta), composition or BasicComposition())
+    return Kernel(data or table(), odometer, seeded(3), "test"), odometer
+
+
+def test_distances_are_exact_where_they_can_be_afforded():
+    asked, _ = kernel()
+    looked = asked.look([X, B, BOTH, TOTAL], QUIET)
+    counts = np.array([[5, 10, 0, 0], [25, 0, 0, 0]])
+    whole = np.abs(counts - np.arange(8).reshape(2, 4)).sum()
+    assert looked.values.tolist() == [0.25 + 10 + 5, 10, whole, 3]
+    assert looked.source == "measured"
+    assert looked.accuracy.step == 2.0**-12
+    assert looked.accuracy.bias == 0.0
+
+
+def test_they_are_of_the_rounded_table_to_the_last_step():
+    rng = np.random.default_rng(5)
+    given = rng.random((2, 4)) * 9
+    given[0, 0] = 2.0**-4 * 3.5  # a tie
+    for bits in (0, 3, 4, 20):
+        one = Reference(["b", "x"], given)
+        rounded = one.rounded(bits)
+        assert np.abs(rounded - given).max() <= 2.0 ** -(bits + 1)
+        assert (rounded * 2**bits == np.rint(rounded * 2**bits)).all()
+        counts = np.array([[5, 10, 0, 0], [25, 0, 0, 0]])
+        asked, _ = kernel()
+        assert asked.look([one], QUIET, bits=bits).values == np.abs(counts - rounded).sum()
+        again = Reference(["b", "x"], rounded)
+        assert asked.look([again], QUIET, bits=bits).values == np.abs(counts - rounded).sum()
+
+
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("unit_rows", [1, 2])
+def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, outside, unit_rows):
+    rng = np.random.default_rng(8)
+    cells = [*PAIR_CELLS, None] if outside else PAIR_CELLS
+    for _ in range(20):
+        bits = int(rng.integers(0, 3))
+        references = [
+            Reference(names, np.floor(rng.random(shape(names)) * 5)) for names in random_names(rng)
+        ]
+        known = facts(PAIR, neighbors, rows=6, outside=outside, unit_rows=unit_rows)
+        own = module.prepare_look(Look(references, LaplaceNoise(1), bits), Setting.of(known), PAIR)
+        squared = module.prepare_look(
+            Look(references, GaussianNoise("0.5"), bits), Setting.of(known), PAIR
+        )
+        base = [cells[i] for i in rng.integers(0, len(cells), 4)]
+        worst = worst_squared = 0
+        for gone, come in itertools.product(cells, repeat=2):
+            if neighbors is Neighbors.ADD_REMOVE:
+                one, other = base, [*base, *[come] * unit_rows]
+            else:
+                one, other = [*base, *[gone] * unit_rows], [*base, *[come] * unit_rows]
+            moves = np.abs(distances(own, one) - distances(own, other))
+            worst = max(worst, int(moves.sum()))
+            worst_squared = max(worst_squared, int((moves**2).sum()))
+        if own.guarantee.free:
+            assert worst == 0
+            continue
+        assert isinstance(own.law, DiscreteLaplace)
+        assert worst <= own.law.scale
+        assert isinstance(squared.law, DiscreteGaussian)
+        assert worst_squared <= squared.law.variance
+
+
+PAIR_CELLS = list(itertools.product(range(4), range(2)))
+
+
+def shape(names):
+    return tuple(PAIR[name].size for name in names)
+
+
+def random_names(rng):
+    kinds = [(), ("x",), ("b",), ("b", "x"), ("x", "b")]
+    return [kinds[i] for i in rng.integers(0, len(kinds), rng.integers(1, 5))]
+
+
+def distances(own, cells):
+    """What the kernel would add noise to, for rows in these cells."""
+    inside = [cell for cell in cells if cell is not None]
+    codes = {
+        name: np.array([cell[place] for cell in inside], dtype=np.int64)
+        for place, name in enumerate(PAIR.names)
+    }
+    histogram = Histogram(PAIR, codes, np.ones(len(inside)), len(cells) - len(inside))
+    silent = module.Looking(own.names, own.tables, own.bits, own.law, own.guarantee, None)
+    values = silent.run(Silence(), lambda: histogram).values
+    return np.rint(values * 2**own.bits).astype(np.int64)
+
+
+class Silence:
+    def draw(self, law, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "outside", "references", "l1", "squared"),
+    [
+        (Neighbors.ADD_REMOVE, True, [X, B, TOTAL], 3, 3),
+        (Neighbors.REPLACE_ONE, False, [X, B, TOTAL], 4, 8),
+        (Neighbors.REPLACE_ONE, True, [X, B, TOTAL], 4, 8),
+        (Neighbors.REPLACE_ONE, True, [TOTAL] * 3 + [X], 4, 4),
+        (Neighbors.REPLACE_ONE, True, [TOTAL], 1, 1),
+    ],
+)
+@pytest.mark.parametrize("unit_rows", [1, 3])
+def test_the_price_is_that_of_the_joint_sensitivity(
+    neighbors, outside, references, l1, squared, unit_rows
+):
+    terms = Terms(facts(PAIR, neighbors, rows=40, outside=outside, unit_rows=unit_rows))
+    step = 2**12 * unit_rows
+    pricing = Look(references, LaplaceNoise("0.5")).price(terms)
+    assert pricing.law == DiscreteLaplace(2 * l1 * step)
+    assert pricing.guarantee.epsilon == Fraction(1, 2)
+    pricing = Look(references, GaussianNoise("0.5")).price(terms)
+    assert pricing.law == DiscreteGaussian(squared * step**2)
+    assert pricing.guarantee.rho == Fraction(1, 2)
+    assert isinstance(pricing, LookPricing)
+
+
+def test_pieces_cost_the_same_together_and_have_the_same_noise():
+    terms = Terms(facts(PAIR, Neighbors.ADD_REMOVE))
+    whole = Look([X, B, BOTH, TOTAL], GaussianNoise("0.4")).price(terms)
+    parts = [
+        Look([X, B, BOTH], GaussianNoise("0.3")).price(terms),
+        Look([TOTAL], GaussianNoise("0.1")).price(terms),
+    ]
+    assert all(part.law == whole.law for part in parts)
+    assert sum(part.guarantee.rho for part in parts) == whole.guarantee.rho
+
+
+def test_the_number_of_rows_is_no_secret_where_it_is_public():
+    data = table(outside="raise")
+    asked, odometer = kernel(data)
+    looked = asked.look([TOTAL, Reference([], 41)], GaussianNoise("0.1"))
+    assert looked.values.tolist() == [3, 1]
+    assert odometer.spent.epsilon == 0
+    assert looked.accuracy.radii(0.01, joint=True).tolist() == [0, 0]
+
+
+def test_noise_has_the_law_that_was_told():
+    asked, _ = kernel(composition=ZCDPComposition(), budget=1000, delta="1e-6")
+    looked = asked.look([B] * 4000, GaussianNoise(20), bits=2)
+    law = looked.accuracy.law
+    assert law == DiscreteGaussian(4000 * 4 * 16 / Fraction(40))
+    gaps = (looked.values - 10) * 4
+    assert abs(gaps.mean()) < 4 * math.sqrt(float(law.variance) / 4000)
+    assert gaps.var() == pytest.approx(float(law.variance), rel=0.1)
+    beyond = np.abs(looked.values - 10) > looked.accuracy.radii(0.1, joint=False)
+    assert beyond.mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_it_is_paid_for_before_it_looks():
+    asked, odometer = kernel(composition=ZCDPComposition(), budget=1, delta="1e-6")
+    with pytest.raises(BudgetExceeded):
+        asked.look([X], GaussianNoise(1))
+    assert odometer.spent.charges == 0
+    asked.look([X, B], GaussianNoise("0.01"))
+    assert odometer.spent.rho == Fraction(1, 100)
+    allowance = asked.allowance([GaussianNoise("0.005").cover])
+    asked.look([X, B], GaussianNoise("0.005"), allowance=allowance)
+    assert allowance.left == 0
+
+
+def test_it_runs_with_others_under_one_charge_of_all():
+    from dpsdk.queries import Marginal
+
+    asked, odometer = kernel()
+    form = Marginal("x").lower(PAIR)
+    looked, measured = asked.run_all((Look([X], QUIET), Measure(form, LaplaceNoise(1))))
+    assert looked.values.shape == (1,)
+    assert measured.values.shape == (4,)
+    assert odometer.spent.charges == 2
+
+
+def huge(names=("x",), value=2.0**60):
+    return Reference(names, np.full(shape(names), value))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "make"),
+    [
+        ("table", lambda: Reference(["x"], [1, -1e-300, 0, 0])),
+        ("table", lambda: Reference(["x"], [1, math.nan, 0, 0])),
+        ("table", lambda: Reference(["x"], [1, math.inf, 0, 0])),
+        ("table", lambda: Reference(["x"], [1, 10**400, 0, 0])),
+        ("table", lambda: Reference(["x"], ["a", "b", "c", "d"])),
+        ("table", lambda: Reference(["x"], [1j] * 4)),
+        ("names", lambda: Reference("x", [0] * 4)),
+        ("names", lambda: Reference(["x", "x"], np.zeros((4, 4)))),
+        ("names", lambda: Reference(5, [0] * 4)),
+        ("references", lambda: kernel()[0].look([], QUIET)),
+        ("references", lambda: kernel()[0].look(5, QUIET)),
+        ("references", lambda: kernel()[0].look([[1, 2]], QUIET)),
+        ("references", lambda: kernel()[0].look([Reference(["y"], [0])], QUIET)),
+        ("references", lambda: kernel()[0].look([Reference(["x"], [0] * 5)], QUIET)),
+        ("references", lambda: kernel()[0].look([Reference(["x", "b"], BOTH.table)], QUIET)),
+        ("noise", lambda: kernel()[0].look([X], 5)),
+        ("bits", lambda: kernel()[0].look([X], QUIET, bits=-1)),
+        ("bits", lambda: kernel()[0].look([X], QUIET, bits=41)),
+        ("bits", lambda: kernel()[0].look([X], QUIET, bits=0.5)),
+        ("bits", lambda: kernel()[0].look([huge()], QUIET)),
+        ("bits", lambda: kernel()[0].look([huge(value=2.0**59)], QUIET, bits=0)),
+        ("table", lambda: kernel()[0].look([huge(value=1e300)], QUIET, bits=40)),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(parameter, make):
+    with pytest.raises(InvalidArgument) as caught:
+        make()
+    assert caught.value.parameter == parameter
+
+
+def test_sums_cannot_leave_the_integers_whatever_the_table_holds():
+    for rows, bits, fits in ((2**48, 12, True), (2**49, 12, False), (2**52, 8, True)):
+        terms = Terms(evolve(facts(PAIR, Neighbors.ADD_REMOVE), row_limit=rows))
+        request = Look([X], GaussianNoise(1), bits)
+        if fits:
+            assert request.price(terms).bits == bits
+        else:
+            with pytest.raises(InvalidArgument, match="bits"):
+                request.price(terms)
+
+
+def test_very_large_references_are_refused_before_anything_is_paid():
+    asked, odometer = kernel()
+    one = Reference(["x"], [0.0] * 4)
+    object.__setattr__(one, "table", np.broadcast_to(np.zeros(1), (2**28,)))
+    with pytest.raises((InvalidArgument, TooLarge)):
+        asked.look([one], QUIET)
+    assert odometer.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("table", np.array([-1.0, 0, 0, 0])),
+        ("table", np.array([np.nan, 0, 0, 0])),
+        ("table", np.zeros((4, 1))),
+        ("table", [0.0] * 4),
+        ("table", np.zeros(4, dtype=np.float32)),
+        ("names", ["x"]),
+        ("names", (b"x",)),
+    ],
+)
+def test_what_is_written_into_a_reference_later_is_looked_at_anew(field, value):
+    asked, odometer = kernel()
+    one = Reference(["x"], [0.0] * 4)
+    request = Look([one], QUIET)
+    object.__setattr__(one, field, value)
+    with pytest.raises(InvalidArgument):
+        asked.run(request)
+    assert odometer.spent.charges == 0
+
+
+def test_a_subclass_is_not_asked_for_its_numbers():
+    class Sly(Reference):
+        pass
+
+    with pytest.raises(InvalidArgument):
+        Look([Sly(["x"], [0] * 4)], QUIET)
+
+
+def test_references_are_values():
+    assert Reference(["x"], [1, 2, 3, 4]) == Reference(("x",), (1.0, 2.0, 3.0, 4.0))
+    assert Reference(["x"], [1, 2, 3, 4]) != Reference(["x"], [1, 2, 3, 5])
+    given = np.ones(4)
+    one = Reference(["x"], given)
+    given[0] = 9
+    assert one.table.tolist() == [1] * 4
+    with pytest.raises(ValueError):
+        one.table.flags.writeable = True

@@ -32,4 +32,5 @@ __all__ = [
     "Session",
     "Stopped",
     "SyntheticData",
+    "TablesChannel",
 ]

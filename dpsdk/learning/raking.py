@@ -23,7 +23,8 @@ _LEAST = 1e-9
 
 def sums(tables: Floats) -> Floats:
     """The sum of each table of a stack, shape (tables,)."""
-    return tables.reshape(len(tables), -1).sum(axis=1)
+    totals: Floats = tables.reshape(len(tables), -1).sum(axis=1)
+    return totals
 
 
 def margins_of(tables: Floats) -> tuple[Floats, ...]:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from dpsdk.forms.residuals import centred
 from dpsdk.learning.raking import Margins, rake, sums
-from dpsdk.typing import Floats, Ints
+from dpsdk.typing import Bools, Floats, Ints
 
 __all__ = ["Cap", "shrink"]
 
@@ -38,9 +38,9 @@ class Cap:
     reference: Floats = field(repr=False)
     distances: Floats
 
-    def passed(self, tables: Floats, chosen: Ints) -> Floats:
+    def passed(self, tables: Floats, chosen: Ints) -> Bools:
         """Which of the chosen tables are farther away."""
-        far: Floats = sums(np.abs(tables - self.reference[chosen])) > self.distances[chosen]
+        far: Bools = sums(np.abs(tables - self.reference[chosen])) > self.distances[chosen]
         return far
 
 
@@ -99,7 +99,7 @@ def shrink(
         free = _freedom(fitted, strength * noise)
         risk = sums(centred(fitted - target, axes) ** 2) + noise**2 * (2 * free + np.sqrt(2 * free))
         better = risk < least[active]
-        going = np.ones(len(active), dtype=bool)
+        going: Bools = np.ones(len(active), dtype=bool)
         if cap is not None:
             going = ~cap.passed(fitted, active)
             better &= going

@@ -3,17 +3,21 @@
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     DistributionStrategy,
+    FittedTable,
     HypothesisMechanism,
     HypothesisStrategy,
     Mechanism,
     OneShot,
     Strategy,
+    TablesMechanism,
+    TablesStrategy,
     Unfinished,
     WhyStopped,
 )
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.local_marginals import LocalMarginals
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
@@ -25,11 +29,13 @@ from dpsdk.mechanisms.tree import Tree
 __all__ = [
     "DistributionMechanism",
     "DistributionStrategy",
+    "FittedTable",
     "Fitted",
     "Gaussian",
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Laplace",
+    "LocalMarginals",
     "MWEM",
     "Mechanism",
     "NoisyHistogram",
@@ -40,6 +46,8 @@ __all__ = [
     "SmallDB",
     "SquareRoot",
     "Strategy",
+    "TablesMechanism",
+    "TablesStrategy",
     "Tree",
     "Unfinished",
     "WhyStopped",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -12,7 +13,6 @@ from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
 from dpsdk.forms.residuals import centred
 from dpsdk.kernel import GaussianNoise, Kernel, Reference
-from dpsdk.kernel import Look as LookRequest
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
 from dpsdk.mechanisms.base import Unfinished
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
@@ -25,12 +25,17 @@ from dpsdk.mechanisms.local_marginals.spending import (
 )
 from dpsdk.mechanisms.local_marginals.strategy import Certified, LocalStrategy
 from dpsdk.mechanisms.local_marginals.tables import Look, Residual, Tables
+from dpsdk.noise import DiscreteGaussian
+from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
 __all__ = ["Learning"]
 
 _PIECE = 2**20
 """Cells of the public tables that one request to look holds."""
+
+BITS = 12
+"""Public tables are rounded to 2^-12 rows before they are looked from."""
 
 _LEAST_SEEN = 0.25
 """A table is taken to be at least so many standard deviations of the look from independence."""
@@ -184,7 +189,7 @@ class Learning:
     ) -> tuple[Floats, float]:
         """Noisy distances from public tables, and the scale of their noise.
 
-        In several requests, so that few tables are held at once, that are paid for together.
+        In several requests, one after the other, so that few tables are held at once.
         """
         pieces: list[list[Attributes]] = []
         room = 0
@@ -195,19 +200,17 @@ class Learning:
                 room = max(cells, _PIECE)
             pieces[-1].append(chosen)
             room -= cells
-        requests = [
-            LookRequest(
-                [
-                    Reference([self._names[place] for place in chosen], table(chosen))
-                    for chosen in piece
-                ],
-                GaussianNoise(noise.rho * Fraction(len(piece), len(sets))),
-            )
-            for piece in pieces
-        ]
-        found = kernel.run_all(requests)
-        scales = [one.accuracy.law.scale * one.accuracy.step for one in found]
-        return np.concatenate([one.values for one in found]), float(max(scales))
+        found: list[Measurement[NoiseAccuracy]] = []
+        for piece in pieces:
+            # In proportion to what it asks, so that all noise is the same.
+            share = GaussianNoise(noise.rho * Fraction(len(piece), len(sets)))
+            named = [tuple([self._names[place] for place in chosen]) for chosen in piece]
+            references = [
+                Reference(names, table(chosen)) for names, chosen in zip(named, piece, strict=True)
+            ]
+            found.append(kernel.look(references, share, bits=BITS))
+        scales = [_scale(one.accuracy) for one in found]
+        return np.concatenate([one.values for one in found]), max(scales)
 
     def _buy(self, kernel: Kernel) -> _Standing:
         """What is worth most."""
@@ -260,3 +263,10 @@ class Learning:
         tables = state.tables.fitted()
         prior = tables.mixture()
         return evolve(state, tables=tables if prior is None else tables.fitted(prior))
+
+
+def _scale(accuracy: NoiseAccuracy) -> float:
+    """The scale of Gaussian noise, in rows."""
+    law = accuracy.law
+    variance = law.variance if isinstance(law, DiscreteGaussian) else Fraction(0)
+    return math.sqrt(variance) * accuracy.step

@@ -39,7 +39,7 @@ def below(chosen: Attributes) -> list[Attributes]:
 
 @frozen(eq=False)
 class Stack:
-    """Sets whose tables have one shape, and are always made together: so each is always the same."""
+    """Sets whose tables have one shape, always made together: so each is always the same."""
 
     sets: tuple[Attributes, ...]
 
@@ -132,10 +132,14 @@ class Lattice:
     def covers(self, chosen: Attributes) -> bool:
         """Whether a set has a table of its own: it is below the workload, or all below it are."""
         known = self._known
-        return not chosen or chosen in known or (
-            len(chosen) > 1
-            and self.cells(chosen) <= CELL_LIMIT
-            and all(lower in known for lower in below(chosen))
+        return (
+            not chosen
+            or chosen in known
+            or (
+                len(chosen) > 1
+                and self.cells(chosen) <= CELL_LIMIT
+                and all(lower in known for lower in below(chosen))
+            )
         )
 
     @cached_property

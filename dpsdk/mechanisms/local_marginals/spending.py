@@ -126,9 +126,7 @@ def prices(sets: Sequence[Attributes], sizes: Sequence[int], *, replaced: bool) 
     return found / 2
 
 
-def first_deviations(
-    lattice: Lattice, sets: Sequence[Attributes], *, replaced: bool
-) -> Floats:
+def first_deviations(lattice: Lattice, sets: Sequence[Attributes], *, replaced: bool) -> Floats:
     """The noise of the first purchase, up to one factor: the number of rows and single attributes.
 
     For the least sum of absolute errors, each as often as it counts; the number of rows counts at

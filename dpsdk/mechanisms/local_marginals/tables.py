@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from dpsdk._memo import Memo
 from dpsdk.learning.raking import onto_simplex, rake, sums
 from dpsdk.learning.shrinkage import Cap, shrink
-from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, Stack, below
+from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, below
 from dpsdk.typing import Floats
 
 __all__ = ["Look", "Prior", "Residual", "Tables"]
@@ -143,7 +143,8 @@ class Tables:
         if tables is None:
             tables = self._stack(stack.sets)
             self._made.keep(stack, tables, tables.nbytes)
-        return tables[number]
+        found: Floats = tables[number]
+        return found
 
     def independent(self, sets: Sequence[Attributes]) -> Floats:
         """The products of the tables of single attributes, for sets of one shape."""
@@ -169,7 +170,8 @@ class Tables:
         far = sums(np.abs(apart))
         seen = np.array([self.look.away(chosen, _LEAST_DISTANCE) for chosen in sets])
         part = np.minimum(1.0, np.divide(seen, far, out=np.ones_like(far), where=far > 0))
-        return np.maximum(independent + apart * part.reshape(-1, *[1] * len(sets[0])), 0.0)
+        nearer = apart * part.reshape(-1, *[1] * len(sets[0]))
+        return np.maximum(independent + nearer, 0.0)
 
     def _margins(self, sets: Sequence[Attributes]) -> list[Floats]:
         """The margins of the tables of sets of one shape, made before."""

@@ -22,6 +22,7 @@ from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
+from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
 from dpsdk.mechanisms.smalldb import SmallDB
 from dpsdk.mechanisms.square_root import SquareRoot
 from dpsdk.mechanisms.tree import Tree
@@ -43,6 +44,8 @@ __all__ = [
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "ResidualPlan",
+    "ResidualPlanner",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -1,0 +1,305 @@
+"""Answers from noisy residuals: unbiased, with the exact combination of noise in each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.forms import Dense, Facts, Groups, Identity, Kronecker, LinearForm, Prefix, Range
+from dpsdk.forms.factors import Factor
+from dpsdk.forms.residuals import Names, composed, decomposed, subsets
+from dpsdk.mechanisms.combined import Combination, CombinedNoise
+from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.residual_planner.plan import ResidualPlan
+from dpsdk.noise import NoiseLaw
+from dpsdk.noise.laws import Plain, from_plain, to_plain
+from dpsdk.release import HalfWidths, Standing
+from dpsdk.typing import Floats
+
+__all__ = ["MovedAccuracy", "PlannedAccuracy", "Residuals", "check_in_span", "plan_groups"]
+
+_BATCHED = 2**16
+"""Residuals of up to so many numbers in all are centred together."""
+
+_MOST = 2**20
+"""So many weights are written out at a time."""
+
+
+def check_in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> None:
+    """Refuse what cannot be read off the tables of a plan.
+
+    Raises
+    ------
+    QueryError
+        If the form is not linear, or depends on attributes that no table has together.
+    InvalidArgument
+        If it is over another domain.
+    """
+    check_linear(form, "ResidualPlanner")
+    if form.domain is not facts.domain and form.domain != facts.domain:
+        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    known = {frozenset(names) for names in plan.sets}
+    for block in form.blocks:
+        if frozenset(block.names) not in known:
+            together = ", ".join(map(repr, block.names))
+            reason = f"no table of the workload of ResidualPlanner has {together} together"
+            raise QueryError("", reason)
+
+
+@frozen(eq=False)
+class Residuals:
+    """Residuals of marginals, by their attributes: estimates, each summing to zero on every axis.
+
+    Parameters
+    ----------
+    plan
+        Which they are.
+    values
+        Their numbers, one residual after the other.
+    """
+
+    plan: ResidualPlan
+    values: Floats
+
+    @classmethod
+    def centred(cls, plan: ResidualPlan, values: Floats) -> Residuals:
+        """From numbers with independent noise on each cell: without what cannot be signal.
+
+        The numbers are worked on where they are.
+        """
+        for _, shape, whole in plan_groups(plan, values):
+            step = max(1, _BATCHED // max(1, math.prod(shape)))
+            for start in range(0, len(whole), step):
+                part = whole[start : start + step]
+                for axis in range(1, part.ndim):
+                    part -= part.mean(axis=axis, keepdims=True)
+        return cls(plan, values)
+
+    @cached_property
+    def _places(self) -> dict[Names, slice]:
+        ends = list(itertools.accumulate(self.plan.cells, initial=0))
+        pairs = itertools.pairwise(ends)
+        return {n: slice(*pair) for n, pair in zip(self.plan.sets, pairs, strict=True)}
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {name: place for place, (name, _) in enumerate(self.plan.sizes)}
+
+    def table(self, names: Names) -> Floats:
+        """The marginal on some attributes, one axis a name."""
+        sizes = dict(self.plan.sizes)
+        ordered = tuple(sorted(names, key=self._order.__getitem__))
+        parts: list[Floats] = []
+        for kept in itertools.product((False, True), repeat=len(ordered)):
+            part = tuple(itertools.compress(ordered, kept))
+            shape = [sizes[name] for name in part]
+            parts.append(self.values[self._places[part]].reshape(shape))
+        table = composed(parts, [sizes[name] for name in ordered])
+        return table.transpose([ordered.index(name) for name in names])
+
+    def answers(self, form: LinearForm) -> Floats:
+        """The functions of a form, summed over the tables that they depend on."""
+        values = np.empty(form.rows)
+        for block, places in form.groups:
+            values[places] = block.answer(self.table(block.names))
+        return values
+
+
+def plan_groups(
+    plan: ResidualPlan, values: Floats
+) -> Iterator[tuple[list[Names], tuple[int, ...], Floats]]:
+    """Residuals of one shape at a time: their sets, the shape, and an array over all of them."""
+    sizes, start = dict(plan.sizes), 0
+    for shape, group in itertools.groupby(
+        plan.sets, key=lambda names: tuple([sizes[name] for name in names])
+    ):
+        sets = list(group)
+        stop = start + len(sets) * math.prod(shape)
+        yield sets, shape, values[start:stop].reshape(len(sets), *shape)
+        start = stop
+
+
+def _identity(form: LinearForm) -> bytes:
+    return form.identity
+
+
+def _noise(plan: ResidualPlan) -> tuple[object, ...]:
+    return plan.sets, plan.scales, plan.sizes
+
+
+@frozen
+class PlannedAccuracy(HalfWidths):
+    """Answers that are sums of noisy residuals: how the noise adds up is worked out when asked.
+
+    Each noise is a discrete Gaussian of one law, so that an answer has a weighted sum of them, of
+    exactly known variance; see docs/explanation/proofs/combined.md for its tail.
+    """
+
+    _law: Plain = field(converter=to_plain, alias="law")
+    _plan: ResidualPlan = field(eq=_noise, repr=False)
+    _steps: tuple[float, ...]
+    _form: LinearForm = field(eq=_identity, repr=False)
+    kind: str = field(init=False, default="proven tail of a sum of discrete noises")
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of all noise; a copy."""
+        return from_plain(self._law)
+
+    @cached_property
+    def noise(self) -> CombinedNoise:
+        """The noise of each answer."""
+        steps = dict(zip(self._plan.sets, self._steps, strict=True))
+        combining = _Combining(steps, dict(self._plan.sizes))
+        parts = [combining.of(block) for block in self._form.blocks]
+        return CombinedNoise(from_plain(self._law), 1.0, Combination.stack(parts))
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of each answer, in squared rows."""
+        return self.noise.variances
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        return self.noise.radii(beta, joint=joint)
+
+
+@frozen
+class MovedAccuracy(HalfWidths):
+    """Answers read off possible tables, near the unbiased ones.
+
+    The truth is within the bound of the unbiased answer; so it is within that and the distance
+    between the two. That distance follows from what was released, and is public.
+    """
+
+    unbiased: PlannedAccuracy
+    _distances: tuple[float, ...] = field(repr=False)
+    kind: str = field(
+        init=False, default="bound of the unbiased answer, and its distance from the possible one"
+    )
+    standing: Standing = field(init=False, default="proven")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        result: Floats = self.unbiased.radii(beta, joint=joint) + np.array(self._distances)
+        return result
+
+
+@frozen(eq=False)
+class _Combining:
+    """The weights that noises have in answers."""
+
+    steps: dict[Names, float]
+    sizes: dict[str, int]
+
+    def of(self, block: Kronecker | Dense) -> Combination:
+        """Those of a block, whose names may come in any order."""
+        if isinstance(block, Kronecker):
+            return self._products(block)
+        names = tuple(sorted(block.names, key=list(self.sizes).index))
+        axes = [block.names.index(name) for name in names]
+        most = max(1, _MOST // max(1, math.prod(block.shape)))
+        found: list[Combination] = []
+        for start in range(0, block.rows, most):
+            rows = block.weights[start : start + most]
+            table = rows.reshape(-1, *block.shape).transpose(0, *[axis + 1 for axis in axes])
+            found.append(self._written(table, names))
+        return Combination.stack(found)
+
+    def _written(self, table: Floats, names: Names) -> Combination:
+        parts = decomposed(table, len(names))
+        squares, peaks, counts = np.zeros((3, len(table)))
+        for part, kept in zip(
+            parts, itertools.product((False, True), repeat=len(names)), strict=True
+        ):
+            own = tuple(itertools.compress(names, kept))
+            left = math.prod([self.sizes[name] for name in names if name not in own])
+            flat = part.reshape(len(table), -1) * (self.steps[own] / left)
+            squares += np.einsum("rn,rn->r", flat, flat)
+            peaks = np.maximum(peaks, np.abs(flat).max(axis=1))
+            counts += (flat != 0).sum(axis=1)
+        return Combination(squares, peaks, counts)
+
+    def _products(self, block: Kronecker) -> Combination:
+        lines = {
+            name: _Line.of(factor) for name, factor in zip(block.names, block.factors, strict=True)
+        }
+        scale = abs(block.scale)
+        order = list(self.sizes)
+        squares, peaks, counts = np.zeros(1), np.zeros(1), np.zeros(1)
+        for part in subsets(block.names):
+            step = self.steps[tuple(sorted(part, key=order.index))] * scale
+            square, peak, count = np.ones(1), np.ones(1), np.ones(1)
+            for name, line in lines.items():
+                own = name in part
+                square = np.outer(square, line.own if own else line.mean**2).reshape(-1)
+                peak = np.outer(peak, line.peak if own else line.mean).reshape(-1)
+                count = np.outer(count, line.count if own else line.mean > 0).reshape(-1)
+            squares, peaks = squares + square * step**2, np.maximum(peaks, peak * step)
+            counts = counts + count * (step > 0)
+        # A factor whose functions are alike has one line for all of them.
+        alike = [len(line.own) for line in lines.values()]
+        return Combination(*[_spread(values, alike, block) for values in (squares, peaks, counts)])
+
+
+def _spread(values: Floats, alike: list[int], block: Kronecker) -> Floats:
+    rows = tuple([factor.rows for factor in block.factors])
+    return np.broadcast_to(values.reshape(alike), rows).reshape(-1)
+
+
+@frozen(eq=False)
+class _Line:
+    """What matters of each function along one attribute; one entry where all are alike."""
+
+    mean: Floats
+    """The absolute mean of its weights."""
+    own: Floats
+    """The squared length of what its weights are beside their mean."""
+    peak: Floats
+    """The largest of that."""
+    count: Floats
+    """How many of these are not zero."""
+
+    @classmethod
+    def of(cls, factor: Factor) -> _Line:
+        size = float(factor.size)
+        match factor:
+            case Identity():
+                return cls._ones(np.ones(1), size)
+            case Prefix():
+                return cls._ones(np.arange(1.0, size + 1), size)
+            case Range(_, start, stop):
+                return cls._ones(np.array([float(stop - start)]), size)
+            case Groups(_, width):
+                lengths = np.full(factor.rows, float(width))
+                lengths[-1] = size - width * (factor.rows - 1)
+                return cls._ones(lengths, size)
+            case _:
+                pass
+        weights = factor.matrix()
+        beside = weights - weights.mean(axis=1, keepdims=True)
+        return cls(
+            np.abs(weights.mean(axis=1)),
+            np.einsum("rs,rs->r", beside, beside),
+            np.abs(beside).max(axis=1),
+            (beside != 0).sum(axis=1).astype(np.float64),
+        )
+
+    @classmethod
+    def _ones(cls, lengths: Floats, size: float) -> _Line:
+        """So many ones."""
+        mean = lengths / size
+        within = (lengths > 0) & (lengths < size)
+        return cls(
+            mean,
+            lengths * (size - lengths) / size,
+            np.where(within, np.maximum(mean, 1 - mean), 0.0),
+            np.where(within, size, 0.0),
+        )

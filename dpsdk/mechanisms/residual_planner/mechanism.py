@@ -1,0 +1,248 @@
+"""ResidualPlanner, as a mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_finite
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts, LinearForm, Lowers
+from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
+from dpsdk.kernel.residuals import ResidualPricing
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.mwem.mechanism import to_workload
+from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.residual_planner.estimate import (
+    MovedAccuracy,
+    PlannedAccuracy,
+    Residuals,
+    check_in_span,
+)
+from dpsdk.mechanisms.residual_planner.plan import (
+    Objective,
+    ResidualPlan,
+    check_weights,
+    planned,
+    wanted_sets,
+)
+from dpsdk.mechanisms.residual_planner.possible import possible
+from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
+from dpsdk.noise import NoiseLaw
+from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
+
+__all__ = ["ResidualPlanner", "ResidualStrategy"]
+
+Asked: TypeAlias = Lowers[LinearForm] | Iterable[Lowers[LinearForm]]
+
+_LATER = "the possible tables are near the measured ones; how near is told with each answer"
+
+
+def _to_workloads(value: Asked) -> tuple[Lowers[LinearForm], ...]:
+    if callable(getattr(value, "lower", None)) or isinstance(value, str | Mapping | type):
+        return (to_workload(value),)  # type: ignore[arg-type]  # which refuses all else
+    if not isinstance(value, Iterable):
+        return (to_workload(value),)
+    several = tuple([to_workload(one) for one in value])
+    if not several:
+        raise InvalidArgument("workload", "at least one query", "none")
+    return several
+
+
+def _to_objective(value: Objective) -> Objective:
+    if value not in ("sum", "max"):
+        raise InvalidArgument("objective", '"sum" or "max"', shown(value))
+    return value
+
+
+def _to_weights(value: Iterable[float] | None) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    expected = "positive numbers, one for each table of the workload"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("weights", expected, shown(value))
+    weights = tuple([float(to_finite("weights", one)) for one in value])
+    if not all(1e-100 <= weight <= 1e100 for weight in weights):
+        raise InvalidArgument("weights", f"{expected}, from 1e-100 to 1e100", shown(value))
+    return weights
+
+
+def _to_flag(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument("nonnegative", "True or False", shown(value))
+    return bool(value)
+
+
+@frozen(eq=False)
+class ResidualStrategy:
+    """Answers read off residuals that were measured once. Costs nothing."""
+
+    _residuals: Residuals
+    _accuracy: ResidualAccuracy
+    _facts: Facts
+    _nonnegative: bool
+
+    @property
+    def plan(self) -> ResidualPlan:
+        """What was measured."""
+        return self._residuals.plan
+
+    @cached_property
+    def _possible(self) -> Residuals:
+        facts = self._facts
+        most = float(facts.row_limit if facts.rows is None else facts.rows)
+        exact_total = not self._accuracy.steps[0]
+        return possible(self._residuals, exact_total=exact_total, most=most)
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows. Free."""
+        check_in_span(form, self._residuals.plan, kernel.facts)
+        values = self._residuals.answers(form)
+        accuracy = _accuracy(self._residuals.plan, self._accuracy, form)
+        if not self._nonnegative:
+            return Measurement(values, accuracy, "fitted")
+        moved = self._possible.answers(form)
+        distances = np.abs(moved - values)
+        return Measurement(moved, MovedAccuracy(accuracy, tuple(distances.tolist())), "fitted")
+
+
+def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> PlannedAccuracy:
+    law: NoiseLaw = noise.law
+    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), form)
+
+
+@frozen(repr=False, eq=False)
+class ResidualPlanner(Mechanism[LinearForm]):
+    """Unbiased tables of any domain, from the best plan that does not look at data.
+
+    A table is a sum of residuals: of what the marginals on the subsets of its attributes say beyond
+    their own margins. Each residual is measured once when the channel opens, with noise of its own
+    scale, chosen so that the variances of the tables that were asked for are least in sum, or that
+    the largest is (Xiao, He and Kifer 2023). Everything is charged as one run. Then every linear
+    query is free that depends on attributes which some table of the workload has together: its
+    answer is unbiased, its variance is known exactly, and its bounds, for each number and for all
+    at once, are proven. No structure over the universe is made, so it may have any size.
+
+    It needs Gaussian noise: for pure ε open `NoisyHistogram`, or ask the tables of `Laplace`.
+
+    Parameters
+    ----------
+    workload
+        A query or a `Workload`, such as `marginals(domain, 2)`; or several of them, which together
+        may have more numbers than one workload. Of every query the table is planned on the
+        attributes that it depends on.
+    epsilon, delta
+        The total: discrete Gaussian noise by the largest ρ that is certified for (ε, δ); δ > 0.
+    rho
+        Instead: discrete Gaussian noise that is ρ-zCDP.
+    objective
+        What is least: "sum", of weight times the variance of a cell over all tables, or "max", the
+        largest of these. The first has a closed form; the second is met within a thousandth.
+    weights
+        One positive number for each table, in the order of the workload; all 1 if left out.
+    nonnegative
+        Whether answers are read off tables without negative cells, which agree wherever they
+        overlap, near to the unbiased ones. Most errors are lower then; answers are no longer
+        unbiased and have no variance, and a bound is that of the unbiased answer plus its distance.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not as described, or δ is 0.
+    TooLarge
+        When opened or quoted, before anything is paid: if residuals have more than 2^25 numbers.
+    QueryError
+        When asked about attributes that no table has together.
+
+    >>> from dpsdk.mechanisms import ResidualPlanner
+    >>> from dpsdk.queries import Marginal
+    >>> ResidualPlanner(Marginal("sex", "income"), rho="0.01")
+    ResidualPlanner(Marginal('sex', 'income'), rho=0.01)
+    """
+
+    workload: tuple[Lowers[LinearForm], ...] = field(converter=_to_workloads)
+    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    objective: Objective = field(default="sum", converter=_to_objective, kw_only=True)
+    weights: tuple[float, ...] | None = field(default=None, converter=_to_weights, kw_only=True)
+    nonnegative: bool = field(default=False, converter=_to_flag, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.epsilon is not None and self.rho is None and not self.delta:
+            expected = "more than 0, since the noise of ResidualPlanner is Gaussian"
+            raise InvalidArgument("delta", expected, "0")
+        self._noise()
+
+    def plan(self, terms: Terms) -> ResidualPlan:
+        """What a channel on such terms would measure. Public, spends nothing.
+
+        Raises
+        ------
+        QueryError, DomainError
+            If the workload cannot be put to such a table.
+        TooLarge
+            If its residuals have more than 2^25 numbers.
+        """
+        facts = facts_of(terms)
+        forms = [one.lower(facts.domain) for one in self.workload]
+        for form in forms:
+            check_linear(form, "ResidualPlanner")
+        sets, places = wanted_sets(forms)
+        given = check_weights(self.weights, len(places))
+        weights = np.zeros(len(sets))
+        # A table that is asked for twice counts twice, or by its larger weight.
+        (np.add if self.objective == "sum" else np.maximum).at(weights, places, given)
+        return planned(sets, weights, self.objective, facts, float(self._noise().rho))
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        plan = self.plan(terms)
+        check_in_span(form, plan, facts_of(terms))
+        pricing = self._priced(plan, terms)
+        cost = Cost((pricing.guarantee,))
+        if self.nonnegative:
+            return Quote(cost, cost, NoAccuracy(_LATER, "ask when it is open, or quote without it"))
+        return Quote(cost, cost, _accuracy(plan, pricing.accuracy, form))
+
+    def open(self, kernel: Kernel, /) -> ResidualStrategy:
+        plan = self.plan(kernel.terms)
+        try:
+            found = kernel.run(plan.request(self._noise()))
+        except InvalidArgument as error:
+            raise self._in_words(error) from None
+        residuals = Residuals.centred(plan, found.values)
+        return ResidualStrategy(residuals, found.accuracy, kernel.facts, self.nonnegative)
+
+    def _priced(self, plan: ResidualPlan, terms: Terms) -> ResidualPricing:
+        try:
+            return plan.request(self._noise()).price(terms)
+        except InvalidArgument as error:
+            raise self._in_words(error) from None
+
+    def _in_words(self, error: InvalidArgument) -> InvalidArgument:
+        if error.parameter in ("sets", "scales"):
+            return InvalidArgument("workload", error.expected, error.got)
+        return in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+    def _noise(self) -> GaussianNoise:
+        noise = noise_for("ResidualPlanner", self.epsilon, self.delta, self.rho)
+        if not isinstance(noise, GaussianNoise):
+            raise InvalidArgument("delta", "more than 0", "0")
+        return noise
+
+    def __repr__(self) -> str:
+        asked = self.workload[0] if len(self.workload) == 1 else list(self.workload)
+        given = [shown(asked), total_in_words(self.epsilon, self.delta, self.rho)]
+        if self.objective != "sum":
+            given.append(f"objective={self.objective!r}")
+        if self.weights is not None:
+            given.append(f"weights={shown(self.weights)}")
+        if self.nonnegative:
+            given.append("nonnegative=True")
+        return f"ResidualPlanner({', '.join(given)})"

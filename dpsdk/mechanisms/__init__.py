@@ -14,6 +14,7 @@ from dpsdk.mechanisms.base import (
     Unfinished,
     WhyStopped,
 )
+from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -28,6 +29,7 @@ from dpsdk.mechanisms.square_root import SquareRoot
 from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
+    "Certificate",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",

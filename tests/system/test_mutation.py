@@ -702,6 +702,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         # Reads off a public distribution, and neither charges nor measures.
         Fitted(SyntheticData(of.domain, [[0, 0]])),
         *(small, small.price(Terms(of)), asking.kernel.run(small), Members.of(form)),
+        mechanisms_module.Certificate(asking.kernel.run(looked), [2]),
         SmallDB(Count(), epsilon=1),
         mechanisms_module.Unfinished(None, "stop"),
     ]

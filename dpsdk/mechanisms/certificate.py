@@ -1,0 +1,152 @@
+"""How far public tables are from the true shares, all at once, whatever they were made by.
+
+Theorem (docs/explanation/proofs/look.md, "What it says of a public table"). A look with fresh noise
+bounds the L1 distance of each table from the counts. Divided by twice the mass of the table, and
+with what that mass may differ from the number of rows, it bounds the total variation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk.accuracy import HalfWidths, NoiseAccuracy
+from dpsdk.errors import InvalidArgument
+from dpsdk.kernel import Reference
+from dpsdk.release import Measurement
+from dpsdk.typing import Array, Floats
+
+__all__ = ["Certificate"]
+
+_SHARE_OF_ROWS = 0.1
+"""Of beta, where the number of rows was measured: its noise matters less than that of a look."""
+
+_ROUNDED = 1 + 2.0**-40
+"""What floats may round off, of numbers that are sums of up to 2^27 positive ones."""
+
+Rows: TypeAlias = Measurement[HalfWidths] | int | None
+
+
+def _to_looked(looked: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
+    if not isinstance(looked, Measurement) or type(looked.accuracy) is not NoiseAccuracy:
+        expected = "what a look released: distances under noise of one law"
+        raise InvalidArgument("looked", expected, shown(looked))
+    return looked
+
+
+def _to_masses(masses: Array | Sequence[float]) -> Floats:
+    expected = "one finite number of at least 0 for each distance"
+    try:
+        own = np.array(masses, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("masses", expected, shown(masses)) from None
+    if own.ndim != 1 or not ((own >= 0.0) & (own < math.inf)).all():
+        raise InvalidArgument("masses", expected, "others")
+    return np.frombuffer(own.tobytes(), dtype=np.float64)
+
+
+def _to_rows(rows: Rows) -> Rows:
+    if isinstance(rows, Measurement):
+        if len(rows.values) != 1 or not isinstance(rows.accuracy, HalfWidths):
+            raise InvalidArgument("rows", "one measured count, with half-widths", shown(rows))
+        return rows
+    return None if rows is None else to_integer("rows", rows)
+
+
+@frozen
+class Certificate:
+    """Bounds of total variation that hold for all public tables that were looked from at once.
+
+    The total variation of two tables is half the L1 distance of their shares: the most that the
+    share of any set of cells differs by. It costs nothing beyond the look.
+
+    Parameters
+    ----------
+    looked
+        What a look at the tables released. Its noise must be fresh: nothing of these distances may
+        have gone into the tables.
+    masses
+        What the entries of each table, rounded as they were looked from, add up to, in rows.
+    rows
+        The number of rows inside the domain: an integer where it is public; one released number
+        with its half-width where it was measured; None where nothing is known of it, which makes
+        bounds up to twice as large.
+
+    >>> from dpsdk import Boolean, Budget, Domain, PrivateData
+    >>> from dpsdk.accounting import BasicComposition, Odometer
+    >>> from dpsdk.kernel import Kernel, LaplaceNoise, Reference
+    >>> from dpsdk.testing import seeded
+    >>> data = PrivateData.from_columns({"bit": [True] * 600 + [False] * 400},
+    ...                                 Domain(Boolean("bit")), outside="raise")
+    >>> kernel = Kernel(data, Odometer(Budget(1), BasicComposition()), seeded(1), "look")
+    >>> guess = Reference(["bit"], [500, 500])
+    >>> looked = kernel.look([guess], LaplaceNoise(1))
+    >>> Certificate.of([guess], looked, rows=1000).bounds(0.05).round(2).tolist()
+    [0.1]
+    """
+
+    looked: Measurement[NoiseAccuracy] = field(converter=_to_looked)
+    masses: Floats = field(converter=_to_masses, eq=cmp_using(eq=np.array_equal), hash=False)
+    rows: Rows = field(default=None, converter=_to_rows)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.masses) != len(self.looked.values):
+            expected = f"{len(self.looked.values)} of them, one for each distance"
+            raise InvalidArgument("masses", expected, f"{len(self.masses)}")
+
+    @classmethod
+    def of(
+        cls,
+        references: Iterable[Reference],
+        looked: Measurement[NoiseAccuracy],
+        rows: Rows = None,
+    ) -> Certificate:
+        """The certificate of the references of a look, in their order."""
+        bits = -round(math.log2(_to_looked(looked).accuracy.step))
+        return cls(looked, np.array([one.rounded(bits).sum() for one in references]), rows)
+
+    def distances(self, beta: float) -> Floats:
+        """With probability 1 - beta, no table is farther from the true counts, in L1 and in rows.
+
+        By the exact tail of the noise on one side, shared out among the tables.
+        """
+        accuracy = self.looked.accuracy
+        each = 2 * to_beta(beta) / len(self.masses)
+        # Of two sides, which are alike; one side alone has half the probability anyway.
+        radius = accuracy.law.radius(each) if each < 1.0 else 0
+        above: Floats = np.maximum(self.looked.values + radius * accuracy.step + accuracy.bias, 0.0)
+        return above
+
+    def bounds(self, beta: float = 0.05) -> Floats:
+        """With probability 1 - beta, no table's shares are farther off in total variation.
+
+        Parameters
+        ----------
+        beta
+            Strictly between 0 and 1. Where the number of rows was measured, it has a tenth of it.
+
+        Returns
+        -------
+        Floats
+            One number from 0 to 1 for each table.
+        """
+        whole, rows, masses = to_beta(beta), self.rows, self.masses
+        if isinstance(rows, Measurement):
+            own, counted = whole * (1 - _SHARE_OF_ROWS), whole * _SHARE_OF_ROWS
+            radius = float(rows.accuracy.radii(counted, joint=True)[0])
+            excess: Floats = np.abs(masses - float(rows.values[0])) + radius
+        elif rows is None:
+            own, excess = whole, np.full(len(masses), math.inf)
+        else:
+            own, excess = whole, np.abs(masses - float(rows))
+        distances = self.distances(own)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = _ROUNDED * (distances + np.minimum(distances, excess)) / (2 * masses)
+        # Of a table without any mass nothing is known.
+        result: Floats = np.where(masses > 0.0, np.minimum(bounds, 1.0), 1.0)
+        return result

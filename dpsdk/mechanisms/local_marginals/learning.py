@@ -11,10 +11,12 @@ from attrs import evolve, field, frozen
 
 from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import Facts
+from dpsdk.forms.facts import replaces
 from dpsdk.forms.residuals import centred
-from dpsdk.kernel import GaussianNoise, Kernel, Reference
+from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy
 from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
 from dpsdk.mechanisms.base import Unfinished
+from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
 from dpsdk.mechanisms.local_marginals.spending import (
     Spending,
@@ -30,6 +32,9 @@ from dpsdk.release import Measurement, NoiseAccuracy
 from dpsdk.typing import Floats
 
 __all__ = ["Learning"]
+
+_COMPONENTS = 8
+"""So many products the prior of tables is a mixture of; 16 gain next to nothing."""
 
 _PIECE = 2**20
 """Cells of the public tables that one request to look holds."""
@@ -47,8 +52,8 @@ class _Standing:
 
     done: int = 0
     total: float = 0.0
-    uncertainty: float = 0.0
-    """The scale of the noise on the number of rows."""
+    rows: Measurement[ResidualAccuracy] | int | None = None
+    """The number of rows inside the domain, as it was released."""
     residuals: dict[Attributes, Residual] = field(factory=dict[Attributes, Residual])
     look: Look | None = None
     tables: Tables | None = None
@@ -123,29 +128,33 @@ class Learning:
     def _tables(
         self, total: float, residuals: dict[Attributes, Residual], look: Look | None
     ) -> Tables:
-        return Tables.of(self._lattice, self._names, total, residuals, look)
+        return Tables.of(self._lattice, self._facts.domain, total, residuals, look)
 
     def _begin(self, kernel: Kernel) -> _Standing:
         """The number of rows, and each attribute by itself."""
         noise, facts, lattice = self._spending.first, self._facts, self._lattice
         sets: list[Attributes] = [] if counted(facts) else [()]
         sets += [chosen for chosen in lattice.singles if lattice.cells(chosen) > 1]
-        total, uncertainty = float(facts.rows or 0), 0.0
+        total = float(facts.rows or 0)
+        rows: Measurement[ResidualAccuracy] | int | None = facts.rows
         residuals: dict[Attributes, Residual] = {}
         if noise is not None:
-            wanted = first_deviations(lattice, sets, replaced=facts.rows is not None)
-            residuals = self._bought(kernel, dict(zip(sets, wanted.tolist(), strict=True)), noise)
+            wanted = first_deviations(lattice, sets, replaced=replaces(facts.neighbors))
+            deviations = dict(zip(sets, wanted.tolist(), strict=True))
+            residuals, accuracy = self._bought(kernel, deviations, noise)
             count = residuals.pop((), None)
             if count is not None:
+                value = float(count.values)
                 # Never less than one row, so that there are shares of it.
-                total = min(max(float(count.values), 1.0), float(max(facts.row_limit, 1)))
-                uncertainty = count.deviation
+                total = min(max(value, 1.0), float(max(facts.row_limit, 1)))
+                first = ResidualAccuracy(accuracy.law, (1,), accuracy.steps[:1])
+                rows = Measurement(np.array([value]), first)
         tables = self._tables(total, residuals, None)
-        return _Standing(0, total, uncertainty, residuals, None, tables)
+        return _Standing(0, total, rows, residuals, None, tables)
 
     def _bought(
         self, kernel: Kernel, deviations: dict[Attributes, float], noise: GaussianNoise
-    ) -> dict[Attributes, Residual]:
+    ) -> tuple[dict[Attributes, Residual], ResidualAccuracy]:
         """Residuals with noise in given proportions, centred."""
         lattice = self._lattice
         limit = self._facts.row_limit
@@ -153,12 +162,13 @@ class Learning:
         measured = kernel.run(request)
         ends = np.cumsum([lattice.cells(chosen) for chosen in deviations])[:-1]
         parts = np.split(measured.values, ends)
-        return {
+        found = {
             chosen: Residual(centred(part.reshape(lattice.shape(chosen)), len(chosen)), deviation)
             for chosen, part, deviation in zip(
                 deviations, parts, measured.accuracy.deviations, strict=True
             )
         }
+        return found, measured.accuracy
 
     def _look(self, kernel: Kernel) -> _Standing:
         """How far tables of two attributes or more are from products of single ones."""
@@ -172,22 +182,20 @@ class Learning:
             for chosen in stack.sets
             if chosen in self._lattice.measurable
         ]
-        distances, deviation = self._distances(
-            kernel, sets, lambda chosen: tables.independent([chosen])[0], noise
-        )
-        seen = dict(zip(sets, distances.tolist(), strict=True))
-        look = Look(seen, deviation)
+        looked, _ = self._looked(kernel, sets, lambda one: tables.independent([one])[0], noise)
+        seen = dict(zip(sets, looked.values.tolist(), strict=True))
+        look = Look(seen, _scale(looked.accuracy), tables.single)
         after = self._tables(state.total, state.residuals, look)
         return evolve(state, look=look, tables=after)
 
-    def _distances(
+    def _looked(
         self,
         kernel: Kernel,
         sets: Sequence[Attributes],
         table: Callable[[Attributes], Floats],
         noise: GaussianNoise,
-    ) -> tuple[Floats, float]:
-        """Noisy distances from public tables, and the scale of their noise.
+    ) -> tuple[Measurement[NoiseAccuracy], list[float]]:
+        """Noisy distances from public tables, and what these have in sum once they are rounded.
 
         In several requests, one after the other, so that few tables are held at once.
         """
@@ -201,6 +209,7 @@ class Learning:
             pieces[-1].append(chosen)
             room -= cells
         found: list[Measurement[NoiseAccuracy]] = []
+        masses: list[float] = []
         for piece in pieces:
             # In proportion to what it asks, so that all noise is the same.
             share = GaussianNoise(noise.rho * Fraction(len(piece), len(sets)))
@@ -209,8 +218,10 @@ class Learning:
                 Reference(names, table(chosen)) for names, chosen in zip(named, piece, strict=True)
             ]
             found.append(kernel.look(references, share, bits=BITS))
-        scales = [_scale(one.accuracy) for one in found]
-        return np.concatenate([one.values for one in found]), max(scales)
+            masses += [float(one.rounded(BITS).sum()) for one in references]
+        widest = max([one.accuracy for one in found], key=_scale)
+        accuracy = NoiseAccuracy(widest.law, len(sets), widest.step, 0.0)
+        return Measurement(np.concatenate([one.values for one in found]), accuracy), masses
 
     def _buy(self, kernel: Kernel) -> _Standing:
         """What is worth most."""
@@ -220,7 +231,7 @@ class Learning:
         bought = self._planned(state.tables, float(noise.rho))
         residuals = dict(state.residuals)
         if bought:
-            for chosen, new in self._bought(kernel, bought, noise).items():
+            for chosen, new in self._bought(kernel, bought, noise)[0].items():
                 known = residuals.get(chosen)
                 residuals[chosen] = new if known is None else known.joined(new)
         tables = self._tables(state.total, residuals, state.look)
@@ -240,12 +251,13 @@ class Learning:
         for stack in lattice.stacks if look is not None else ():
             sets = [chosen for chosen in stack.sets if chosen in lattice.measurable]
             if sets and look is not None:
-                away = [max(look.distances[one], _LEAST_SEEN * look.deviation) for one in sets]
-                part = np.array(away)[:, None] / max(tables.total, 1.0)
+                away = np.array([look.away(one, _LEAST_SEEN) for one in sets])
+                # No two tables of so many rows are farther apart than all of both.
+                part = np.minimum(away / max(tables.total, 1.0), 2.0)[:, None]
                 scales = tables.independent(sets).reshape(len(sets), -1)
                 curves.append(Curves.of(scales * part, tried))
                 candidates += sets
-        price = prices(candidates, lattice.sizes, replaced=self._facts.rows is not None)
+        price = prices(candidates, lattice.sizes, replaced=replaces(self._facts.neighbors))
         worths = lattice.worths(candidates)
         found = purchases(Candidates(price, worths, Curves.joined(curves)), tried, rho)
         return {
@@ -261,8 +273,21 @@ class Learning:
         if state.tables is None:
             raise RuntimeError
         tables = state.tables.fitted()
-        prior = tables.mixture()
-        return evolve(state, tables=tables if prior is None else tables.fitted(prior))
+        if self._lattice.stacks:
+            tables = tables.fitted(tables.mixture(_COMPONENTS))
+        return evolve(state, tables=tables)
+
+    def _certify(self, kernel: Kernel) -> _Standing:
+        """How far the tables of the workload are from the true ones, whatever was done to them."""
+        state, noise, lattice = self._state, self._spending.certify, self._lattice
+        if noise is None or state.tables is None:
+            raise RuntimeError
+        sets = [chosen for stack in lattice.stacks for chosen in stack.sets]
+        wanted = frozenset(lattice.wanted)
+        sets = [chosen for chosen in [*lattice.singles, *sets] if chosen in wanted]
+        looked, masses = self._looked(kernel, sets, state.tables.table, noise)
+        bounds = Certificate(looked, masses, state.rows).bounds(self._beta)
+        return evolve(state, certified=Certified.of(sets, bounds, masses, self._beta, BITS))
 
 
 def _scale(accuracy: NoiseAccuracy) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import Distribution
@@ -53,6 +54,33 @@ class Certified:
     beta: float
     bits: int
 
+    @classmethod
+    def of(
+        cls,
+        sets: Sequence[Attributes],
+        bounds: Floats,
+        masses: Sequence[float],
+        beta: float,
+        bits: int,
+    ) -> Certified:
+        """What bounds of total variation say of tables with such sums.
+
+        A bound below 1 is (D + min(D, z)) / (2 m) for a table of sum m, whose distance is at most D
+        and whose sum is off by z at the most. No sum of its cells is off by more than m times that:
+        it is at most half of the distance and half of the gap of the sums (proof note, lemma 3).
+        """
+        variations = dict(zip(sets, bounds.tolist(), strict=True))
+        radii = {
+            chosen: bound * mass if bound < 1.0 else math.inf
+            for (chosen, bound), mass in zip(variations.items(), masses, strict=True)
+        }
+        return cls(radii, variations, beta, bits)
+
+
+def _kept(errors: Floats) -> Floats:
+    """A copy that stays as it is."""
+    return np.frombuffer(errors.tobytes(), dtype=np.float64)
+
 
 @frozen
 class CertifiedAccuracy(HalfWidths):
@@ -69,8 +97,8 @@ class CertifiedAccuracy(HalfWidths):
         The largest total variation of the tables that this answer is made of.
     """
 
-    errors: tuple[float, ...] = field(repr=False)
-    beta: float
+    errors: Floats = field(converter=_kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    beta: float = field(converter=to_beta)
     variation: float
 
     @property
@@ -89,12 +117,20 @@ class CertifiedAccuracy(HalfWidths):
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows; infinite for a beta below that of the certificate."""
         del joint  # all tables are within theirs together
-        errors = np.array(self.errors)
-        return errors if beta >= self.beta else np.full(len(errors), math.inf)
+        if beta >= self.beta:
+            return self.errors.copy()
+        return np.full(len(self.errors), math.inf)
 
     def missing(self, beta: float, /) -> tuple[str, str]:
         """Why there is no bound at this beta, and from which on there is one."""
         return f"{self.kind} says nothing at beta={beta:g}", f"ask at a beta of {self.beta:g}"
+
+
+def _bounded(errors: Sequence[Floats], variation: float, beta: float) -> Accuracy:
+    joined = np.concatenate(errors)
+    if not joined.min() < math.inf:
+        return NoAccuracy(*_BESIDE)
+    return CertifiedAccuracy(joined, beta, variation)
 
 
 @frozen(eq=False)
@@ -121,7 +157,22 @@ class LocalStrategy:
     @cached_property
     def distribution(self) -> Distribution:
         """A mixture of products, fitted to all tables of two attributes once somebody asks."""
-        return self.tables.mixture(self.components)
+        return self.tables.mixture(self.components, self._outside_mass)
+
+    @property
+    def _outside_mass(self) -> float | None:
+        """The share of the rows outside the domain, as far as that is known."""
+        facts = self.facts
+        if not facts.outside:
+            return None
+        if not facts.rows:
+            return 0.0
+        return min(max(1.0 - self.tables.total / facts.rows, 0.0), 1.0 - 2.0**-40)
+
+    @property
+    def _rows(self) -> float:
+        """The rows inside and outside, of which shares are shares."""
+        return self.tables.total / (1.0 - (self._outside_mass or 0.0))
 
     @property
     def listing(self) -> tuple[FittedTable, ...]:
@@ -149,8 +200,8 @@ class LocalStrategy:
         if not self._lattice.covers(chosen):
             return self.distribution.table(names)
         table = self._table(chosen)
-        total = float(table.sum())
-        return table / total if total else np.full(table.shape, 1.0 / table.size)
+        rows = self._rows
+        return table / rows if rows else np.full(table.shape, 1.0 / table.size)
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows: of tables where there are any, of the distribution elsewhere."""
@@ -163,29 +214,27 @@ class LocalStrategy:
             chosen = self._chosen(block.names)
             if not self._lattice.covers(chosen):
                 part = LinearForm(form.domain, (block,))
-                values.append(self.distribution.answers(part) * self.tables.total)
-                errors.append(np.full(block.rows, math.inf))
+                values.append(self.distribution.answers(part) * self._rows)
+                if certified is not None:
+                    errors.append(np.full(block.rows, math.inf))
                 rank = 2
                 continue
             table = self._table(chosen)
             axes = [chosen.index(form.domain.position(name)) for name in block.names]
             values.append(np.asarray(block.answer(table.transpose(axes))).reshape(-1))
             rank = max(rank, _RANK.index(self._source(chosen)))
-            radius = math.inf if certified is None else certified.radii.get(chosen, math.inf)
+            if certified is None:
+                continue
+            variation = max(variation, certified.variations.get(chosen, 0.0))
             # Functions from 0 to 1 are off by no more than the radius, and so are their negatives.
             low, high = block.limits()
-            errors.append(np.full(block.rows, radius * (max(high, 0.0) + max(-low, 0.0))))
-            if certified is not None and chosen in certified.variations:
-                variation = max(variation, certified.variations[chosen])
-        accuracy = self._accuracy(np.concatenate(errors), variation)
-        return Measurement(np.concatenate(values), accuracy, _RANK[rank])
-
-    def _accuracy(self, errors: Floats, variation: float) -> Accuracy:
-        if self.certified is None:
-            return NoAccuracy(*_UNPROVEN)
-        if not errors.min() < math.inf:
-            return NoAccuracy(*_BESIDE)
-        return CertifiedAccuracy(tuple(errors.tolist()), self.certified.beta, variation)
+            reach = max(high, 0.0) + max(-low, 0.0)
+            radius = certified.radii.get(chosen, math.inf)
+            errors.append(np.full(block.rows, radius * reach if reach else 0.0))
+        joined = values[0] if len(values) == 1 else np.concatenate(values)
+        if certified is None:
+            return Measurement(joined, NoAccuracy(*_UNPROVEN), _RANK[rank])
+        return Measurement(joined, _bounded(errors, variation, certified.beta), _RANK[rank])
 
     @property
     def _lattice(self) -> Lattice:

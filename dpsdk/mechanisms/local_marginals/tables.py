@@ -10,6 +10,9 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk._memo import Memo
+from dpsdk.domain import Domain
+from dpsdk.hypothesis.mixture import Mixture
+from dpsdk.learning.mixture import fit_mixture
 from dpsdk.learning.raking import onto_simplex, rake, sums
 from dpsdk.learning.shrinkage import Cap, shrink
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice, below
@@ -23,9 +26,12 @@ _LEAST_DISTANCE = 0.5
 _MOST_DISTANCE = 2.0
 """A fitted table may be so many standard deviations farther from it than the look saw."""
 
+_SLACK = 1e-3
+"""The fit is as good as this, as a share of all rows."""
+
 _RAKING = 10
 _KEPT = 64
-_KEPT_BYTES = 2**25
+_KEPT_BYTES = 2**23
 
 
 def _recent() -> Memo[Floats]:
@@ -56,10 +62,21 @@ class Residual:
 
 @frozen(eq=False)
 class Look:
-    """How far tables are from independence, as far as noise of one standard deviation tells."""
+    """How far tables are from independence, as far as noise of one standard deviation tells.
+
+    Parameters
+    ----------
+    distances
+        For each set: the noisy distance from the product of its single attributes, in rows.
+    deviation
+        The scale of that noise.
+    single
+        The tables of single attributes whose products they are.
+    """
 
     distances: Mapping[Attributes, float] = field(repr=False)
     deviation: float
+    single: tuple[Floats, ...] = field(repr=False)
 
     def away(self, chosen: Attributes, least: float) -> float:
         """The distance of a table, or at least so many standard deviations; infinite if unseen."""
@@ -78,8 +95,8 @@ class Tables:
     ----------
     lattice
         The sets in question.
-    names
-        The names of the attributes of the domain.
+    domain
+        Whose attributes they are of.
     total
         How many rows the tables have.
     residuals
@@ -87,7 +104,7 @@ class Tables:
     """
 
     lattice: Lattice = field(repr=False)
-    names: tuple[str, ...] = field(repr=False)
+    domain: Domain = field(repr=False)
     total: float
     residuals: Mapping[Attributes, Residual] = field(repr=False)
     single: tuple[Floats, ...] = field(repr=False)
@@ -100,7 +117,7 @@ class Tables:
     def of(
         cls,
         lattice: Lattice,
-        names: tuple[str, ...],
+        domain: Domain,
         total: float,
         residuals: Mapping[Attributes, Residual],
         look: Look | None = None,
@@ -111,7 +128,12 @@ class Tables:
             known = residuals.get((place,))
             flat = np.full(size, total / size)
             single.append(flat if known is None else onto_simplex(flat + known.values, total))
-        return cls(lattice, names, total, residuals, tuple(single), look)
+        return cls(lattice, domain, total, residuals, tuple(single), look)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes of the domain."""
+        return self.domain.names
 
     def fitted(self, prior: Prior | None = None) -> Tables:
         """The same with all tables of two attributes made, from a prior or from independence."""
@@ -121,6 +143,15 @@ class Tables:
             if len(stack.sets[0]) == 2:
                 pairs.update(zip(stack.sets, empty._stack(stack.sets), strict=True))
         return evolve(empty, pairs=pairs)
+
+    def mixture(self, components: int, outside_mass: float | None = None) -> Mixture:
+        """A mixture of products near to all tables of two attributes, and to those of one."""
+        names = self.names
+        single = dict(zip(names, self.single, strict=True))
+        pairs = {(names[one], names[other]): table for (one, other), table in self._pairs.items()}
+        return fit_mixture(
+            self.domain, pairs, single, components=components, outside_mass=outside_mass
+        )
 
     def table(self, chosen: Attributes) -> Floats:
         """The table of a set, in rows: of one below the workload, or all of whose margins are.
@@ -146,14 +177,17 @@ class Tables:
         found: Floats = tables[number]
         return found
 
-    def independent(self, sets: Sequence[Attributes]) -> Floats:
-        """The products of the tables of single attributes, for sets of one shape."""
+    def independent(
+        self, sets: Sequence[Attributes], single: Sequence[Floats] | None = None
+    ) -> Floats:
+        """The products of tables of single attributes, its own or others, for sets of one shape."""
+        single = self.single if single is None else single
         width = len(sets[0])
         tables = np.full((len(sets), *[1] * width), max(self.total, 0.0))
         for axis in range(width):
             shape = [len(sets), *[1] * width]
             shape[axis + 1] = -1
-            shares = np.stack([self.single[chosen[axis]] for chosen in sets])
+            shares = np.stack([single[chosen[axis]] for chosen in sets])
             tables = tables * (shares / (self.total or 1.0)).reshape(shape)
         return tables
 
@@ -209,4 +243,5 @@ class Tables:
         if len(sets[0]) != 2 or look is None:
             return None
         seen = np.array([look.away(chosen, 0.0) for chosen in sets])
-        return Cap(self.independent(sets), seen + _MOST_DISTANCE * look.deviation)
+        reach = seen + _MOST_DISTANCE * look.deviation + _SLACK * self.total
+        return Cap(self.independent(sets, look.single), reach)

@@ -18,12 +18,13 @@ from typing import cast
 import numpy as np
 
 from dpsdk.errors import InvalidArgument
-from dpsdk.typing import Real
+from dpsdk.typing import Floats, Real
 
 __all__ = [
     "described",
     "shown",
     "to_amount",
+    "to_array",
     "to_beta",
     "to_count",
     "to_delta",
@@ -311,6 +312,15 @@ def to_finite(parameter: str, value: float) -> int | float:
 
 
 _LARGEST_FLOAT = Fraction(1.7976931348623157e308)
+
+
+def to_array(parameter: str, values: object, expected: str) -> Floats:
+    """A new array of float64, of whatever numpy makes numbers of; they may be infinite or NaN."""
+    try:
+        with np.errstate(over="ignore"):  # of numbers that only wider floats hold
+            return np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(parameter, expected, shown(values)) from None
 
 
 def to_name(parameter: str, value: str) -> str:

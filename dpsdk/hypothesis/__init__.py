@@ -3,6 +3,7 @@
 from dpsdk.hypothesis.base import Hypothesis
 from dpsdk.hypothesis.dense import DenseHypothesis
 from dpsdk.hypothesis.distribution import Distribution
+from dpsdk.hypothesis.mixture import Mixture
 from dpsdk.hypothesis.piecewise import PiecewiseHypothesis
 from dpsdk.hypothesis.start import Given, Product, Start, Uniform
 from dpsdk.hypothesis.streams import Streams
@@ -13,6 +14,7 @@ __all__ = [
     "Distribution",
     "Given",
     "Hypothesis",
+    "Mixture",
     "PiecewiseHypothesis",
     "Product",
     "Start",

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown, to_integer, to_name
+from dpsdk._checks import shown, to_array, to_integer, to_name
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import client_copy
 from dpsdk.accuracy import NoiseAccuracy
@@ -66,11 +66,7 @@ def _to_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _to_table(table: Table) -> Floats:
-    expected = "an array of finite numbers of at least 0"
-    try:
-        own = np.array(table, dtype=np.float64, order="C")
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument("table", expected, shown(table)) from None
+    own = to_array("table", table, "an array of finite numbers of at least 0")
     _check(own)
     # An array of its own memory could be made writeable again, and one over bytes cannot.
     return np.frombuffer(own.tobytes(), dtype=np.float64).reshape(own.shape)

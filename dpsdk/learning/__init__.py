@@ -3,6 +3,7 @@
 from dpsdk.learning.experts import Halving, WeightedMajority
 from dpsdk.learning.fit import EntropicFit
 from dpsdk.learning.hedge import Hedge, RandomizedMultiplicativeWeights, WeightsRule
+from dpsdk.learning.mixture import fit_mixture
 from dpsdk.learning.potential import PotentialMeter, kl_bernoulli
 from dpsdk.learning.queries import QueryMultiplicativeWeights
 from dpsdk.learning.replay import Replay
@@ -24,6 +25,7 @@ __all__ = [
     "Replay",
     "WeightedMajority",
     "WeightsRule",
+    "fit_mixture",
     "hoeffding_drop",
     "hoeffding_step",
     "kl_bernoulli",

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk._checks import shown, to_array, to_beta, to_integer
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Reference
@@ -41,10 +41,7 @@ def _to_looked(looked: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]
 
 def _to_masses(masses: Array | Sequence[float]) -> Floats:
     expected = "one finite number of at least 0 for each distance"
-    try:
-        own = np.array(masses, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument("masses", expected, shown(masses)) from None
+    own = to_array("masses", masses, expected)
     if own.ndim != 1 or not ((own >= 0.0) & (own < math.inf)).all():
         raise InvalidArgument("masses", expected, "others")
     return np.frombuffer(own.tobytes(), dtype=np.float64)

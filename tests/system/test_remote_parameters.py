@@ -1,14 +1,18 @@
 """What a client far away may ask with: each ends at once, in an answer or a typed error."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.kernel import Limits
+from dpsdk.hypothesis import Mixture
+from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
+from dpsdk.learning import fit_mixture
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
@@ -214,3 +218,49 @@ def test_a_query_of_another_author_is_on_record_with_a_short_description():
     session = Session(DATA, Budget(10), noise=seeded(1))
     session.answer(Long(), using=Laplace(1))
     assert len(session.history[0].query) == 1000
+
+
+LOOKS: dict[str, Callable[[object], Look]] = {
+    "bits": lambda v: Look([Reference(["sex"], [1, 2])], LaplaceNoise("0.1"), v),
+    "a cell": lambda v: Look([Reference(["sex"], [v, 2])], LaplaceNoise("0.1")),
+    "a table": lambda v: Look([Reference(["sex"], v)], LaplaceNoise("0.1")),
+    "a name": lambda v: Look([Reference([v], [1, 2])], LaplaceNoise("0.1")),
+    "names": lambda v: Look([Reference(v, [1, 2])], LaplaceNoise("0.1")),
+    "noise": lambda v: Look([Reference(["sex"], [1, 2])], LaplaceNoise(v)),
+    "references": lambda v: Look(v, LaplaceNoise("0.1")),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_no_parameter_of_a_look_hangs_or_fails_untyped(name):
+    for value in NUMBERS:
+        kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "look")
+        try:
+            kernel.run(LOOKS[name](value))
+        except DpsdkError as refusal:
+            text = str(refusal)
+            assert len(text) < 500
+            text.encode()
+
+
+MIXTURES: dict[str, Callable[[object], object]] = {
+    "weights": lambda v: Mixture(DOMAIN, [v, 1], SHARES),
+    "shares": lambda v: Mixture(DOMAIN, [1, 1], SHARES | {"sex": [[v, 1], [1, 1]]}),
+    "mass": lambda v: Mixture(DOMAIN, [1, 1], SHARES, outside_mass=v),
+    "rows": lambda v: Mixture(DOMAIN, [1, 1], SHARES, rows=v).synthesize(3),
+    "size": lambda v: Mixture(DOMAIN, [1, 1], SHARES).synthesize(v if v != 10**5 else 9),
+    "components": lambda v: fit_mixture(DOMAIN, {}, components=v, iterations=1),
+    "iterations": lambda v: fit_mixture(DOMAIN, {}, iterations=v if v != 10**5 else 9),
+    "fitted": lambda v: fit_mixture(DOMAIN, {("sex",): [v, 1]}, iterations=2),
+    "fitted names": lambda v: fit_mixture(DOMAIN, {(v,) if isinstance(v, list) else v: [1]}),
+}
+SHARES = {"age": np.ones((2, 10)), "sex": [[1, 2], [3, 4]]}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_no_parameter_of_a_mixture_hangs_or_fails_untyped(name):
+    for value in NUMBERS:
+        if name == "fitted names" and isinstance(value, list):
+            continue  # Python itself refuses these
+        with suppress(DpsdkError):
+            MIXTURES[name](value)

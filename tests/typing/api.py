@@ -39,7 +39,15 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, Form, GapForm, LinearForm
-from dpsdk.hypothesis import Distribution, Given, Hypothesis, Product, Start, Uniform
+from dpsdk.hypothesis import (
+    Distribution,
+    Given,
+    Hypothesis,
+    Mixture,
+    Product,
+    Start,
+    Uniform,
+)
 from dpsdk.kernel import (
     DrawDatabase,
     Kernel,
@@ -56,8 +64,10 @@ from dpsdk.kernel import (
     SmallDatabase,
     Terms,
 )
+from dpsdk.learning import fit_mixture
 from dpsdk.mechanisms import (
     MWEM,
+    Certificate,
     DistributionMechanism,
     Gaussian,
     Laplace,
@@ -409,6 +419,21 @@ def synthetic_data_is_a_distribution(data: SyntheticData, form: LinearForm) -> N
     assert_type(Hypothesis.load("kept").shift(form, 0.5), float)
     data.to_frame("numpy")  # type: ignore[arg-type]  # no such library
     data.shift(form, 0.5)  # type: ignore[attr-defined]  # it does not move
+
+
+def a_mixture_is_fitted_to_tables(domain: Domain, pair: Floats, form: LinearForm) -> None:
+    mixture = fit_mixture(domain, {("a", "b"): pair}, components=4, rows=100)
+    distribution: Distribution = mixture
+    assert_type(distribution.answers(form), Floats)
+    assert_type(mixture.counts("a", "b"), Floats)
+    assert_type(mixture.synthesize(10, seed=1), SyntheticData)
+    assert_type(Mixture.load("kept"), Mixture)
+    assert_type(Mixture(domain, [1, 2], {"a": [[1, 2], [3, 4]]}).rows, float | None)
+
+
+def certificates_bound_total_variation(looked: Measurement[NoiseAccuracy], rows: int) -> None:
+    assert_type(Certificate(looked, [3.5], rows).bounds(0.05), Floats)
+    assert_type(Certificate.of([Reference(["a"], [1, 2])], looked), Certificate)
 
 
 def facts_of(data: SyntheticData) -> Facts:

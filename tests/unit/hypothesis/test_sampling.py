@@ -10,7 +10,7 @@ from scipy import stats
 from dpsdk import Domain, Integer, SyntheticData
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Range
-from dpsdk.hypothesis import DenseHypothesis, PiecewiseHypothesis, Streams
+from dpsdk.hypothesis import DenseHypothesis, Mixture, PiecewiseHypothesis, Streams
 from dpsdk.hypothesis import dense as dense_module
 from dpsdk.testing import seeded
 
@@ -27,7 +27,11 @@ def kinds():
     counts = np.random.default_rng(2).integers(0, 5, GRID.size)
     line = PiecewiseHypothesis.uniform(LINE, outside=True)
     line.shift(one(LINE, x=Range(LINE.size, 7, 10**15)), 9.0)
+    rng = np.random.default_rng(4)
+    tables = {name: rng.random((3, GRID[name].size)) ** 4 for name in GRID.names}
+    tables["d"][:, 2] = 0
     return {
+        "mixture": Mixture(GRID, [5, 2, 3], tables, outside_mass=0.1),
         "dense": dense,
         "logs": logs,
         "synthetic": SyntheticData.from_counts(GRID, counts, outside_count=3),
@@ -43,7 +47,7 @@ def codes_of(distribution, size, seed):
     }
 
 
-@pytest.mark.parametrize("name", ["dense", "logs", "synthetic"])
+@pytest.mark.parametrize("name", ["dense", "logs", "synthetic", "mixture"])
 def test_a_sample_follows_the_joint_distribution_and_every_marginal(name):
     distribution, size = kinds()[name], 40_000
     codes = codes_of(distribution, size, 3)
@@ -114,7 +118,7 @@ class Recorded(Streams):
         return super()._words(purpose, name + "!" * (name == self.other), each)
 
 
-@pytest.mark.parametrize("name", ["dense", "logs", "synthetic"])
+@pytest.mark.parametrize("name", ["dense", "logs", "synthetic", "mixture"])
 def test_each_attribute_is_drawn_from_numbers_of_its_own(name):
     distribution, size = kinds()[name], 3000
     streams = Recorded(size)

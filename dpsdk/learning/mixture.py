@@ -1,0 +1,188 @@
+"""A mixture of products that is fitted to one- and two-way tables, by expectation maximisation.
+
+The composite likelihood adds up, over the tables, what a mixture p makes of each of them:
+Σ_S Σ_x y_S(x) ln p_S(x), with tables y of mass 1 (Lindsay 1988). Expectation maximisation
+(Dempster, Laird and Rubin 1977) takes every cell of every table as so many records whose component
+is not known, so that no iteration makes the likelihood smaller. All tables are one symmetric
+matrix over the labels of all attributes, and an iteration is two products of it with the one-way
+tables of the components. It is public post-processing of what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpsdk._checks import shown, to_array, to_count
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.hypothesis import Mixture, Streams
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = ["fit_mixture"]
+
+_LABELS = 2**13
+"""The most labels of all attributes together: some arrays have as many rows and columns."""
+
+_COMPONENTS = 2**10
+_ITERATIONS = 2**20
+
+_KEY = b"dpsdk mixture of products: start"
+"""Public: a fit of the same tables is the same each time."""
+
+_SPREAD = 0.8
+"""How far components begin from the one-way tables, relatively. They must differ to part."""
+
+_LEAST = 1e-12
+"""Of the one-way tables something stays in every component, so that none of its rows is zero."""
+
+_NEVER = 1e-300
+"""Nothing smaller divides. Shares of at least 1e-24 in the heaviest component never get there."""
+
+
+def fit_mixture(
+    domain: Domain,
+    tables: Mapping[tuple[str, ...], Array],
+    *,
+    components: int = 8,
+    iterations: int = 200,
+    outside_mass: float | None = None,
+    rows: float | None = None,
+) -> Mixture:
+    """Fit a mixture of products to public tables of one and two attributes.
+
+    Costs nothing, reads nothing private, and takes the same steps each time: the components begin
+    at the one-way tables, disturbed by fixed numbers. A table may be noisy: what is negative counts
+    as 0, and each is divided by its sum, so that all tables weigh alike, large or small.
+
+    Parameters
+    ----------
+    domain
+        The universe, of any size, with at most 2^13 labels of all attributes together.
+    tables
+        For names of one or two attributes a table with one axis a name, of finite numbers. Tables
+        without anything positive say nothing; of attributes in no table all cells are alike.
+    components
+        How many products are mixed, up to 2^10: a public constant.
+    iterations
+        How many steps are taken: a public constant, too.
+    outside_mass, rows
+        As for `Mixture`, which keeps them.
+
+    Returns
+    -------
+    Mixture
+        One that makes the tables likely. It is a local optimum, and says nothing of how far off it
+        may be.
+
+    Raises
+    ------
+    InvalidArgument
+        If a table does not fit the domain or is not finite, or a number is out of range.
+    TooLarge
+        For more labels.
+
+    >>> from dpsdk import Boolean, Domain
+    >>> from dpsdk.learning import fit_mixture
+    >>> domain = Domain(Boolean("a"), Boolean("b"))
+    >>> fitted = fit_mixture(domain, {("a", "b"): [[40, 10], [10, 40]]}, components=2)
+    >>> fitted.table(("a", "b")).round(3).tolist()
+    [[0.4, 0.1], [0.1, 0.4]]
+    """
+    if not isinstance(domain, Domain):
+        raise InvalidArgument("domain", "a domain", shown(domain))
+    many = _to_count("components", components, _COMPONENTS)
+    steps = _to_count("iterations", iterations, _ITERATIONS)
+    labels = sum(domain.shape)
+    if labels > _LABELS:
+        raise TooLarge("a fit", labels, _LABELS, "labels", "declare coarser labels")
+    # One label more, of an attribute that has no other: one-way tables are pairs with it.
+    starts = np.concatenate([[0, 1], 1 + np.cumsum(domain.shape)])
+    seen = _together(domain, tables, starts)
+    ones = seen.sum(axis=1)
+    ones[0] = 1.0
+    ones = _normal(np.maximum(ones, _LEAST)[:, None], starts)
+    shares = _normal(ones * _disturbed(domain, many), starts)
+    weights = np.full(many, 1.0 / many)
+    for _ in range(steps):
+        weights, shares = _step(seen, ones, weights, shares, starts)
+    found = {
+        name: shares[start:stop].T
+        for name, start, stop in zip(domain.names, starts[1:-1], starts[2:], strict=True)
+    }
+    return Mixture(domain, weights, found, outside_mass=outside_mass, rows=rows)
+
+
+def _step(
+    seen: Floats, ones: Floats, weights: Floats, shares: Floats, starts: Ints
+) -> tuple[Floats, Floats]:
+    """Share each table out among the components, and average what each of them has got."""
+    weighted = shares * weights
+    likely = weighted @ shares.T
+    np.maximum(likely, _NEVER, out=likely)
+    np.divide(seen, likely, out=likely)
+    taken = weighted * (likely @ shares)
+    held = taken.sum(axis=0)
+    total = float(held.sum())
+    # A component that nothing is left of, and an attribute that nothing is said of, stay where the
+    # one-way tables are.
+    return held / total if total > 0.0 else weights, _normal(taken + _LEAST * ones, starts)
+
+
+def _together(domain: Domain, tables: Mapping[tuple[str, ...], Array], starts: Ints) -> Floats:
+    """All tables as one symmetric matrix over all labels, each with a sum of 1 on either side."""
+    if not isinstance(tables, Mapping):
+        raise InvalidArgument("tables", "a mapping from names to tables", shown(tables))
+    whole = np.zeros((int(starts[-1]), int(starts[-1])))
+    for names, given in tables.items():
+        if not isinstance(names, tuple) or len(names) not in (1, 2) or len(set(names)) < len(names):
+            expected = "tables of one or two different attributes, by a tuple of their names"
+            raise InvalidArgument("tables", expected, shown(names))
+        table = _to_table(names, given, tuple([domain[name].size for name in names]))
+        places = [1 + domain.position(name) for name in names]
+        if len(places) == 1:
+            places, table = [0, *places], table[None, :]
+        one, other = (slice(starts[place], starts[place + 1]) for place in places)
+        # Of two tables of the same attributes, in either order, both count.
+        whole[one, other] += table
+        whole[other, one] += table.T
+    return whole
+
+
+def _to_table(names: tuple[str, ...], given: Array, shape: tuple[int, ...]) -> Floats:
+    expected = f"finite numbers of shape {shape} for {shown(names)}"
+    table = to_array("tables", given, expected)
+    if table.shape != shape:
+        raise InvalidArgument("tables", expected, f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        raise InvalidArgument("tables", expected, "NaN or infinity among them")
+    np.maximum(table, 0.0, out=table)
+    top = float(table.max())
+    if top > 0.0:  # by the largest first, so that no sum leaves the floats
+        table /= top
+        table /= table.sum()
+    return table
+
+
+def _disturbed(domain: Domain, components: int) -> Floats:
+    """Factors around 1 that differ from one component to the next, for each label; public."""
+    whole = [np.ones((1, components))]
+    for name, size in zip(domain.names, domain.shape, strict=True):
+        levels = Streams(size * components, _KEY).levels(name).reshape(size, components)
+        whole.append(1.0 + _SPREAD * (2.0 * levels - 1.0))
+    return np.concatenate(whole)
+
+
+def _normal(columns: Floats, starts: Ints) -> Floats:
+    """The labels of each attribute add up to 1, in every component."""
+    sums = np.add.reduceat(columns, starts[:-1], axis=0)
+    result: Floats = columns / np.repeat(sums, np.diff(starts), axis=0)
+    return result
+
+
+def _to_count(parameter: str, value: int, most: int) -> int:
+    number = to_count(parameter, value)
+    if number > most:
+        raise InvalidArgument(parameter, f"an integer from 1 to {most:,}", shown(value))
+    return number

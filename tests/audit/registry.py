@@ -21,7 +21,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import BasicComposition, Guarantee, Odometer
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -29,7 +29,7 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
-from dpsdk.kernel import Kernel, Limits
+from dpsdk.kernel import GaussianNoise, Kernel, Limits, MeasureResiduals
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -37,6 +37,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
 )
 from dpsdk.noise import NoiseSource
@@ -216,6 +217,26 @@ def chosen(gaps: GapForm, **given: Any) -> Build:
     return build
 
 
+def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
+    """Residuals of marginals, bought together."""
+
+    def build(rho: Fraction) -> Program:
+        request = MeasureResiduals(sets, scales, GaussianNoise(rho))
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+            return tuple(Kernel(data, odometer, noise, "residuals").run(request).values.tolist())
+
+        return run
+
+    return build
+
+
+def tables(rho: Fraction) -> Program:
+    """All that a plan for a table tells: unbiased answers, from residuals of two kinds."""
+    return program(ResidualPlanner(CELLS, rho=rho), CELLS, outcome=flat)
+
+
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
     return [Count({"level": chosen}, normalized=False) for chosen in levels]
 
@@ -276,6 +297,46 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case(
+        "residuals, of three cells",
+        residuals([("level",)], 1),
+        concentrated,
+        THREE,
+        1,
+        (MANY,),
+        lattice=0,
+    ),
+    Case(
+        "residuals, with the total",
+        residuals([(), ("bit",)], 1, 1),
+        concentrated,
+        BIT,
+        2,
+        (MANY,),
+        lattice=0,
+    ),
+    Case(
+        "residuals, of unlike scales",
+        residuals([(), ("bit",)], 3, 1),
+        concentrated,
+        BIT,
+        2,
+        (Fraction(6),),
+        lattice=0,
+    ),
+    Case(
+        "residuals, two lines",
+        residuals([("a",), ("b",)], 1, 1),
+        concentrated,
+        PAIR,
+        1,
+        (Fraction(8),),
+        lattice=0,
+    ),
+    Case(
+        "residuals, a pair", residuals([("a", "b")], 1), concentrated, PAIR, 1, (MANY,), lattice=0
+    ),
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
@@ -317,6 +378,15 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case(
+            "residuals, with the total",
+            residuals([(), ("bit",)], 1, 1),
+            concentrated,
+            BIT,
+            2,
+            (2 * MANY,),
+            lattice=0,
+        ),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
         Case("select, a row", chosen(LINES), ranged, THREE, 2),

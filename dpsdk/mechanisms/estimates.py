@@ -29,6 +29,7 @@ __all__ = [
     "Reconstruction",
     "check_answerable",
     "combined_by",
+    "copied_form",
     "measured",
     "quoted",
 ]
@@ -132,11 +133,13 @@ class Estimate:
         """Counts of rows, as sums of estimates."""
         check_answerable(form, self.mechanism, self.reconstruction, kernel.facts)
         values = self.cells.answers(form)
-        accuracy = EstimateAccuracy(self._law, self._step, copy(self.reconstruction), _copied(form))
+        accuracy = EstimateAccuracy(
+            self._law, self._step, copy(self.reconstruction), copied_form(form)
+        )
         return Measurement(values, accuracy, "fitted")
 
 
-def _copied(form: LinearForm) -> LinearForm:
+def copied_form(form: LinearForm) -> LinearForm:
     """The same form in parts that are nobody else's, but for arrays, which stay as they are.
 
     Whoever holds a release holds its accuracy, and others may ask for the same form.
@@ -182,7 +185,7 @@ def quoted(
     pricing = Measure(reconstruction.strategy, noise).price(terms)
     cost = Cost((pricing.guarantee,))
     step = 2.0**-pricing.bits
-    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, _copied(form))
+    accuracy = EstimateAccuracy(pricing.law, step, reconstruction, copied_form(form))
     return Quote(cost, cost, accuracy)
 
 

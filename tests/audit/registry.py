@@ -21,7 +21,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
-from dpsdk.accounting import BasicComposition, Guarantee, Odometer
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
     DiscreteGaussianGuarantee,
@@ -29,7 +29,15 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Limits, Noise, Reference
+from dpsdk.kernel import (
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Limits,
+    MeasureResiduals,
+    Noise,
+    Reference,
+)
 from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
@@ -37,6 +45,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
 )
 from dpsdk.noise import NoiseSource
@@ -232,7 +241,27 @@ def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Bu
     return build
 
 
+def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
+    """Residuals of marginals, bought together."""
+
+    def build(rho: Fraction) -> Program:
+        request = MeasureResiduals(sets, scales, GaussianNoise(rho))
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+            return tuple(Kernel(data, odometer, noise, "residuals").run(request).values.tolist())
+
+        return run
+
+    return build
+
+
 GUESS, OTHER, TOTAL = (1.5, 0.0), (0.5, 1.0), (1.0,)
+
+
+def tables(rho: Fraction) -> Program:
+    """All that a plan for a table tells: unbiased answers, from residuals of two kinds."""
+    return program(ResidualPlanner(CELLS, rho=rho), CELLS, outcome=flat)
 
 
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
@@ -295,6 +324,46 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
+    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case(
+        "residuals, of three cells",
+        residuals([("level",)], 1),
+        concentrated,
+        THREE,
+        1,
+        (MANY,),
+        lattice=0,
+    ),
+    Case(
+        "residuals, with the total",
+        residuals([(), ("bit",)], 1, 1),
+        concentrated,
+        BIT,
+        2,
+        (MANY,),
+        lattice=0,
+    ),
+    Case(
+        "residuals, of unlike scales",
+        residuals([(), ("bit",)], 3, 1),
+        concentrated,
+        BIT,
+        2,
+        (Fraction(6),),
+        lattice=0,
+    ),
+    Case(
+        "residuals, two lines",
+        residuals([("a",), ("b",)], 1, 1),
+        concentrated,
+        PAIR,
+        1,
+        (Fraction(8),),
+        lattice=0,
+    ),
+    Case(
+        "residuals, a pair", residuals([("a", "b")], 1), concentrated, PAIR, 1, (MANY,), lattice=0
+    ),
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
@@ -340,6 +409,15 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case(
+            "residuals, with the total",
+            residuals([(), ("bit",)], 1, 1),
+            concentrated,
+            BIT,
+            2,
+            (2 * MANY,),
+            lattice=0,
+        ),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),
         Case("small database, any queries", small(*ALL), ranged, THREE, 2, LARGE),
         Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2, (Fraction(3),)),

@@ -19,6 +19,7 @@ from dpsdk.kernel import (
     LaplaceNoise,
     Look,
     Measure,
+    MeasureResiduals,
     Reference,
     Select,
     Terms,
@@ -30,6 +31,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
     SquareRoot,
     Tree,
@@ -71,6 +73,9 @@ def channels():
     linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex")]
     yield NoisyHistogram(epsilon="0.1"), linear
     yield NoisyHistogram(rho="0.001", consistent=True), linear
+    tables = Marginal("sex", "age")
+    yield ResidualPlanner(tables, rho="0.001"), linear
+    yield ResidualPlanner([tables], rho="0.001", objective="max", nonnegative=True), linear
     yield Tree("age", epsilon="0.1"), linear[1:2]
     yield SquareRoot("age", rho="0.001"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [Threshold("age", t) for t in range(8)]
@@ -130,6 +135,8 @@ def held(session, events):
     things += [choice, choice.price(kernel.terms)]
     look = Look([Reference(["sex"], [1, 2])], LaplaceNoise("0.01"))
     things += [look, look.price(kernel.terms)]
+    bought = MeasureResiduals([(), ("sex", "age")], (3, 1), GaussianNoise("0.1"))
+    things += [bought, bought.price(kernel.terms), bought.noise]
     things += [*session.history, *events, session.readings("1e-6")]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),

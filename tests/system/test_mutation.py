@@ -35,6 +35,7 @@ from dpsdk.forms import (
     Members,
     Prefix,
     Range,
+    Residual,
     Weights,
     sensitivity,
 )
@@ -46,6 +47,7 @@ from dpsdk.kernel import (
     Limits,
     Look,
     Measure,
+    MeasureResiduals,
     Reference,
     Select,
     Terms,
@@ -61,6 +63,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
     SquareRoot,
     Tree,
@@ -211,6 +214,10 @@ def held():
         "range": [Kronecker(("b",), (Range(3, 0, 2),))],
         "marginal": [Kronecker(("a", "b"), (Identity(2), Identity(3)))],
         "prefix": [Kronecker(("b",), (Prefix(3),), 0.5)],
+        "residuals": [
+            Kronecker(("a", "b"), (Residual(2), Residual(3)), 2.0),
+            Kronecker(("b",), (Residual(3),)),
+        ],
         "groups": [Kronecker(("b",), (Groups(3, 2),)), Kronecker(("b",), (Identity(3),))],
         "boxes": [Kronecker(("a", "b"), (Range(2, 0, 1), Range(3, i, 3))) for i in range(3)],
         "products": [Kronecker(("b",), (half(),)) for _ in range(2)],
@@ -325,6 +332,15 @@ class Asking:
                 self.ask(lambda asked=asked: self.kernel.run(asked))
                 self.wreck(asked, *references, noise, pricing)
 
+    def residuals(self):
+        for noise in self.noises()[2:]:
+            asked = MeasureResiduals([(), ("b",), ("a", "b")], (5, 2, 1), noise)
+            pricing = asked.price(Terms(self.data.facts))
+            self.told.append((str(pricing.guarantee), pricing.scales))
+            self.wreck(pricing, self.kernel.terms.composition)
+            self.ask(lambda asked=asked: self.kernel.run(asked))
+            self.wreck(asked, noise)
+
     def strategies_of_old(self):
         for strategy in self.strategies:
             form = held()["range"]
@@ -336,6 +352,7 @@ class Asking:
         self.watches()
         self.selects()
         self.looks()
+        self.residuals()
         self.strategies_of_old()
         self.told.append(self.odometer.spent.charges)
         return self.told
@@ -357,6 +374,8 @@ STREAMS = {
     "sparse, a run a top": NumericSparse(1, DELTA, tops=4),
     "histogram": NoisyHistogram(epsilon="0.1"),
     "consistent histogram": NoisyHistogram(rho="0.01", consistent=True),
+    "residuals": ResidualPlanner(Marginal("a", "b"), rho="0.01"),
+    "possible tables": ResidualPlanner(Marginal("a", "b"), rho="0.01", nonnegative=True),
     "tree": Tree("b", epsilon="0.1"),
     "root": SquareRoot("b", rho="0.01"),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
@@ -690,6 +709,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     small = DrawDatabase(form, 2, 1)
     chosen = Select(GapForm.around(form, np.zeros(1)), 1)
     looked = Look([Reference(["a"], [1, 2])], LaplaceNoise(1))
+    bought = MeasureResiduals([("a",)], [1], GaussianNoise(1))
     things = [
         *(asked, Terms(of), Watching(1, 1).price(Terms(of))),
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
@@ -699,6 +719,8 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *(Laplace(1), Gaussian(rho=1)),
         *(chosen, chosen.price(Terms(of))),
         *(looked, looked.price(Terms(of))),
+        *(bought, bought.price(Terms(of)), asking.kernel.run(bought)),
+        ResidualPlanner(Marginal("a"), rho=1).plan(Terms(of)),
         # Reads off a public distribution, and neither charges nor measures.
         Fitted(SyntheticData(of.domain, [[0, 0]])),
         *(small, small.price(Terms(of)), asking.kernel.run(small), Members.of(form)),

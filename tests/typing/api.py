@@ -38,7 +38,7 @@ from dpsdk.accounting import (
     Spent,
 )
 from dpsdk.domain import Domain
-from dpsdk.forms import Facts, Form, GapForm, LinearForm
+from dpsdk.forms import Facts, Form, GapForm, LinearForm, Residual, Weights
 from dpsdk.hypothesis import (
     Distribution,
     Given,
@@ -50,16 +50,20 @@ from dpsdk.hypothesis import (
 )
 from dpsdk.kernel import (
     DrawDatabase,
+    GaussianNoise,
     Kernel,
     LaplaceNoise,
     Limits,
     Look,
     LookPricing,
     Measure,
+    MeasureResiduals,
     Pricing,
     Primitive,
     Reference,
     Request,
+    ResidualAccuracy,
+    ResidualPricing,
     Select,
     SmallDatabase,
     Terms,
@@ -77,6 +81,7 @@ from dpsdk.mechanisms import (
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
     SquareRoot,
     Tree,
@@ -341,6 +346,13 @@ def a_look_is_a_measurement_of_distances(kernel: Kernel, terms: Terms) -> None:
     assert_type(look.price(terms).accuracy, NoiseAccuracy)
 
 
+def residuals_have_an_accuracy_of_their_own(kernel: Kernel) -> None:
+    bought = MeasureResiduals([(), ("sex",)], [2, 1], GaussianNoise(1))
+    assert_type(kernel.run(bought), Measurement[ResidualAccuracy])
+    assert_type(bought.price(kernel.terms), ResidualPricing)
+    assert_type(Residual(4).row(1), Weights)
+
+
 def any_public_distribution_is_a_start(session: Session, data: SyntheticData) -> None:
     for start in (Uniform(), Product(share="0.2"), Given(data)):
         assert_type(session.open(OnlinePMW(1, updates=9, start=start)), HypothesisChannel)
@@ -359,6 +371,18 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         with session.open(mechanism) as levels:
             assert_type(levels, Channel[LinearForm])
             assert_type(levels.answer(Threshold("age", 40)), float)
+    workload = Workload([Marginal("sex", "age")])
+    for planner in (
+        ResidualPlanner(workload, rho=1),
+        ResidualPlanner([workload, Marginal("sex")], epsilon=1, delta="1e-9", objective="max"),
+        ResidualPlanner(workload.queries, rho=1, weights=[2.0], nonnegative=True),
+    ):
+        with session.open(planner) as tables:
+            assert_type(tables, Channel[LinearForm])
+            assert_type(tables.answer(Marginal("sex", "age")), MarginalTable)
+            assert_type(tables.answer(workload), Answers[MarginalTable])
+    ResidualPlanner(workload, rho=1, objective="mean")  # type: ignore[arg-type]  # sum or max
+    session.answer(Count(), using=ResidualPlanner(workload, rho=1))  # type: ignore[arg-type]  # must be opened
     NoisyHistogram(1)  # type: ignore[call-arg]  # by name, since it may be a rho
     session.answer(Count(), using=NoisyHistogram(rho=1))  # type: ignore[arg-type]  # must be opened
 

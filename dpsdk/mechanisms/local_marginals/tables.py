@@ -26,6 +26,12 @@ _LEAST_DISTANCE = 0.5
 _MOST_DISTANCE = 2.0
 """A fitted table may be so many standard deviations farther from it than the look saw."""
 
+_LABELS = 2**13
+"""Mixtures are fitted where all attributes have so many labels together; one product is, elsewhere."""
+
+_ITERATIONS = 150
+_LEAST_SHARE = 1e-9
+
 _SLACK = 1e-3
 """The fit is as good as this, as a share of all rows."""
 
@@ -146,11 +152,25 @@ class Tables:
 
     def mixture(self, components: int, outside_mass: float | None = None) -> Mixture:
         """A mixture of products near to all tables of two attributes, and to those of one."""
-        names = self.names
-        single = dict(zip(names, self.single, strict=True))
-        pairs = {(names[one], names[other]): table for (one, other), table in self._pairs.items()}
+        domain, names = self.domain, self.names
+        known = self._pairs
+        rows = self.total / (1.0 - (outside_mass or 0.0)) or None
+        if not known or sum(domain.shape) > _LABELS:
+            tables = {
+                name: np.maximum(table, _LEAST_SHARE)[None]
+                for name, table in zip(names, self.single, strict=True)
+            }
+            return Mixture(domain, [1.0], tables, outside_mass=outside_mass, rows=rows)
+        found = {tuple([names[place] for place in chosen]): known[chosen] for chosen in known}
+        for place, table in enumerate(self.single):
+            found[(names[place],)] = table
         return fit_mixture(
-            self.domain, pairs, single, components=components, outside_mass=outside_mass
+            domain,
+            found,
+            components=components,
+            iterations=_ITERATIONS,
+            outside_mass=outside_mass,
+            rows=rows,
         )
 
     def table(self, chosen: Attributes) -> Floats:

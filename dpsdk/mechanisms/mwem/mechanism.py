@@ -39,7 +39,9 @@ def to_workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
         If it has no method for that.
     """
     # Texts have a method of that name, too.
-    if isinstance(value, type | str) or not callable(getattr(value, "lower", None)):
+    if isinstance(value, type | str | bytes | bytearray) or not callable(
+        getattr(value, "lower", None)
+    ):
         expected = "a query or a workload, which lowers to a linear form"
         raise InvalidArgument("workload", expected, shown(value))
     return value

@@ -82,12 +82,13 @@ class Problem:
     def variances(self, squares: Floats) -> Floats:
         """The variance of a cell of each marginal, from σ² of each residual."""
         terms = (squares * self.weights)[self.residuals] * self.shares
-        return np.bincount(self.marginals, weights=terms, minlength=self.count)
+        return np.bincount(self.marginals, terms, self.count).astype(np.float64, copy=False)
 
     def pressures(self, costs: Floats) -> Floats:
         """For each residual the sum of the costs of marginals that it is in, by square share."""
         terms = costs[self.marginals] * self.shares
-        return np.bincount(self.residuals, weights=terms, minlength=len(self.prices))
+        found = np.bincount(self.residuals, terms, len(self.prices))
+        return found.astype(np.float64, copy=False)
 
 
 def _projection(names: Names, sizes: Mapping[str, int]) -> float:

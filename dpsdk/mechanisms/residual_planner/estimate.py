@@ -44,9 +44,8 @@ def check_in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> None:
     check_linear(form, "ResidualPlanner")
     if form.domain is not facts.domain and form.domain != facts.domain:
         raise InvalidArgument("form", "over the domain of the table", "another domain")
-    known = {frozenset(names) for names in plan.sets}
     for block in form.blocks:
-        if frozenset(block.names) not in known:
+        if frozenset(block.names) not in plan.known:
             together = ", ".join(map(repr, block.names))
             reason = f"no table of the workload of ResidualPlanner has {together} together"
             raise QueryError("", reason)
@@ -88,12 +87,16 @@ class Residuals:
         return {n: slice(*pair) for n, pair in zip(self.plan.sets, pairs, strict=True)}
 
     @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return dict(self.plan.sizes)
+
+    @cached_property
     def _order(self) -> dict[str, int]:
         return {name: place for place, (name, _) in enumerate(self.plan.sizes)}
 
     def table(self, names: Names) -> Floats:
         """The marginal on some attributes, one axis a name."""
-        sizes = dict(self.plan.sizes)
+        sizes = self._sizes
         ordered = tuple(sorted(names, key=self._order.__getitem__))
         parts: list[Floats] = []
         for kept in itertools.product((False, True), repeat=len(ordered)):

@@ -17,6 +17,7 @@ from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
 from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.estimates import copied_form
 from dpsdk.mechanisms.mwem.mechanism import to_workload
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.residual_planner.estimate import (
@@ -45,7 +46,9 @@ _LATER = "the possible tables are near the measured ones; how near is told with 
 
 
 def _to_workloads(value: Asked) -> tuple[Lowers[LinearForm], ...]:
-    if callable(getattr(value, "lower", None)) or isinstance(value, str | Mapping | type):
+    if callable(getattr(value, "lower", None)) or isinstance(
+        value, str | bytes | bytearray | Mapping | type
+    ):
         return (to_workload(value),)  # type: ignore[arg-type]  # which refuses all else
     if not isinstance(value, Iterable):
         return (to_workload(value),)
@@ -114,7 +117,7 @@ class ResidualStrategy:
 
 def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> PlannedAccuracy:
     law: NoiseLaw = noise.law
-    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), form)
+    return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), copied_form(form))
 
 
 @frozen(repr=False, eq=False)
@@ -194,6 +197,8 @@ class ResidualPlanner(Mechanism[LinearForm]):
         forms = [one.lower(facts.domain) for one in self.workload]
         for form in forms:
             check_linear(form, "ResidualPlanner")
+            if form.domain is not facts.domain and form.domain != facts.domain:
+                raise InvalidArgument("workload", "over the domain of the table", "another domain")
         sets, places = wanted_sets(forms)
         given = check_weights(self.weights, len(places))
         weights = np.zeros(len(sets))

@@ -89,6 +89,11 @@ class ResidualPlan:
         sizes = dict(self.sizes)
         return tuple([math.prod([sizes[name] for name in names]) for names in self.sets])
 
+    @cached_property
+    def known(self) -> frozenset[frozenset[str]]:
+        """The sets, in whatever order of their attributes."""
+        return frozenset(map(frozenset, self.sets))
+
     def copy(self) -> ResidualPlan:
         """The same in an object that is nobody else's."""
         return ResidualPlan(self.sets, self.scales, self.tables, self.gap, self.sizes)

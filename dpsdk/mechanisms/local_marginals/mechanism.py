@@ -29,6 +29,9 @@ from dpsdk.typing import Real
 
 __all__ = ["LocalMarginals"]
 
+_FIRST = Fraction(15, 100)
+_LOOK = Fraction(4, 100)
+_COMPONENTS = 32
 _MOST_COMPONENTS = 256
 
 _PURE = "above 0: the noise is Gaussian; for pure DP ask Laplace, or open MWEM with delta=0"
@@ -119,11 +122,11 @@ class LocalMarginals(TablesMechanism):
     epsilon: Fraction | None = field(default=None, converter=to_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     rho: Fraction | None = field(default=None, converter=to_rho)
-    first: Fraction = field(default=Fraction(15, 100), converter=_first)
-    look: Fraction = field(default=Fraction(4, 100), converter=_look)
+    first: Fraction = field(default=_FIRST, converter=_first)
+    look: Fraction = field(default=_LOOK, converter=_look)
     certify: Fraction | None = field(default=None, converter=_certify)
     beta: float = field(default=0.05, converter=to_beta)
-    components: int = field(default=32, converter=_to_components)
+    components: int = field(default=_COMPONENTS, converter=_to_components)
 
     def __attrs_post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
@@ -169,8 +172,8 @@ class LocalMarginals(TablesMechanism):
         given = [shown(self.workload), total_in_words(self.epsilon, self.delta, self.rho)]
         if self.certify is not None:
             given.append(f"certify={float(self.certify):g}, beta={self.beta:g}")
-        for name in ("first", "look", "components"):
-            value = getattr(self, name)
-            if value != getattr(type(self).__attrs_attrs__, name).default:
-                given.append(f"{name}={float(value):g}")
+        parts = (("first", self.first, _FIRST), ("look", self.look, _LOOK))
+        given += [f"{name}={float(part):g}" for name, part, usual in parts if part != usual]
+        if self.components != _COMPONENTS:
+            given.append(f"components={self.components}")
         return f"LocalMarginals({', '.join(given)})"

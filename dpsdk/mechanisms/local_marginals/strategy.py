@@ -12,7 +12,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk._checks import to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.hypothesis import Distribution
+from dpsdk.hypothesis import Distribution, Mixture
 from dpsdk.kernel import Kernel, Reference
 from dpsdk.mechanisms.base import FittedTable
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
@@ -154,9 +154,13 @@ class LocalStrategy:
     components: int
     certified: Certified | None = None
 
-    @cached_property
+    @property
     def distribution(self) -> Distribution:
         """A mixture of products, fitted to all tables of two attributes once somebody asks."""
+        return self._mixture
+
+    @cached_property
+    def _mixture(self) -> Mixture:
         return self.tables.mixture(self.components, self._outside_mass)
 
     @property
@@ -178,7 +182,7 @@ class LocalStrategy:
     def listing(self) -> tuple[FittedTable, ...]:
         """What each table of the workload, and each below it, rests on."""
         certified = self.certified
-        known = {} if certified is None else certified.variations
+        known: Mapping[Attributes, float] = {} if certified is None else certified.variations
         residuals = self.tables.residuals
         wanted = frozenset(self._lattice.wanted)
         return tuple(

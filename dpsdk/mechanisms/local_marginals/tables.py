@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
-from dpsdk.hypothesis.mixture import Mixture
+from dpsdk.hypothesis import Mixture
 from dpsdk.learning.mixture import fit_mixture
 from dpsdk.learning.raking import onto_simplex, rake, sums
 from dpsdk.learning.shrinkage import Cap, shrink
@@ -27,7 +27,7 @@ _MOST_DISTANCE = 2.0
 """A fitted table may be so many standard deviations farther from it than the look saw."""
 
 _LABELS = 2**13
-"""Mixtures are fitted where all attributes have so many labels together; one product is, elsewhere."""
+"""Of more labels than these, of all attributes together, the mixture is one product."""
 
 _ITERATIONS = 150
 _LEAST_SHARE = 1e-9
@@ -224,8 +224,9 @@ class Tables:
         far = sums(np.abs(apart))
         seen = np.array([self.look.away(chosen, _LEAST_DISTANCE) for chosen in sets])
         part = np.minimum(1.0, np.divide(seen, far, out=np.ones_like(far), where=far > 0))
-        nearer = apart * part.reshape(-1, *[1] * len(sets[0]))
-        return np.maximum(independent + nearer, 0.0)
+        nearer: Floats = apart * part.reshape(-1, *[1] * len(sets[0]))
+        pulled: Floats = np.maximum(independent + nearer, 0.0)
+        return pulled
 
     def _margins(self, sets: Sequence[Attributes]) -> list[Floats]:
         """The margins of the tables of sets of one shape, made before."""

@@ -1,4 +1,4 @@
-"""LocalMarginals: what it costs, how near its tables are, what they rest on, and how it ends early."""
+"""LocalMarginals: its cost, how near its tables are, what they rest on, and how it ends early."""
 
 import itertools
 from fractions import Fraction
@@ -21,6 +21,7 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, QueryError, T
 from dpsdk.hypothesis import Distribution
 from dpsdk.mechanisms import LocalMarginals
 from dpsdk.mechanisms.local_marginals import learning, tables
+from dpsdk.mechanisms.local_marginals import sets as learning_sets
 from dpsdk.mechanisms.local_marginals.sets import Lattice
 from dpsdk.queries import (
     Above,
@@ -188,7 +189,7 @@ def test_the_same_noise_gives_the_same_tables_in_whatever_order():
     assert all(map(np.array_equal, *results))
 
 
-def test_what_each_table_rests_on_is_listed():
+def test_what_each_table_rests_on_is_listed(monkeypatch):
     with session().open(LocalMarginals(asked(), rho="0.001")) as channel:
         assert isinstance(channel, TablesChannel)
         listed = {one.names: one for one in channel.tables}
@@ -200,12 +201,13 @@ def test_what_each_table_rests_on_is_listed():
             assert channel.release(counted(*names)).source == one.source
         assert all(listed[(name,)].source == "measured" for name in DOMAIN.names)
     wide = Workload([counted("c", "a", "d")])
-    with session().open(LocalMarginals(wide, rho="1e-7")) as channel:
+    monkeypatch.setattr(learning_sets, "_MEASURED_WIDE", 30)
+    with session().open(LocalMarginals(wide, rho="0.01")) as channel:
         listed = {one.names: one for one in channel.tables}
         assert [names for names, one in listed.items() if one.requested] == [("a", "c", "d")]
         assert set(listed) == {n for n in sets(3) if set(n) <= set("acd")}
         unmeasured = [names for names, one in listed.items() if one.deviation is None]
-        assert unmeasured  # for so little
+        assert unmeasured == [("a", "c", "d")]
         assert channel.release(counted(*unmeasured[0])).source == "fitted"
 
 

@@ -181,6 +181,38 @@ class Look(Request[Measurement[NoiseAccuracy]]):
         guarantee = client_copy(own.guarantee)
         return LookPricing(own.bits, own.law, guarantee, own.accuracy, self, facts)
 
+    @staticmethod
+    def guarantee_for(
+        attributes: Iterable[Sequence[str]], noise: Noise, terms: Terms, bits: int = 12
+    ) -> Guarantee:
+        """What a look at tables of these attributes is charged, before there are any tables.
+
+        Parameters
+        ----------
+        attributes
+            The names of each table.
+        noise, bits
+            As for a look.
+        terms
+            Those of the kernel that it is to be put to.
+
+        Raises
+        ------
+        UnknownAttribute
+            If the domain does not have one of them.
+        InvalidArgument
+            If names, noise or bits are not as for a look.
+        """
+        facts = facts_of(terms)
+        sizes = [
+            math.prod([facts.domain[name].size for name in _to_names(names)])
+            for names in attributes
+        ]
+        if not sizes:
+            raise InvalidArgument("attributes", "those of at least one table", "none")
+        move = _move(sizes, _to_bits(bits), Setting.of(facts))
+        return client_copy(calibrated(copied(noise), move)[1])
+
 
 @frozen(eq=False)
 class LookPricing:

@@ -25,6 +25,9 @@ __all__ = ["fit_mixture"]
 _LABELS = 2**13
 """The most labels of all attributes together: some arrays have as many rows and columns."""
 
+_CHUNK = 2**18
+"""So many cells of the matrix are worked on at a time, which a cache holds."""
+
 _COMPONENTS = 2**10
 _ITERATIONS = 2**20
 
@@ -119,10 +122,14 @@ def _step(
 ) -> tuple[Floats, Floats]:
     """Share each table out among the components, and average what each of them has got."""
     weighted = shares * weights
-    likely = weighted @ shares.T
-    np.maximum(likely, _NEVER, out=likely)
-    np.divide(seen, likely, out=likely)
-    taken = weighted * (likely @ shares)
+    taken = np.empty_like(shares)
+    width = max(1, _CHUNK // len(seen))
+    for start in range(0, len(seen), width):
+        rows = slice(start, start + width)
+        likely = weighted[rows] @ shares.T
+        np.maximum(likely, _NEVER, out=likely)
+        np.divide(seen[rows], likely, out=likely)
+        np.multiply(weighted[rows], likely @ shares, out=taken[rows])
     held = taken.sum(axis=0)
     total = float(held.sum())
     # A component that nothing is left of, and an attribute that nothing is said of, stay where the

@@ -70,9 +70,10 @@ class Certificate:
     masses
         What the entries of each table, rounded as they were looked from, add up to, in rows.
     rows
-        The number of rows inside the domain: an integer where it is public; one released number
-        with its half-width where it was measured; None where nothing is known of it, which makes
-        bounds up to twice as large.
+        The number of rows inside the domain: an integer where that is public, as it is for tables
+        of a public number of rows none of which lies outside; one released number with its
+        half-width where it was measured; None where nothing is known of it, which makes bounds up
+        to twice as large.
 
     >>> from dpsdk import Boolean, Budget, Domain, PrivateData
     >>> from dpsdk.accounting import BasicComposition, Odometer

@@ -161,6 +161,8 @@ def test_the_price_is_that_of_the_joint_sensitivity(
     assert pricing.law == DiscreteGaussian(squared * step**2)
     assert pricing.guarantee.rho == Fraction(1, 2)
     assert isinstance(pricing, LookPricing)
+    known = Look.guarantee_for([one.names for one in references], GaussianNoise("0.5"), terms)
+    assert known == pricing.guarantee
 
 
 def test_pieces_cost_the_same_together_and_have_the_same_noise():
@@ -241,6 +243,11 @@ def huge(names=("x",), value=2.0**60):
         ("references", lambda: kernel()[0].look([Reference(["x"], [0] * 5)], QUIET)),
         ("references", lambda: kernel()[0].look([Reference(["x", "b"], BOTH.table)], QUIET)),
         ("noise", lambda: kernel()[0].look([X], 5)),
+        ("attributes", lambda: Look.guarantee_for([], QUIET, kernel()[0].terms)),
+        ("names", lambda: Look.guarantee_for(["x"], QUIET, kernel()[0].terms)),
+        ("noise", lambda: Look.guarantee_for([["x"]], 1, kernel()[0].terms)),
+        ("bits", lambda: Look.guarantee_for([["x"]], QUIET, kernel()[0].terms, 99)),
+        ("terms", lambda: Look.guarantee_for([["x"]], QUIET, 5)),
         ("bits", lambda: kernel()[0].look([X], QUIET, bits=-1)),
         ("bits", lambda: kernel()[0].look([X], QUIET, bits=41)),
         ("bits", lambda: kernel()[0].look([X], QUIET, bits=0.5)),

@@ -50,13 +50,14 @@ def rake(tables: Floats, margins: Margins, *, sweeps: int = 40) -> Floats:
     Floats
         New tables, whose margins are off by 1e-6 of all rows in sum, if the sweeps were enough.
     """
+    tables = tables.copy()
     for _ in range(sweeps):
         off = np.zeros(len(tables))
         for axis, wanted in enumerate(margins, start=1):
             now = tables.sum(axis=axis, keepdims=True)
             np.maximum(off, sums(np.abs(now - wanted)), out=off)
             there = now > _LEAST
-            tables = tables * np.divide(wanted, now, out=np.zeros_like(now), where=there)
+            tables *= np.divide(wanted, now, out=np.zeros_like(now), where=there)
         if (off <= _CLOSE * np.maximum(sums(margins[0]), 1.0)).all():
             break
     return tables

@@ -345,7 +345,7 @@ def local_marginals_list_their_tables(session: Session) -> None:
         assert_type(channel.distribution, Distribution)
         assert_type(channel.marginal("age"), MarginalTable)
         assert_type(channel.answer(workload), Answers[MarginalTable])
-    LocalMarginals(workload, 1)  # type: ignore[misc]  # by name, since it may be a rho
+    LocalMarginals(workload, 1)  # type: ignore[call-arg]  # by name, since it may be a rho
     session.answer(Count(), using=LocalMarginals(workload, rho=1))  # type: ignore[arg-type]  # must be opened
 
 

@@ -212,17 +212,19 @@ class Tables:
         return tables
 
     def _unraked(self, sets: Sequence[Attributes]) -> Floats:
-        independent = self.independent(sets)
-        prior = self.prior
+        prior, look, names = self.prior, self.look, self.names
         if prior is None:
-            return independent
-        names = self.names
-        tables = [prior.table(tuple(names[place] for place in chosen)) for chosen in sets]
-        apart = self.total * np.stack(tables) - independent
-        if len(sets[0]) > 2 or self.look is None:
-            return np.maximum(independent + apart, 0.0)
+            return self.independent(sets)
+        tables: Floats = np.empty((len(sets), *self.lattice.shape(sets[0])))
+        for table, chosen in zip(tables, sets, strict=True):
+            table[:] = prior.table(tuple([names[place] for place in chosen]))
+        tables *= self.total
+        if len(sets[0]) > 2 or look is None:
+            return tables
+        independent = self.independent(sets)
+        apart = tables - independent
         far = sums(np.abs(apart))
-        seen = np.array([self.look.away(chosen, _LEAST_DISTANCE) for chosen in sets])
+        seen = np.array([look.away(chosen, _LEAST_DISTANCE) for chosen in sets])
         part = np.minimum(1.0, np.divide(seen, far, out=np.ones_like(far), where=far > 0))
         nearer: Floats = apart * part.reshape(-1, *[1] * len(sets[0]))
         pulled: Floats = np.maximum(independent + nearer, 0.0)

@@ -16,9 +16,10 @@ from dpsdk import (
     Stopped,
     TablesChannel,
 )
-from dpsdk.accounting import ZCDPComposition
+from dpsdk.accounting import Odometer, ZCDPComposition
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, QueryError, TooLarge
 from dpsdk.hypothesis import Distribution
+from dpsdk.kernel import Kernel, Look, MeasureResiduals
 from dpsdk.mechanisms import LocalMarginals
 from dpsdk.mechanisms.local_marginals import learning, tables
 from dpsdk.mechanisms.local_marginals import sets as learning_sets
@@ -539,6 +540,71 @@ def test_a_look_in_several_requests_costs_what_one_does(monkeypatch):
         assert opened.history[-1].cost.rho >= Fraction(1, 2) * Fraction(999, 1000)
         answers.append(channel.tables)
     assert [one.names for one in answers[0]] == [one.names for one in answers[1]]
+
+
+class Recorded:
+    """A kernel that keeps what was asked of it, and what came out."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.terms = kernel.terms
+        self.asked = []
+        self.released = []
+
+    def run(self, request):
+        self.asked.append(request)
+        self.released.append(self.kernel.run(request))
+        return self.released[-1]
+
+    def look(self, references, noise, *, bits):
+        return self.run(Look(references, noise, bits))
+
+    def progress(self, done, total=None, unit="steps"):
+        return False
+
+
+class Replayed(Recorded):
+    """The same releases once more, without any table behind them."""
+
+    def __init__(self, terms, released):
+        self.terms = terms
+        self.asked = []
+        self.left = list(released)
+
+    def run(self, request):
+        self.asked.append(request)
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_a_run_is_a_composition_of_priced_releases_and_of_nothing_else(neighbors, outside):
+    data = private(neighbors=neighbors, outside=outside, unit_rows=2)
+    odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+    kernel = Recorded(Kernel(data, odometer, seeded(3), "local"))
+    mechanism = LocalMarginals(asked(3), rho="0.4", certify="0.1")
+    honest = mechanism.open(kernel)
+    again = Replayed(kernel.terms, kernel.released)
+    same = mechanism.open(again)
+    assert not again.left
+    prices = []
+    for one, other in zip(kernel.asked, again.asked, strict=True):
+        assert type(one) in (MeasureResiduals, Look)
+        assert type(one) is type(other)
+        if type(one) is Look:
+            assert one.references == other.references
+        else:
+            assert (one.sets, one.scales) == (other.sets, other.scales)
+        prices.append(one.price(kernel.terms).guarantee.rho)
+        assert prices[-1] == other.price(kernel.terms).guarantee.rho
+    assert Fraction(4, 10) * Fraction(999, 1000) <= sum(prices) <= Fraction(4, 10)
+    assert odometer.spent.rho == pytest.approx(float(sum(prices)))
+    for names in sets(3):
+        form = counted(*names).lower(DOMAIN)
+        one, other = (found.answer(form, None) for found in (honest, same))
+        np.testing.assert_array_equal(one.values, other.values)
+        assert one.accuracy == other.accuracy
+    assert honest.listing == same.listing
+    assert honest.distribution == same.distribution
 
 
 def test_a_quote_costs_nothing_and_promises_nothing():

@@ -422,6 +422,8 @@ def test_weights_say_what_matters():
         ({"rho": 1, "nonnegative": 1}, "nonnegative"),
         ({"rho": 1, "workload": []}, "workload"),
         ({"rho": 1, "workload": "abc"}, "workload"),
+        ({"rho": 1, "workload": b"abc"}, "workload"),
+        ({"rho": 1, "workload": [b"abc"]}, "workload"),
         ({"rho": 1, "workload": [3]}, "workload"),
         ({"rho": 1, "workload": 3}, "workload"),
         ({"rho": 1, "workload": {"a": TABLES}}, "workload"),

@@ -300,7 +300,7 @@ CASES = (
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
     Case("small database, a product of queries", small(BOTH, COUNT_B), ranged, PAIR, 2, LARGE),
-    Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, WIDE),
+    Case("public, rounds of textbook MWEM", textbook, pure, BIT, 1, (Fraction(24),)),
     Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
     Case("select, a row", chosen(LINES), ranged, THREE, 2),
     Case("select, a weighted row", chosen(UNEVEN), ranged, THREE, 2),

@@ -38,7 +38,7 @@ from dpsdk.typing import Floats
 __all__ = ["MeasureResiduals", "ResidualAccuracy", "ResidualPricing", "prepare_residuals"]
 
 NUMBER_LIMIT = 2**26
-"""No request has more numbers: half a gigabyte."""
+"""No request has more numbers, which are half a gigabyte."""
 
 _SET_LIMIT = 2**18
 _WHOLE = 2**61
@@ -110,7 +110,7 @@ class ResidualAccuracy(HalfWidths):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """The root of the law's parameter in each residual, in rows: its σ."""
+        """σ of each residual in rows, the root of the law's parameter."""
         kind, above, below = self._law
         del kind
         scale = math.sqrt(above / below)
@@ -130,7 +130,7 @@ class ResidualPricing:
     """What measuring residuals would do and cost, all public. It is a copy."""
 
     scales: tuple[int, ...]
-    """What the integer residuals are multiplied by: those asked for, or a power of two more."""
+    """What the integer residuals are multiplied by, as asked for or by a power of two more."""
     law: NoiseLaw
     guarantee: Guarantee
     accuracy: ResidualAccuracy

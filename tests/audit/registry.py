@@ -45,7 +45,6 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
-    ResidualPlanner,
     SmallDB,
 )
 from dpsdk.noise import NoiseSource
@@ -259,11 +258,6 @@ def residuals(sets: list[tuple[str, ...]], *scales: int) -> Build:
 GUESS, OTHER, TOTAL = (1.5, 0.0), (0.5, 1.0), (1.0,)
 
 
-def tables(rho: Fraction) -> Program:
-    """All that a plan for a table tells: unbiased answers, from residuals of two kinds."""
-    return program(ResidualPlanner(CELLS, rho=rho), CELLS, outcome=flat)
-
-
 def of_levels(*levels: set[int]) -> list[Query[Any]]:
     return [Count({"level": chosen}, normalized=False) for chosen in levels]
 
@@ -292,6 +286,7 @@ def averaged(epsilon: Fraction) -> Program:
     return program(MWEM.averaged(Workload([COUNT, ZERO]), epsilon, rounds=3), COUNT, ZERO)
 
 
+SHARP = (Fraction(6),)
 FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 """Values of rho."""
 
@@ -324,45 +319,10 @@ CASES = (
         lattice=0,
     ),
     Case("Gaussian, weights", gaussian(WEIGHTS), concentrated, THREE, 1, (MANY,), lattice=3),
-    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
+    Case("residuals, a line", residuals([("bit",)], 1), concentrated, BIT, 1, (MANY,), lattice=0),
     Case(
-        "residuals, of three cells",
-        residuals([("level",)], 1),
-        concentrated,
-        THREE,
-        1,
-        (MANY,),
-        lattice=0,
-    ),
-    Case(
-        "residuals, with the total",
-        residuals([(), ("bit",)], 1, 1),
-        concentrated,
-        BIT,
-        2,
-        (MANY,),
-        lattice=0,
-    ),
-    Case(
-        "residuals, of unlike scales",
-        residuals([(), ("bit",)], 3, 1),
-        concentrated,
-        BIT,
-        2,
-        (Fraction(6),),
-        lattice=0,
-    ),
-    Case(
-        "residuals, two lines",
-        residuals([("a",), ("b",)], 1, 1),
-        concentrated,
-        PAIR,
-        1,
-        (Fraction(8),),
-        lattice=0,
-    ),
-    Case(
-        "residuals, a pair", residuals([("a", "b")], 1), concentrated, PAIR, 1, (MANY,), lattice=0
+        "residuals, both", residuals([(), ("bit",)], 1, 1), concentrated, BIT, 1, SHARP, lattice=0
     ),
     Case("small database, few queries", small(*APART), ranged, THREE, 3),
     Case("small database, any queries", small(*ALL), ranged, THREE, 2),
@@ -409,13 +369,14 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
         Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
         Case(
-            "residuals, with the total",
-            residuals([(), ("bit",)], 1, 1),
+            "residuals, a line",
+            residuals([("bit",)], 1),
             concentrated,
             BIT,
             2,
-            (2 * MANY,),
+            WIDE,
             lattice=0,
         ),
         Case("small database, few queries", small(*APART), ranged, THREE, 3, LARGE),

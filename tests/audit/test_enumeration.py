@@ -10,7 +10,7 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
-from registry import BIT, CASES, COUNT, OF_TWO_ROWS, THREE, Case
+from registry import BIT, CASES, COUNT, MANY, OF_TWO_ROWS, THREE, Case
 
 from dpsdk import Neighbors
 from dpsdk.accounting.guarantee import (
@@ -20,7 +20,8 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.forms import Sensitivity
-from dpsdk.kernel import Watching, look, measure, select
+from dpsdk.forms.residuals import moves
+from dpsdk.kernel import Watching, look, measure, residuals, select
 from dpsdk.mechanisms import Laplace
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric
 from dpsdk.testing.audit import (
@@ -149,6 +150,53 @@ def test_a_primitive_that_forgets_the_rows_of_a_person_is_caught(name, monkeypat
         measure._for_one.cache_clear()
     assert not report.passed, report
     assert report.figure > report.allowed * 1.1
+
+
+def without_outside(*given, replace, outside):
+    """The cell outside the domain, forgotten."""
+    del outside
+    return moves(*given, replace=replace, outside=False)
+
+
+def as_added(*given, replace, outside):
+    """What one more row moves, in place of one that is exchanged."""
+    del replace
+    return moves(*given, replace=False, outside=outside)
+
+
+def in_rows(*given, replace, outside):
+    """The length of a residual in rows, where integers of as many times that are measured."""
+    found = moves(*given, replace=replace, outside=outside)
+    return attrs.evolve(found, squared=-(-found.squared // 4), maximum=1)
+
+
+BROKEN_RESIDUALS = {
+    "the outside cell, forgotten": ("residuals, the total", without_outside),
+    "a row that is added, for one that is exchanged": ("residuals, a line", as_added),
+    "the number of cells, forgotten": ("residuals, a line", in_rows),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_RESIDUALS)
+def test_residuals_that_are_priced_too_low_are_caught(name, monkeypatch):
+    start, wrong = BROKEN_RESIDUALS[name]
+    case = next(case for case in CASES if case.name == start)
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
+    monkeypatch.setattr(residuals, "moves", wrong)
+    report = audit(case.build(MANY), neighbours(case.domain, case.rows), case.claim(MANY))
+    assert not report.passed, report
+
+
+def test_a_total_of_the_true_rows_inside_is_caught(monkeypatch):
+    case = next(case for case in CASES if case.name == "residuals, the total")
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
+    honest = case.build(MANY)
+
+    def leaking(data, noise):
+        return honest(data, noise), sum(cells(data)[:-1])
+
+    report = audit(leaking, neighbours(case.domain, case.rows), case.claim(MANY))
+    assert not report.passed, report
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.value)

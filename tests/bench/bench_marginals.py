@@ -6,8 +6,8 @@ python tests/bench/bench_marginals.py --adult CSV --domain JSON [--pums CSV] [--
 CSV of Adult holds coded columns, JSON their sizes, as in the synthetic-data benchmarks (48,842
 rows, 14 attributes); that of PUMS has ten columns after its first. Neighbours are add-remove, δ is
 1e-9 by way of ρ: (1, 1e-9) is 0.01497, (0.1, 1e-9) is 0.0001771. Errors are total variations over
-all tables, in shares of the rows. Each run has a process of its own, whose peak memory is told beside
-what it had before; noise is seeded, so that errors repeat; times do not.
+all tables, in shares of the rows. Each run has a process of its own, whose peak memory is told
+beside what it had before; noise is seeded, so that errors repeat; times do not.
 
 COMMAND is run once for each world and ε, with a directory of the codes (`codes.npy`, `world.json`
 with sizes, sets, rho, epsilon and delta) as its last argument; it prints a line of JSON with the

@@ -24,6 +24,7 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
     Weights,
     sensitivity,
 )
@@ -45,6 +46,7 @@ def random_factor(rng, size):
         lambda: Identity(size),
         lambda: Prefix(size),
         lambda: Groups(size, min(rows, size)),
+        lambda: Residual(size),
         lambda: Range(size, start, stop),
         lambda: Weights(rng.integers(-3, 4, (rows, size))),
         lambda: Weights(rng.random((rows, size))),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Dense, Facts, Groups, Identity, Kronecker, LinearForm, Prefix, Range
@@ -183,7 +183,7 @@ class MovedAccuracy(HalfWidths):
     """
 
     unbiased: PlannedAccuracy
-    _distances: tuple[float, ...] = field(repr=False)
+    _distances: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
     kind: str = field(
         init=False, default="bound of the unbiased answer, and its distance from the possible one"
     )
@@ -191,7 +191,7 @@ class MovedAccuracy(HalfWidths):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        result: Floats = self.unbiased.radii(beta, joint=joint) + np.array(self._distances)
+        result: Floats = self.unbiased.radii(beta, joint=joint) + self._distances
         return result
 
 

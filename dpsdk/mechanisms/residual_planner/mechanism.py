@@ -33,7 +33,7 @@ from dpsdk.mechanisms.residual_planner.plan import (
     planned,
     wanted_sets,
 )
-from dpsdk.mechanisms.residual_planner.possible import possible
+from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
 from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
 from dpsdk.noise import NoiseLaw
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
@@ -112,7 +112,7 @@ class ResidualStrategy:
             return Measurement(values, accuracy, "fitted")
         moved = self._possible.answers(form)
         distances = np.abs(moved - values)
-        return Measurement(moved, MovedAccuracy(accuracy, tuple(distances.tolist())), "fitted")
+        return Measurement(moved, MovedAccuracy(accuracy, distances), "fitted")
 
 
 def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> PlannedAccuracy:
@@ -153,13 +153,15 @@ class ResidualPlanner(Mechanism[LinearForm]):
         Whether answers are read off tables without negative cells, which agree wherever they
         overlap, near to the unbiased ones. Most errors are lower then; answers are no longer
         unbiased and have no variance, and a bound is that of the unbiased answer plus its distance.
+        The first answer takes some hundred passes over all tables, of 2^22 cells at the most.
 
     Raises
     ------
     InvalidArgument
         If an argument is not as described, or δ is 0.
     TooLarge
-        When opened or quoted, before anything is paid: if residuals have more than 2^25 numbers.
+        When opened or quoted, before anything is paid: if residuals have more than 2^25 numbers,
+        or tables without negative cells more than 2^22 cells.
     QueryError
         When asked about attributes that no table has together.
 
@@ -204,7 +206,10 @@ class ResidualPlanner(Mechanism[LinearForm]):
         weights = np.zeros(len(sets))
         # A table that is asked for twice counts twice, or by its larger weight.
         (np.add if self.objective == "sum" else np.maximum).at(weights, places, given)
-        return planned(sets, weights, self.objective, facts, float(self._noise().rho))
+        plan = planned(sets, weights, self.objective, facts, float(self._noise().rho))
+        if self.nonnegative:
+            check_fits(plan)
+        return plan
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         plan = self.plan(terms)

@@ -23,7 +23,7 @@ __all__ = ["NUMBER_LIMIT", "Objective", "ResidualPlan", "planned", "wanted_sets"
 Objective: TypeAlias = Literal["sum", "max"]
 
 NUMBER_LIMIT = 2**25
-"""No plan measures more numbers: 256 MiB, and twice that while they are measured."""
+"""No plan measures more numbers, 256 MiB, or twice that while they are measured."""
 
 _SUBSET_LIMIT = 2**18
 

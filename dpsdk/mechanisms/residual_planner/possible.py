@@ -16,12 +16,16 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define
 
+from dpsdk.errors import TooLarge
 from dpsdk.forms.residuals import Names, composed, decomposed
 from dpsdk.mechanisms.residual_planner.estimate import Residuals
 from dpsdk.mechanisms.residual_planner.plan import ResidualPlan
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["possible"]
+__all__ = ["check_fits", "possible"]
+
+CELL_LIMIT = 2**22
+"""Of tables of more cells than this in all a fit would take minutes."""
 
 _STEPS = 300
 _CLOSE = 1e-3
@@ -53,6 +57,21 @@ class _Tables:
         parts = decomposed(self.momentum, len(self.shape))
         for places, spread, part in zip(self.parts, self.spread, parts, strict=True):
             np.add.at(push, places, part / spread)
+
+
+def check_fits(plan: ResidualPlan) -> None:
+    """Refuse a plan whose tables are too large to be made possible ones.
+
+    Raises
+    ------
+    TooLarge
+        If they have more than 2^22 cells together.
+    """
+    sizes = dict(plan.sizes)
+    cells = sum([math.prod([sizes[name] for name in names]) for names in plan.tables])
+    if cells > CELL_LIMIT:
+        advice = "leave nonnegative=True out, or ask for fewer tables"
+        raise TooLarge("tables without negative cells", cells, CELL_LIMIT, "cells", advice)
 
 
 def possible(residuals: Residuals, *, exact_total: bool, most: float) -> Residuals:

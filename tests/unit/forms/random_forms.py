@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from dpsdk import Domain, Integer
-from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import (
+    Dense,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Residual,
+    Weights,
+)
 
 
 def random_factor(rng, size, *, whole):
-    kind = rng.integers(7)
+    kind = rng.integers(8)
     if kind == 0:
         return Identity(size)
     if kind == 1:
@@ -21,6 +31,8 @@ def random_factor(rng, size, *, whole):
         return Weights(rng.integers(0, 2, (1, size)))
     if kind == 6:
         return Groups(size, int(rng.integers(1, size + 1)))
+    if kind == 7:
+        return Residual(size)
     shape = (int(rng.integers(1, 4)), size)
     if whole or kind == 4:
         return Weights(rng.integers(-2, 3, shape))

@@ -11,7 +11,17 @@ import dpsdk.forms.factors as factors_module
 import dpsdk.forms.linear as linear_module
 from dpsdk import Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.forms import Dense, Groups, Identity, Kronecker, LinearForm, Prefix, Range, Weights
+from dpsdk.forms import (
+    Dense,
+    Groups,
+    Identity,
+    Kronecker,
+    LinearForm,
+    Prefix,
+    Range,
+    Residual,
+    Weights,
+)
 from dpsdk.forms.factors import half_up
 from worlds import PEOPLE, Records, weights
 
@@ -197,7 +207,7 @@ def test_factors_agree_with_their_matrix(size):
     factors = [
         Identity(size), Prefix(size), Range(size, 0, size), Range(size, size, size),
         Range(size, size // 2, size), Groups(size, 1), Groups(size, size // 2 + 1),
-        Weights(rng.integers(-3, 4, (2, size))),
+        Weights(rng.integers(-3, 4, (2, size))), Residual(size),
     ]  # fmt: skip
     counts = rng.integers(0, 9, (3, size, 2)).astype(float)
     for factor in factors:

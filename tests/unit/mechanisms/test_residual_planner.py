@@ -17,6 +17,7 @@ from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
 from dpsdk.mechanisms.residual_planner import allocation
+from dpsdk.mechanisms.residual_planner import possible as possible_module
 from dpsdk.mechanisms.residual_planner.allocation import Problem, least_largest, least_sum
 from dpsdk.mechanisms.residual_planner.estimate import Residuals
 from dpsdk.queries import (
@@ -422,6 +423,8 @@ def test_weights_say_what_matters():
         ({"rho": 1, "nonnegative": 1}, "nonnegative"),
         ({"rho": 1, "workload": []}, "workload"),
         ({"rho": 1, "workload": "abc"}, "workload"),
+        ({"rho": 1, "workload": b"abc"}, "workload"),
+        ({"rho": 1, "workload": [b"abc"]}, "workload"),
         ({"rho": 1, "workload": [3]}, "workload"),
         ({"rho": 1, "workload": 3}, "workload"),
         ({"rho": 1, "workload": {"a": TABLES}}, "workload"),
@@ -452,6 +455,16 @@ def test_what_does_not_fit_is_refused_before_anything_is_paid():
             asked.quote(Count(normalized=False), using=mechanism)
 
     assert asked.spent.charges == 0
+
+
+def test_tables_that_are_too_large_to_be_fitted_are_refused(monkeypatch):
+    monkeypatch.setattr(possible_module, "CELL_LIMIT", 20)
+    asked = session()
+    with pytest.raises(TooLarge):
+        asked.open(ResidualPlanner(TABLES, rho=1, nonnegative=True))
+    asked.open(ResidualPlanner(Marginal("a", "b"), rho=1, nonnegative=True)).close()
+    asked.open(ResidualPlanner(TABLES, rho=1)).close()
+    assert asked.spent.charges == 2
 
 
 def test_what_no_table_has_together_is_not_answered():

@@ -76,7 +76,8 @@ def channels():
     yield NoisyHistogram(rho="0.001", consistent=True), linear
     tables = Marginal("sex", "age")
     yield ResidualPlanner(tables, rho="0.001"), linear
-    yield LocalMarginals(Marginal("age", "sex"), rho="0.001", certify="0.1"), linear
+    # Of one attribute no mixture is fitted, which takes the longest.
+    yield LocalMarginals(Marginal("age"), rho="0.001", certify="0.1"), linear[1:2]
     yield ResidualPlanner([tables], rho="0.001", objective="max", nonnegative=True), linear
     yield Tree("age", epsilon="0.1"), linear[1:2]
     yield SquareRoot("age", rho="0.001"), linear[1:2]

@@ -235,7 +235,8 @@ class LocalStrategy:
             reach = max(high, 0.0) + max(-low, 0.0)
             radius = certified.radii.get(chosen, math.inf)
             errors.append(np.full(block.rows, radius * reach if reach else 0.0))
-        joined = values[0] if len(values) == 1 else np.concatenate(values)
+        # A copy in any case, since a block may answer with the very table.
+        joined = np.concatenate(values)
         if certified is None:
             return Measurement(joined, NoAccuracy(*_UNPROVEN), _RANK[rank])
         return Measurement(joined, _bounded(errors, variation, certified.beta), _RANK[rank])

@@ -607,6 +607,22 @@ def test_a_run_is_a_composition_of_priced_releases_and_of_nothing_else(neighbors
     assert honest.distribution == same.distribution
 
 
+def test_what_is_handed_out_is_no_table_of_the_channel():
+    odometer = Odometer(Budget(10**6, "0.1"), ZCDPComposition("0.1"))
+    kernel = Kernel(private(), odometer, seeded(3), "local")
+    opened = LocalMarginals(asked(3), rho="0.4").open(kernel)
+    for names in (("a",), ("a", "e"), ("a", "c", "e"), ()):
+        form = (counted(*names) if names else Count(normalized=False)).lower(DOMAIN)
+        first = opened.answer(form, kernel).values
+        kept = first.copy()
+        first[:] = -1
+        np.testing.assert_array_equal(opened.answer(form, kernel).values, kept)
+    shares = opened.shares(("a", "e"))
+    kept = shares.copy()
+    shares[:] = -1
+    np.testing.assert_array_equal(opened.shares(("a", "e")), kept)
+
+
 def test_a_quote_costs_nothing_and_promises_nothing():
     quote = session().quote(asked(), using=LocalMarginals(asked(), rho="0.5"))
     assert not quote.bound().proven

@@ -9,7 +9,7 @@ from attrs import define, frozen
 
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis
+from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
@@ -171,6 +171,11 @@ class FittedTable:
 
 class TablesStrategy(DistributionStrategy, Protocol):
     """A strategy that has tables of its own beside its distribution, and answers from them."""
+
+    @property
+    def distribution(self) -> Mixture:
+        """A mixture of products near to the tables."""
+        ...
 
     @property
     def listing(self) -> tuple[FittedTable, ...]:

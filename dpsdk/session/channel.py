@@ -9,7 +9,7 @@ from attrs import define
 from dpsdk._lifetime import Closable
 from dpsdk.errors import DpsdkError, QueryError, Redacted
 from dpsdk.forms import Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis
+from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
@@ -207,6 +207,11 @@ class TablesChannel(DistributionChannel):
     ) -> None:
         super().__init__(strategy, name, access, context)
         self._tables = strategy
+
+    @property
+    def distribution(self) -> Mixture:
+        """A mixture of products near to the tables, to sample, synthesize, tabulate and save."""
+        return self._tables.distribution
 
     @property
     def tables(self) -> tuple[FittedTable, ...]:

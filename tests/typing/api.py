@@ -342,7 +342,8 @@ def local_marginals_list_their_tables(session: Session) -> None:
         assert_type(channel, TablesChannel)
         assert_type(channel.tables, tuple[FittedTable, ...])
         assert_type(channel.tables[0].total_variation, float | None)
-        assert_type(channel.distribution, Distribution)
+        assert_type(channel.distribution, Mixture)
+        assert_type(channel.distribution.synthesize(10), SyntheticData)
         assert_type(channel.marginal("age"), MarginalTable)
         assert_type(channel.answer(workload), Answers[MarginalTable])
     LocalMarginals(workload, 1)  # type: ignore[call-arg]  # by name, since it may be a rho

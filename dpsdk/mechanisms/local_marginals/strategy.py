@@ -12,7 +12,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk._checks import to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.forms import Facts, LinearForm
-from dpsdk.hypothesis import Distribution, Mixture
+from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import Kernel, Reference
 from dpsdk.mechanisms.base import FittedTable
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
@@ -155,7 +155,7 @@ class LocalStrategy:
     certified: Certified | None = None
 
     @property
-    def distribution(self) -> Distribution:
+    def distribution(self) -> Mixture:
         """A mixture of products, fitted to all tables of two attributes once somebody asks."""
         return self._mixture
 

@@ -249,6 +249,8 @@ def test_a_channel_gives_its_own_tables_and_a_distribution_near_to_them():
 def test_the_distribution_is_kept_in_a_file(tmp_path):
     with session().open(LocalMarginals(asked(), rho="0.1")) as channel:
         channel.distribution.save(tmp_path / "mixture")
+        people = channel.distribution.synthesize(7, seed=3)
+        assert people.rows == 7 + (people.outside_count or 0)
         again = Distribution.load(tmp_path / "mixture")
         assert again == channel.distribution
 

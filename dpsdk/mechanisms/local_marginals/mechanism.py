@@ -12,7 +12,7 @@ from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import LinearForm, Lowers
+from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.asked import forms_of
@@ -139,13 +139,13 @@ class LocalMarginals(TablesMechanism):
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         check_linear(form, "LocalMarginals")
-        cost = self._spending(self._lattice(facts_of(terms).domain), terms).cost
+        cost = self._spending(self._lattice(facts_of(terms)), terms).cost
         return Quote(cost, cost, NoAccuracy("fitted to noisy numbers, and known once they are"))
 
     def open(self, kernel: Kernel, /) -> LocalStrategy:
         terms = kernel.terms
         facts = terms.facts
-        lattice = self._lattice(facts.domain)
+        lattice = self._lattice(facts)
         try:
             spending = self._spending(lattice, terms)
             learning = Learning(
@@ -160,8 +160,9 @@ class LocalMarginals(TablesMechanism):
         total = Budget(self.epsilon or 0, self.delta) if self.rho is None else self.rho
         return Spending.within(shares, total, lattice, terms)
 
-    def _lattice(self, domain: Domain) -> Lattice:
-        return Lattice.of(domain.shape, self._sets(domain))
+    def _lattice(self, facts: Facts) -> Lattice:
+        domain = facts.domain
+        return Lattice.of(domain.shape, self._sets(domain), facts.row_limit)
 
     def _sets(self, domain: Domain) -> Iterator[Attributes]:
         for form in forms_of(self.workload, domain):

@@ -30,6 +30,7 @@ _STACKED = 2**16
 
 _MEASURED = 2**23
 _MEASURED_WIDE = 2**15
+_EXACT = 2**53
 
 
 def below(chosen: Attributes) -> list[Attributes]:
@@ -56,15 +57,18 @@ class Lattice:
         The sets that were asked for, smaller ones first, each once.
     closed
         Those and all sets below them, in the same order.
+    row_limit
+        No table has more rows.
     """
 
     sizes: tuple[int, ...]
     wanted: tuple[Attributes, ...]
     closed: tuple[Attributes, ...]
+    row_limit: int = 1
 
     @classmethod
-    def of(cls, sizes: tuple[int, ...], sets: Iterable[Attributes]) -> Lattice:
-        """The lattice of a workload.
+    def of(cls, sizes: tuple[int, ...], sets: Iterable[Attributes], row_limit: int = 1) -> Lattice:
+        """The lattice of a workload, over tables of no more rows than a public limit.
 
         Raises
         ------
@@ -81,7 +85,8 @@ class Lattice:
                 closed.update(itertools.combinations(chosen, width))
             if len(closed) > SET_LIMIT:
                 raise _too_many(len(closed))
-        return cls(sizes, tuple(sorted(wanted, key=_order)), tuple(sorted(closed, key=_order)))
+        asked, known = (tuple(sorted(found, key=_order)) for found in (wanted, closed))
+        return cls(sizes, asked, known, max(row_limit, 1))
 
     @property
     def singles(self) -> tuple[Attributes, ...]:
@@ -93,13 +98,16 @@ class Lattice:
         """The sets of two attributes or more that are looked at, and may be measured.
 
         Narrow and small ones first, as many as have 2^23 cells together; of three attributes or
-        more those of up to 2^15 cells. What has an attribute of one cell says nothing of its own.
+        more those of up to 2^15 cells; none whose cells times rows might not fit 53 bits. What has
+        an attribute of one cell says nothing of its own.
         """
         room, found = _MEASURED, set[Attributes]()
         wide = [chosen for chosen in self.closed if len(chosen) > 1]
         for chosen in sorted(wide, key=lambda one: (len(one), self.cells(one), one)):
             cells = self.cells(chosen)
             if min(self.shape(chosen)) < 2 or (len(chosen) > 2 and cells > _MEASURED_WIDE):
+                continue
+            if cells * self.row_limit >= _EXACT:
                 continue
             room -= cells
             if room < 0:

@@ -399,6 +399,17 @@ def test_workloads_may_have_more_numbers_than_one_form():
         Lattice.of(larger.shape, [(0, 1, 2)])
 
 
+def test_what_no_integers_hold_is_not_bought():
+    lattice = Lattice.of((2**10, 2**10, 4), [(0, 1), (0, 2)], 2**35)
+    assert lattice.measurable == {(0, 2)}
+    domain = Domain(Integer("x", 0, 1023), Integer("y", 0, 1023))
+    rows = {"x": [1, 2, 1023] * 20, "y": [1, 2, 1023] * 20}
+    data = PrivateData.from_columns(rows, domain, neighbors=Neighbors.ADD_REMOVE, max_rows=2**36)
+    with session(data).open(LocalMarginals(counted("x", "y"), rho=10**4)) as channel:
+        assert channel.release(counted("x", "y")).source == "fitted"
+        assert channel.answer(counted("x")).values[2] == pytest.approx(20, abs=1)
+
+
 def test_too_many_sets_are_refused():
     with pytest.raises(TooLarge, match="sets"):
         Lattice.of((2,) * 100, itertools.combinations(range(100), 3))

@@ -281,7 +281,7 @@ class Boxes(Block):
         size, starts, stops = self.shape[axis], self.starts[axis], self.stops[axis]
         if self.lines[axis] is not None:
             return size, starts, stops
-        ends = np.unique(np.concatenate([starts, stops, [0, size]]))
+        ends: Ints = np.unique(np.concatenate([starts, stops, [0, size]]))
         first: Ints = np.searchsorted(ends, starts)
         last: Ints = np.searchsorted(ends, stops)
         return len(ends) - 1, first, last

@@ -281,10 +281,8 @@ class Boxes(Block):
         size, starts, stops = self.shape[axis], self.starts[axis], self.stops[axis]
         if self.lines[axis] is not None:
             return size, starts, stops
-        ends: Ints = np.unique(np.concatenate([starts, stops, [0, size]]))
-        first: Ints = np.searchsorted(ends, starts)
-        last: Ints = np.searchsorted(ends, stops)
-        return len(ends) - 1, first, last
+        ends, runs = np.unique(np.concatenate([starts, stops, [0, size]]), return_inverse=True)
+        return len(ends) - 1, runs[: self.rows], runs[self.rows : 2 * self.rows]
 
     def row(self, number: int) -> Kronecker:
         """The block of one function of this one."""

@@ -13,13 +13,12 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, PublicSizeRequired, To
 from dpsdk.forms import Identity, Kronecker, LinearForm, Range, sensitivity
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Product
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
-from dpsdk.mechanisms import MWEM, OnlinePMW
+from dpsdk.mechanisms import OnlinePMW
 from dpsdk.queries import Conjunction, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("a", 0, 4), Boolean("b"), Integer("c", 0, 3))
 ROWS = 20_000
-NOBODY = np.zeros(DOMAIN.shape, dtype=np.int64)
 
 
 def linked(outside=1000):
@@ -149,22 +148,3 @@ def test_what_the_pairs_miss_is_learnt_by_the_stream():
         assert begun.answer(corner) == pytest.approx(1 / 8, abs=0.02)
         found = channel.answer(Marginal("x", "y", "z")).values
     assert found == pytest.approx(counts / 20_000, abs=0.04)
-
-
-@pytest.mark.parametrize("given", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}])
-def test_it_opens_whatever_noise_says_of_how_many_rows_lie_inside(given):
-    data = PrivateData.from_counts(NOBODY, DOMAIN, outside_rows=10**9)
-    for seed in range(12):
-        session = Session(data, Budget(10, "1e-3"), noise=seeded(seed))
-        mechanism = OnlinePMW(**given, updates=3, threshold=0.1, start=Pairs())
-        with session.open(mechanism) as channel:
-            assert math.isfinite(channel.answer(Threshold("a", 1)))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_so_does_what_learns_a_batch(seed):
-    data = PrivateData.from_counts(NOBODY, DOMAIN, outside_rows=10**9)
-    session = Session(data, Budget(10, "1e-3"), noise=seeded(seed))
-    workload = Marginal("a", "b")
-    with session.open(MWEM(workload, epsilon=5, rounds=2)) as channel:
-        assert np.isfinite(channel.answer(workload).values).all()

@@ -111,6 +111,11 @@ class Boxes(Block):
         return len(self.scales)
 
     @property
+    def whole(self) -> bool:
+        """Whether every cell of every range counts."""
+        return all(line is None for line in self.lines)
+
+    @property
     def integral(self) -> bool:
         return bool((self.scales == np.rint(self.scales)).all())
 

@@ -45,6 +45,9 @@ thrice as long, since what was measured first is fitted to its noise in every ro
 _CLOSE = 0.01
 """It stops where the minimum is lower by no more than this part of half the squared residuals."""
 
+_MOST_OUTSIDE = 1 - 2.0**-53
+"""The largest probability of the cell outside that floats tell from one."""
+
 _REMEMBERED = 12
 _REMEMBERED_NUMBERS = 2**24
 _TRIES = 25
@@ -256,10 +259,18 @@ class EntropicFit:
         return np.array(self._here().weights)
 
     def hypothesis(self) -> DenseHypothesis:
-        """The distribution as it stands, as a hypothesis of its own."""
+        """The distribution as it stands, as a hypothesis of its own.
+
+        Where answers leave nothing inside the domain that floats could tell from nothing, it has as
+        little there as they can.
+        """
         weights = self._here().weights
-        mass = max(0.0, 1.0 - float(weights.sum())) if self.outside else None
-        return DenseHypothesis.from_weights(self._domain, weights, mass)
+        if not self.outside:
+            return DenseHypothesis.from_weights(self._domain, weights)
+        # Noise may leave nothing inside; the hypothesis must, or it could learn nothing.
+        mass = min(max(0.0, 1.0 - float(weights.sum())), _MOST_OUTSIDE)
+        inside = weights if weights.any() else np.ones(self._domain.shape)
+        return DenseHypothesis.from_weights(self._domain, inside, mass)
 
     def _step(self, point: _Point, pull: float) -> _Point | None:
         """A point where the dual is clearly lower, along a quasi-Newton direction."""

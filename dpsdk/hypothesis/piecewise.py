@@ -189,7 +189,7 @@ class PiecewiseHypothesis(Hypothesis):
         return answers
 
     def _answer(self, block: Block) -> Floats:
-        if isinstance(block, Boxes) and block.lines == (None,):
+        if isinstance(block, Boxes) and block.whole:
             below = self._below(np.stack([block.starts[0], block.stops[0]]))
             answers: Floats = (below[1] - below[0]) * block.scales
             return answers
@@ -408,7 +408,7 @@ def _range_of(block: Block) -> tuple[int, int, float] | None:
 def _of_ranges(block: Block) -> bool:
     """Whether each function of a block is a multiple of a range."""
     if isinstance(block, Boxes):
-        return block.lines == (None,)
+        return block.whole
     if not isinstance(block, Kronecker):
         return False
     return all(isinstance(factor, Identity | Prefix | Range | Groups) for factor in block.factors)

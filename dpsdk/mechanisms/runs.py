@@ -88,7 +88,7 @@ def runs_of(block: FormBlock, size: int) -> _Runs | None:
 
     None if it is none of the blocks that are known to count runs.
     """
-    if isinstance(block, Boxes) and block.lines == (None,):
+    if isinstance(block, Boxes) and block.whole and len(block.names) == 1:
         return block.starts[0], block.stops[0], block.scales
     if not isinstance(block, Kronecker):
         return None

@@ -17,7 +17,7 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import Marginals, OneByOne, learn, one_way
 from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
-from dpsdk.mechanisms.mwem.strategy import MWEMStrategy
+from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
 from dpsdk.mechanisms.workload import to_workload
@@ -219,7 +219,7 @@ class MWEM(DistributionMechanism):
         accuracy: Accuracy = NoAccuracy("read off a distribution fitted to noisy answers")
         if plan.error is not None and plan.beta is not None:
             accuracy = NoAccuracy("the promise is about the functions of the workload alone")
-            if frozenset(workload.row_identities()).issuperset(form.row_identities()):
+            if Promised(workload, plan.error, plan.beta).covers(form):
                 accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
         cost = _parts(workload, terms).cost(plan)
         return Quote(cost, cost, accuracy)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
-from dpsdk.forms import Facts, GapForm, LinearForm, Lowers
+from dpsdk.forms import Boxes, Facts, GapForm, LinearForm, Lowers
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Noise, Select, Terms
 from dpsdk.kernel.terms import facts_of
@@ -157,7 +157,7 @@ class OfflinePMW(DistributionMechanism):
         workload = self._lowered(terms)
         plan = self._planned(workload, terms)
         accuracy: Accuracy = NoAccuracy("the promise is about the functions of the workload alone")
-        if frozenset(workload.row_identities()).issuperset(form.row_identities()):
+        if Promised(workload, plan.error, plan.beta).covers(form):
             accuracy = PromisedAccuracy(plan.error, plan.beta, form.rows)
         return Quote(plan.cost, plan.cost, accuracy)
 
@@ -233,7 +233,10 @@ def _alike(form: LinearForm, facts: Facts) -> tuple[LinearForm, ...]:
     moves = high - low
     moved = moves > 0
     same = not moved.any() or bool((moves[moved] == moves[moved][0]).all())
-    plain = form.integral and all(block.reach == 1.0 for block in form.blocks)
+    # A block of boxes is answered by more steps than one box, which alone is measured.
+    plain = form.integral and all(
+        isinstance(block, Boxes) or block.reach == 1.0 for block in form.blocks
+    )
     return (form.row(int(np.argmax(moves))),) if same and plain else ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
+from dpsdk.errors import TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
@@ -32,10 +33,16 @@ class Promised:
     _known: list[frozenset[bytes]] = field(factory=list[frozenset[bytes]], repr=False)
 
     def covers(self, form: LinearForm) -> bool:
-        """Whether all functions of a form are in the workload."""
-        if not self._known:
-            self._known.append(frozenset(self.workload.row_identities()))
-        return self._known[0].issuperset(form.row_identities())
+        """Whether all functions of a form are known to be in the workload.
+
+        Lines of so many cells that nobody could write them out are not known to be.
+        """
+        try:
+            if not self._known:
+                self._known.append(frozenset(self.workload.row_identities()))
+            return self._known[0].issuperset(form.row_identities())
+        except TooLarge:
+            return False
 
 
 @frozen(eq=False)

@@ -21,6 +21,8 @@ from dpsdk.forms import (
     LinearForm,
     Prefix,
     Range,
+    Residual,
+    Toeplitz,
 )
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
@@ -36,6 +38,9 @@ __all__ = ["MovedAccuracy", "PlannedAccuracy", "Residuals", "check_in_span", "pl
 
 _BATCHED = 2**16
 """Residuals of up to so many numbers in all are centred together."""
+
+_LOST = 2.0**-50
+"""More than sums of numbers in floats lose for each of these, relatively."""
 
 _MOST = 2**20
 """So many weights are written out at a time."""
@@ -316,6 +321,11 @@ class _Line:
                 lengths = np.full(factor.rows, float(width))
                 lengths[-1] = size - width * (factor.rows - 1)
                 return cls._ones(lengths, size)
+            case Residual():
+                others = np.array([size - 1])
+                return cls(np.zeros(1), others * size, others, others * size)
+            case Toeplitz(line):
+                return cls._shifted(line, *factor.extents())
             case _:
                 pass
         weights = factor.matrix()
@@ -326,6 +336,15 @@ class _Line:
             np.abs(beside).max(axis=1),
             (beside != 0).sum(axis=1).astype(np.float64),
         )
+
+    @classmethod
+    def _shifted(cls, line: Floats, low: Floats, high: Floats) -> _Line:
+        """Sums of cells by their distance; what floats round off is added to squared lengths."""
+        size = len(line)
+        mean, squares = np.cumsum(line) / size, np.cumsum(line**2)
+        own = np.maximum(squares - size * mean**2, 0.0) + _LOST * size * squares
+        peak: Floats = np.maximum(high - mean, mean - low)
+        return cls(np.abs(mean), own, peak, np.full(size, float(size)))
 
     @classmethod
     def _ones(cls, lengths: Floats, size: float) -> _Line:

@@ -164,3 +164,20 @@ def test_what_would_not_fit_memory_is_refused():
     wide = Kronecker(("x",), (Prefix(2**13),))
     with pytest.raises(TooLarge):
         EntropicFit.check(wide)
+
+
+@pytest.mark.parametrize("answers", [-1.0, -1e9, 0.0])
+@pytest.mark.parametrize("deviation", [1e-9, 1e-3, 1.0])
+def test_answers_that_leave_nothing_inside_leave_next_to_nothing(answers, deviation):
+    fit = EntropicFit(DOMAIN, outside=True)
+    for names in (("a",), ("b", "c")):
+        block = marginal(*names)
+        fit.add(block, np.full(block.rows, answers), deviation)
+        for _ in range(20):
+            fit.run(50)
+    found = fit.hypothesis()
+    assert 0 < found.outside_mass < 1
+    assert np.isfinite(found.table(DOMAIN.names)).all()
+    # It can still learn that there is something.
+    found.blend(0.5)
+    assert found.outside_mass < 0.99

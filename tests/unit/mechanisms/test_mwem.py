@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from dpsdk import (
     Boolean,
@@ -29,14 +29,23 @@ from dpsdk.errors import (
     QueryError,
     TooLarge,
 )
-from dpsdk.forms import Kronecker, LinearForm, Prefix, Weights
+from dpsdk.forms import Kronecker, LinearForm, Prefix, Toeplitz, Weights
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.learners import OneByOne
 from dpsdk.mechanisms.mwem.plan import Plan, _bound
-from dpsdk.queries import Conjunction, Count, Linear, Marginal, Sum, Threshold, Workload
+from dpsdk.queries import (
+    Conjunction,
+    Count,
+    CountingQuery,
+    Linear,
+    Marginal,
+    Sum,
+    Threshold,
+    Workload,
+)
 from dpsdk.testing import seeded
 from worlds import facts
 
@@ -328,6 +337,36 @@ def test_the_promise_holds_and_is_about_the_workload_alone(make, unit_rows):
         with pytest.raises(NoBound):
             channel.release(Marginal("a", normalized=False)).error(0.05)
     assert opened.quote(LINE, using=mechanism).error(0.05) == promise.error
+
+
+@pytest.mark.parametrize("make", [MWEM.textbook, OfflinePMW])
+def test_what_nobody_could_write_down_is_answered_and_not_promised(make):
+    """Lines of so many cells that functions cannot be told by their weights."""
+    domain = Domain(Integer("x", 0, 2**13 - 1))
+    data = PrivateData.from_counts(np.ones(2**13, dtype=np.int64), domain)
+    line = Line(2**13)
+    for workload, asked in ((Threshold("x", 9), line), (line, line), (line, Threshold("x", 9))):
+        opened = Session(data, Budget(10), noise=seeded(1))
+        mechanism = make(workload, epsilon=1)
+        assert opened.quote(asked, using=mechanism).accuracy.standing == "none"
+        with opened.open(mechanism) as channel:
+            release = channel.release(asked)
+        with pytest.raises(NoBound):
+            release.error(0.1)
+
+
+@frozen
+class Line(CountingQuery[np.ndarray]):
+    """All thresholds, as weights by distance."""
+
+    size: int
+    normalized: bool = True
+
+    def lower(self, domain):
+        return LinearForm(domain, [Kronecker(("x",), (Toeplitz(np.ones(self.size)),))])
+
+    def lift(self, raw, facts):
+        return raw * self.scale(facts)
 
 
 def test_the_promise_is_the_sum_of_its_parts():

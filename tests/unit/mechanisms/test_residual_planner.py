@@ -12,14 +12,14 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import DiscreteGaussianGuarantee, Odometer, ZCDPComposition
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, QueryError, TooLarge
-from dpsdk.forms import Facts, Kronecker, LinearForm, Residual
+from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix, Residual, Toeplitz, Weights
 from dpsdk.forms.residuals import closure
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
 from dpsdk.mechanisms import ResidualPlanner
 from dpsdk.mechanisms.residual_planner import allocation
 from dpsdk.mechanisms.residual_planner import possible as possible_module
 from dpsdk.mechanisms.residual_planner.allocation import Problem, least_largest, least_sum
-from dpsdk.mechanisms.residual_planner.estimate import Residuals
+from dpsdk.mechanisms.residual_planner.estimate import Residuals, _Combining
 from dpsdk.queries import (
     Conjunction,
     Count,
@@ -158,6 +158,36 @@ def test_variances_to_twelve_digits():
                 exact += share / Fraction(scale * cells * left) ** 2
         got = strategy.answer(Marginal(*names, normalized=False).lower(CUBE), kernel)
         assert got.accuracy.variances == pytest.approx(float(exact) * variance, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 40])
+def test_lines_and_residuals_have_the_variances_of_their_weights(size):
+    """Neither is written out."""
+    rng = np.random.default_rng(size)
+    sizes = {"a": size, "b": 3}
+    combining = _Combining(dict.fromkeys(closure([("a", "b")]), 0.7), sizes)
+    lines = [rng.normal(size=size), np.ones(size), np.zeros(size), -1 / np.arange(1.0, size + 1)]
+    for factor in (*map(Toeplitz, lines), Residual(size)):
+        for names, factors in ((("a",), (factor,)), (("a", "b"), (factor, Prefix(3)))):
+            found = combining.of(Kronecker(names, factors, -2.0))
+            written = (Weights(factor.matrix()), *factors[1:])
+            other = combining.of(Kronecker(names, written, -2.0))
+            assert found.squares == pytest.approx(other.squares, rel=1e-10, abs=1e-10)
+            assert found.peaks == pytest.approx(other.peaks, rel=1e-12, abs=1e-14)
+            assert (found.counts >= other.counts).all()
+
+
+def test_lines_may_be_of_any_length():
+    size = 2**13
+    domain = Domain(Integer("x", 0, size - 1))
+    data = PrivateData.from_columns({"x": [0, 5, 9]}, domain)
+    table = Marginal("x", normalized=False)
+    strategy, kernel, _ = opened(ResidualPlanner(table, rho=1), data)
+    for factor in (Toeplitz(np.ones(size)), Residual(size)):
+        form = LinearForm(domain, [Kronecker(("x",), (factor,))])
+        radii = strategy.answer(form, kernel).accuracy.radii(0.1, joint=False)
+        assert radii.shape == (size,)
+        assert (radii > 0).all()
 
 
 # The optimum.

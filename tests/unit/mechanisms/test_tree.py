@@ -15,7 +15,18 @@ from dpsdk.mechanisms import SquareRoot, Tree
 from dpsdk.mechanisms.combined import Combination
 from dpsdk.mechanisms.square_root import Root, _coefficients
 from dpsdk.mechanisms.tree import Hierarchy, branching_for
-from dpsdk.queries import Above, Count, Interval, Linear, Marginal, Mean, Sum, Threshold, Workload
+from dpsdk.queries import (
+    Above,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Rectangles,
+    Sum,
+    Threshold,
+    Workload,
+)
 from dpsdk.testing import seeded
 from worlds import facts, weights
 
@@ -35,6 +46,7 @@ def asked_of(size):
         Count(),
         Sum("age"),
         Linear(lambda record: (record["age"] % 3) / 3, ["age"]),
+        Rectangles("age", range(size), [size - 1] * size, where={"age": {0, size // 2, size - 1}}),
         Mean("age", where={"age": range(1, size)}) if size > 1 else Count(),
     ]
     return [query.lower(line(size)) for query in queries]

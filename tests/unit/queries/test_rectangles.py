@@ -28,6 +28,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     OfflinePMW,
     OnlinePMW,
+    ResidualPlanner,
     SmallDB,
     SquareRoot,
     Tree,
@@ -184,6 +185,12 @@ ONE = ("age",)
 SETTLED = {"epsilon": 1}
 
 CHANNELS = {
+    "planner": (NAMES, lambda q: ResidualPlanner(q, rho="0.1")),
+    "planner of possible tables": (NAMES, lambda q: ResidualPlanner(q, rho=1, nonnegative=True)),
+    "planner of the largest": (
+        NAMES,
+        lambda q: ResidualPlanner(q, epsilon=1, delta="1e-6", objective="max"),
+    ),
     "histogram": (NAMES, lambda q: NoisyHistogram(epsilon=1)),
     "histogram, consistent": (NAMES, lambda q: NoisyHistogram(epsilon=1, consistent=True)),
     "tree": (ONE, lambda q: Tree("age", epsilon=1)),
@@ -194,25 +201,34 @@ CHANNELS = {
     "MWEM, printed": (NAMES, lambda q: MWEM.textbook(q, 1, rounds=3)),
     "MWEM, averaged": (NAMES, lambda q: MWEM.averaged(q, 1, "1e-6", rounds=3)),
     "offline": (NAMES, lambda q: OfflinePMW(q, epsilon=1)),
+    "offline, concentrated": (NAMES, lambda q: OfflinePMW(q, rho="0.1")),
+    "offline, approximate": (NAMES, lambda q: OfflinePMW(q, epsilon=1, delta="1e-6")),
+    "online from pairs": (
+        NAMES,
+        lambda q: OnlinePMW(2, delta="1e-6", updates=5, threshold=0.01, start="pairs"),
+    ),
+    "stream of any one": (ONE, lambda q: OnlinePMW(20, updates=5, threshold=0.01, start="uniform")),
     "online": (NAMES, lambda q: OnlinePMW(20, updates=5, threshold=0.01)),
 }
 
 
+@pytest.mark.parametrize("where", [None, {"age": {17, 20, 24}}], ids=["all", "a set"])
 @pytest.mark.parametrize("name", CHANNELS)
-def test_every_channel_answers_them_as_it_answers_the_conjunctions(name):
+def test_every_channel_answers_them_as_it_answers_the_conjunctions(name, where):
     names, build = CHANNELS[name]
     lower, upper = codes(seed=6, names=names)
     data = table(people(60, seed=3))
-    asked = Rectangles(names, lower, upper)
-    same = Workload(conjunctions(names, lower, upper))
+    asked = Rectangles(names, lower, upper, where=where)
+    same = Workload(conjunctions(names, lower, upper, where=where))
     found = []
     for query in (asked, same):
         session = Session(data, Budget(100, "1e-3"), composition=ZCDPComposition(), noise=seeded(5))
+        quote = str(session.quote(query, using=build(query)))
         with session.open(build(query)) as channel:
             release = channel.release(query)
         values = getattr(release.value, "values", release.value)
         bounds = None if release._measurement.accuracy.standing == "none" else release.errors(0.1)
-        found.append((values, bounds, session.spent.charges, str(session.spent)))
+        found.append((values, bounds, session.spent.charges, str(session.spent), quote))
     (values, bounds, *spent), (others, others_bounds, *others_spent) = found
     np.testing.assert_allclose(values, others, rtol=1e-9, atol=1e-12)
     if bounds is not None:

@@ -115,11 +115,14 @@ def minimise(
     QueryError
         If the loss is declared not to be convex, does not take the labels, or has derivatives that
         are NaN or infinite.
+    TooLarge
+        If the design's cells times the labels are more than 10^6.
     InvalidArgument
         If an array has another shape or is not finite, a weight is below 0, or a number is out of
         range.
     """
     numbers = _vector("labels", labels, None)
+    design.require([(len(block), block.shape[1]) for block in design.blocks], labels=len(numbers))
     objective = Objective(
         design,
         _admitted(loss, numbers),

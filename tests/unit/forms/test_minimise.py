@@ -179,7 +179,7 @@ HARD = [
 
 @pytest.mark.parametrize(("loss", "labels"), HARD, ids=str)
 def test_wide_balls_are_certified_too(loss, labels):
-    # With narrow kinks and balls this wide, Newton steps from the centre alone do not get there.
+    # Curvature is narrow here and the way long: full Newton steps go to and fro across the ball.
     for seed, (radius, cells) in enumerate([(20, 30), (1000, 30), (1000, 8), (200, 100)]):
         design, weights, rng = table(seed, labels, cells=cells, zeros=seed % 2 == 1)
         found = minimise(design, loss, labels, weights, Ball(radius))

@@ -56,7 +56,10 @@ def convex_range(
     step = (high - low) / (points - 1)
     widest = 0.0
     for some in _batches(labels, points):
-        values, slopes = value(grid, some), derivative(grid, some)
+        with np.errstate(all="ignore"):
+            values, slopes = value(grid, some), derivative(grid, some)
+        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+            return math.inf
         left, right = slopes[:-1], slopes[1:]
         rise = np.where(right > left, right - left, 1.0)
         # Where the tangents of the two ends meet, as a way from the left end.

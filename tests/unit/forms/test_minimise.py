@@ -296,6 +296,7 @@ def test_losses_that_cannot_be_minimised():
     "change",
     [
         {"loss": "squared"},
+        {"design": np.eye(4)},
         {"over": 3},
         {"over": Box([0, 1], 2)},
         {"labels": [0.0, np.inf, 1.0, 2.0]},
@@ -316,7 +317,27 @@ def test_arguments_that_cannot_be(change):
     design, weights, _ = table(10, SHARES)
     arguments = {"loss": SquaredLoss(), "labels": SHARES, "weights": weights, "over": Ball(1)}
     with pytest.raises(InvalidArgument):
-        minimise(design, **(arguments | change))
+        minimise(**({"design": design} | arguments | change))
+
+
+def test_a_gap_that_floats_cannot_tell_ends_the_search():
+    design, weights, _ = table(11, SHARES)
+    found = minimise(design, SquaredLoss(), SHARES, weights, Ball(2), tolerance=1e-300)
+    assert found.gap < 1e-12
+    assert found.steps < 20
+    narrow = minimise(design, SVMLoss(), SIGNED, weights[:2], Ball(2), tolerance=1e-300)
+    assert narrow.gap < 1e-8
+
+
+def test_steps_that_overflow_are_cut_short():
+    design, weights, _ = table(12, SHARES)
+    for over in (Ball(10**4), Box(-(10**4), 10**4)):
+        found = minimise(design, GLMLoss("log"), SHARES, weights, over)
+        start = over.project(np.full(4, 400.0))
+        far = minimise(design, GLMLoss("log"), SHARES, weights, over, start=start)
+        assert found.gap <= 1e-6
+        assert far.value >= found.value - found.gap
+        assert far.gap >= far.value - found.value
 
 
 def test_labels_count_for_the_limit():

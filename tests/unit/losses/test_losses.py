@@ -103,6 +103,12 @@ def test_slack_is_how_far_a_line_below_stays_away(loss, labels):
         assert np.allclose(loss.slack(grid, label, loss.derivative(grid, label)), 0.0, atol=1e-15)
 
 
+def test_a_range_that_floats_cannot_hold_is_infinite():
+    assert GLMLoss("log").constants(0, 1000, [1.0]).range == np.inf
+    with pytest.raises(QueryError, match="infinite"):
+        GLMLoss("log").check(0, 1000, [1.0])
+
+
 def test_predictions():
     margins = np.array([-1.0, 0.0, 800.0, -800.0])
     assert LogisticLoss().predict(margins).tolist() == pytest.approx([0.2689414, 0.5, 1.0, 0.0])

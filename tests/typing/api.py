@@ -39,7 +39,17 @@ from dpsdk.accounting import (
     Spent,
 )
 from dpsdk.domain import Domain
-from dpsdk.forms import Facts, Form, GapForm, LinearForm, Residual, Weights
+from dpsdk.forms import (
+    Design,
+    Facts,
+    Form,
+    GapForm,
+    LinearForm,
+    Minimum,
+    Residual,
+    Weights,
+    minimise,
+)
 from dpsdk.hypothesis import (
     Distribution,
     Given,
@@ -71,6 +81,7 @@ from dpsdk.kernel import (
     Terms,
 )
 from dpsdk.learning import fit_mixture
+from dpsdk.losses import Constants, GLMLoss, Loss, Predicts, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
@@ -96,6 +107,8 @@ from dpsdk.observe import Progress
 from dpsdk.queries import (
     Above,
     Answers,
+    Ball,
+    Box,
     Conjunction,
     Count,
     Interval,
@@ -109,6 +122,7 @@ from dpsdk.queries import (
     Quantile,
     Query,
     Rectangles,
+    Simplex,
     Sum,
     Threshold,
     Workload,
@@ -534,6 +548,21 @@ class OtherForm(Form):
 def nobody_subclasses_the_closed_family() -> None:
     class Own(Accuracy):  # type: ignore[misc]  # one of its three shapes
         pass
+
+
+def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:
+    found = minimise(design, loss, [0.0, 1.0], weights, Ball(2), ridge=0.1)
+    assert_type(found, Minimum)
+    assert_type(found.theta, Floats)
+    assert_type(found.gap, float)
+    assert_type(minimise(design, SVMLoss(), [-1, 1], weights, Box([0, 1], 2)).value, float)
+    assert_type(minimise(design, QuantileLoss("0.9"), [0], weights, Simplex()).steps, int)
+    assert_type(loss.constants(-1, 1, [0, 1]), Constants)
+    assert_type(loss.smoothed(0.1), Loss | None)
+    assert_type(loss.predicts, Predicts)
+    assert_type(design.joined(weights), tuple[Design, Floats])
+    GLMLoss("inverse")  # type: ignore[arg-type]  # no such link
+    minimise(design, "squared", [0], weights, Ball(2))  # type: ignore[arg-type]  # not a loss
 
 
 def wrong_pairings_are_static_errors(

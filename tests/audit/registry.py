@@ -241,7 +241,7 @@ def projected(epsilon: Fraction) -> Program:
 
     def run(data: PrivateData, noise: NoiseSource) -> Hashable:
         kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), noise, "projection")
-        with patch.multiple(projection, _STEPS=1, _ROUNDS=1):
+        with patch.multiple(projection, _MOST_STEPS=1):
             return Projection(epsilon=epsilon).open(kernel).answer(form, kernel).values.tobytes()
 
     return run

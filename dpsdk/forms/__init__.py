@@ -8,7 +8,6 @@ from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.members import Members
-from dpsdk.forms.narrow import narrowed
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 
 __all__ = [
@@ -35,6 +34,5 @@ __all__ = [
     "Residual",
     "Sensitivity",
     "Toeplitz",
-    "narrowed",
     "sensitivity",
 ]

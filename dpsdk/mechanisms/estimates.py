@@ -10,7 +10,8 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm, narrowed
+from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm
+from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.combined import Combination, CombinedNoise

@@ -14,8 +14,9 @@ from attrs import field, frozen
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
-from dpsdk.forms import Facts, FormBlock, LinearForm, narrowed, sensitivity
+from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting, replaces
+from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.estimates import Reconstruction
 from dpsdk.mechanisms.matrix.asked import Batch, batches_of, gram_of, written_on

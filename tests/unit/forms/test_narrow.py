@@ -16,8 +16,8 @@ from dpsdk.forms import (
     Residual,
     Toeplitz,
     Weights,
-    narrowed,
 )  # fmt: skip
+from dpsdk.forms.narrow import narrowed
 
 DOMAIN = Domain(Integer("a", 0, 0), Integer("b", 0, 2), Integer("c", 0, 0))
 SINGLE = [Identity(1), Prefix(1), Range(1, 0, 1), Range(1, 0, 0), Groups(1, 1), Residual(1),

@@ -11,6 +11,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm
+from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
@@ -26,10 +27,11 @@ __all__ = [
     "Estimate",
     "EstimateAccuracy",
     "Reconstruction",
-    "check_answerable",
+    "answerable",
     "copied_form",
     "measured",
     "quoted",
+    "told_by_cells",
 ]
 
 
@@ -134,7 +136,7 @@ class Estimate:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, as sums of estimates."""
-        check_answerable(form, self.mechanism, self.reconstruction, kernel.facts)
+        form = answerable(form, self.mechanism, self.reconstruction, kernel.facts)
         values = self.cells.answers(form)
         accuracy = EstimateAccuracy(
             self._law, self._step, copy(self.reconstruction), copied_form(form)
@@ -157,10 +159,26 @@ def copied_form(form: LinearForm) -> LinearForm:
     return LinearForm(form.domain, blocks)
 
 
-def check_answerable(
+def told_by_cells(form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+    """A linear form over the domain of the table, without attributes of one cell.
+
+    Raises
+    ------
+    QueryError
+        If the form is not linear.
+    InvalidArgument
+        If it is over another domain.
+    """
+    check_linear(form, mechanism)
+    if form.domain is not facts.domain and form.domain != facts.domain:
+        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    return narrowed(form)
+
+
+def answerable(
     form: LinearForm, mechanism: str, reconstruction: Reconstruction, facts: Facts
-) -> None:
-    """Refuse what cannot be answered from the cells of these attributes.
+) -> LinearForm:
+    """The form without attributes of one cell, if the cells of these attributes answer it.
 
     Raises
     ------
@@ -169,22 +187,21 @@ def check_answerable(
     InvalidArgument
         If it is over another domain.
     """
-    check_linear(form, mechanism)
-    if form.domain is not facts.domain and form.domain != facts.domain:
-        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    form = told_by_cells(form, mechanism, facts)
     beyond = sorted(set(form.names) - set(reconstruction.names))
     if beyond:
         known = ", ".join(map(repr, reconstruction.names))
         others = ", ".join(map(repr, beyond))
         reason = f"{mechanism} answers queries on {known} alone, and this one depends on {others}"
         raise QueryError("", reason)
+    return form
 
 
 def quoted(
     form: LinearForm, terms: Terms, mechanism: str, reconstruction: Reconstruction, noise: Noise
 ) -> Quote:
     """What measuring the strategy costs, and how far off an answer would be."""
-    check_answerable(form, mechanism, reconstruction, facts_of(terms))
+    form = answerable(form, mechanism, reconstruction, facts_of(terms))
     pricing = Measure(reconstruction.strategy, noise).price(terms)
     cost = Cost((pricing.guarantee,))
     step = 2.0**-pricing.bits

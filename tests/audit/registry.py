@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from dpsdk import (
     Session,
     SyntheticData,
 )
+from dpsdk._memo import Memo
 from dpsdk.accounting import BasicComposition, Guarantee, Odometer, ZCDPComposition
 from dpsdk.accounting.guarantee import (
     BoundedRangeGuarantee,
@@ -45,13 +47,18 @@ from dpsdk.mechanisms import (
     MWEM,
     Gaussian,
     Laplace,
+    Matrix,
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    Projection,
     SmallDB,
     Tree,
 )
+from dpsdk.mechanisms.matrix import design
+from dpsdk.mechanisms.matrix.stack import Stack
 from dpsdk.mechanisms.mwem.learners import Marginals, _Fitted
+from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
@@ -204,6 +211,40 @@ def ranged(epsilon: Fraction) -> Guarantee:
 def tree(epsilon: Fraction) -> Program:
     """Two leaves, and their parent where it is free."""
     return pure_program(Tree("bit", epsilon=epsilon, branching=2), CELLS, outcome=flat)
+
+
+_COARSE: Memo[Stack] = Memo(64, 2**20)
+"""Designs on a coarse lattice, apart from those that others ask for."""
+
+
+def strategy(*of: Query[Any]) -> Build:
+    """A strategy for a workload, on a lattice so coarse that it can be enumerated."""
+
+    def build(epsilon: Fraction) -> Program:
+        mechanism = Matrix(Workload(of), epsilon=epsilon)
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), noise, "matrix")
+            with patch.multiple(design, _BITS=0, _FEWEST_BITS=0, _DESIGNS=_COARSE):
+                opened = mechanism.open(kernel)
+            # All answers follow from these.
+            return tuple([cells.counts.tobytes() for cells in opened._tables])
+
+        return run
+
+    return build
+
+
+def projected(epsilon: Fraction) -> Program:
+    """The cells, from so few steps that their enumeration takes little time."""
+    form = CELLS.lower(BIT)
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), noise, "projection")
+        with patch.multiple(projection, _MOST_STEPS=1):
+            return Projection(epsilon=epsilon).open(kernel).answer(form, kernel).values.tobytes()
+
+    return run
 
 
 def told(data: SyntheticData) -> Hashable:
@@ -406,6 +447,8 @@ CASES = (
     Case("public, rounds of averaged MWEM", averaged, pure, BIT, 2),
     Case("a round of tuned MWEM", tuned, pure, PAIR, 2, (Fraction(20),)),
     Case("tree", tree, pure, BIT, 1, (Fraction(20),)),
+    Case("strategy, a count", strategy(COUNT), pure, BIT, 1, (Fraction(40),)),
+    Case("projection", projected, pure, BIT, 1, (Fraction(20),)),
     Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2),
     Case("look, tables", looked(LaplaceNoise, GUESS, OTHER), pure, BIT, 1, (Fraction(16),)),
     Case("look, a total", looked(LaplaceNoise, GUESS, TOTAL), pure, BIT, 1, (Fraction(16),)),

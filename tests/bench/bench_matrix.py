@@ -13,6 +13,7 @@ import argparse
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
-from dpsdk.queries import Interval, Threshold, Workload, marginals
+from dpsdk.queries import Query, Rectangles, Threshold, Workload, marginals
 
 SEVEN = (9, 7, 16, 5, 6, 2, 2)
 """The sizes of the attributes, of the domain of 120,960 cells."""
@@ -54,9 +55,9 @@ def expected(mechanism: Mechanism[LinearForm], form: LinearForm, terms: Terms) -
 
 
 def compare(
-    title: str, workload: Workload[object], counts: np.ndarray, runs: int, one: str | None
+    title: str, workload: Query[Any], counts: np.ndarray, runs: int, one: str | None
 ) -> None:
-    domain = workload.domain if hasattr(workload, "domain") else _domain(counts)
+    domain = _domain(counts)
     print(title)
     for neighbors in Neighbors:
         data = PrivateData.from_counts(
@@ -99,15 +100,16 @@ def main() -> None:
     print("root mean square error: expected, measured; seconds to design and quote")
     rng = np.random.default_rng(0)
     counts = rng.poisson(100, 256)
-    intervals = Workload(Interval("x0", a, b) for a in range(256) for b in range(a, 256))
+    first, last = np.triu_indices(256)
+    intervals = Rectangles("x0", first, last, normalized=False)
     compare("all intervals of 256 cells", intervals, counts, given.runs, "x0")
     counts = rng.poisson(10, 4096)
     if given.histogram is not None:
         counts = np.load(given.histogram, allow_pickle=False).astype(np.int64)
-    thresholds = Workload(Threshold("x0", t) for t in range(len(counts)))
+    thresholds = Workload(Threshold("x0", t, normalized=False) for t in range(len(counts)))
     compare(f"all thresholds of {len(counts)} cells", thresholds, counts, given.runs, "x0")
     counts = rng.poisson(0.4, SEVEN)
-    pairs = marginals(_domain(counts), 2)
+    pairs = marginals(_domain(counts), 2, normalized=False)
     compare("all two-way marginals of seven attributes", pairs, counts, given.runs, None)
     counts = rng.poisson(0.3, (10, 8, 12))
     pairs = marginals(_domain(counts), 2)

@@ -27,7 +27,9 @@ from dpsdk.forms import (
     Residual,
     Toeplitz,
     Weights,
+    search,
     sensitivity,
+    structured,
 )
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
@@ -109,7 +111,9 @@ def test_no_neighbour_moves_the_answers_farther_than_was_charged(seed, limits, m
         # The function of the same name hides the module as an attribute of its package.
         rules = sys.modules["dpsdk.forms.sensitivity"]
         monkeypatch.setattr(rules, "SPAN_LIMIT", int(rng.choice([2, 4, 8])))
-        monkeypatch.setattr(rules, "_PAIR_LIMIT", int(rng.integers(1, 6)))
+        pairs = int(rng.integers(1, 6))
+        for one in (search, structured):
+            monkeypatch.setattr(one, "PAIR_LIMIT", pairs)
         monkeypatch.setattr("dpsdk.forms.linear._WRITTEN_LIMIT", (0, 8, 64)[seed % 3])
     sizes = rng.integers(1, 5, size=rng.integers(1, 4))
     domain = Domain(*(Integer(n, 1, int(s)) for n, s in zip("abc", sizes, strict=False)))

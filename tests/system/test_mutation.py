@@ -738,7 +738,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *[mechanism.quote(form, Terms(of)) for mechanism in (Laplace(1), Gaussian(rho=1))],
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
-        *(Laplace(1), Gaussian(rho=1)),
+        *(Laplace(1), Gaussian(rho=1), Projection(rho=1).quote(form, Terms(of))),
         *(chosen, chosen.price(Terms(of))),
         *(looked, looked.price(Terms(of))),
         *(bought, bought.price(Terms(of)), asking.kernel.run(bought)),

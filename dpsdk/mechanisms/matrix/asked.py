@@ -9,14 +9,14 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.domain import Domain
-from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker
+from dpsdk.forms import Boxes, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.blocks import numbered
 from dpsdk.forms.factors import Factor
 from dpsdk.mechanisms.cell_sums import of_factor
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT
 from dpsdk.typing import Floats
 
-__all__ = ["Batch", "gram_of", "batches_of"]
+__all__ = ["Batch", "batches_of", "gram_of", "written_on"]
 
 _WRITTEN = 2**21
 """Of functions of one kind so many weights are looked at, of functions taken evenly."""
@@ -164,6 +164,17 @@ def _some(boxes: Boxes, most: int) -> tuple[list[Kronecker], float]:
     count = min(boxes.rows, most)
     places = np.linspace(0, boxes.rows - 1, count).astype(np.int64)
     return [boxes.row(place) for place in places.tolist()], boxes.rows / count
+
+
+def written_on(form: LinearForm, names: Sequence[str]) -> Floats:
+    """The weights of a few functions on the cells of these attributes, shape (functions, cells)."""
+    shape = [form.domain[name].size for name in names]
+    cells = math.prod(shape)
+    codes = dict(zip(names, np.indices(shape).reshape(len(shape), cells), strict=True))
+    weights: Floats = np.empty((form.rows, cells))
+    for block, places in form.groups:
+        weights[places] = block.columns([codes[name] for name in block.names])
+    return weights
 
 
 def gram_of(blocks: Iterable[FormBlock], names: Sequence[str], domain: Domain) -> Floats:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -14,9 +16,10 @@ from dpsdk.domain import Domain
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm, sensitivity
 from dpsdk.forms.facts import Setting, replaces
+from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.estimates import Reconstruction
-from dpsdk.mechanisms.matrix.asked import Batch, batches_of, gram_of
+from dpsdk.mechanisms.matrix.asked import Batch, batches_of, gram_of, written_on
 from dpsdk.mechanisms.matrix.measured import Product, Table
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace
 from dpsdk.mechanisms.matrix.stack import Part, Stack
@@ -57,30 +60,37 @@ _GAIN = 0.99
 _TOTAL = 0.01
 """How much of the total functions keep when it is known: the errors hardly depend on it."""
 
+_LITTLE = 1 / 64
+"""By how much of a cell few functions are joined: their own noise grows by little."""
+
 _SAMPLED = 2**22
 """On large attributes errors are those of functions taken evenly, by so many weights."""
 
 
 def designed(form: LinearForm, facts: Facts, noise: Noise) -> Stack:
-    """The strategy for a workload: the same for the same functions, facts and kind of noise.
+    """The strategy for a workload: the same for the same blocks, facts and kind of noise.
 
     Raises
     ------
     TooLarge
         If it estimates more than 2^24 cells. Told beforehand, from public sizes.
     """
+    form = narrowed(form)
     parts = _attribute_sets(form)
     cells = sum(_cells(form.domain, names) for names in parts)
     if cells > CELL_LIMIT:
         advice = "ask for functions of fewer or coarser attributes, or open MWEM"
         raise TooLarge("Matrix", cells, CELL_LIMIT, "cells", advice)
     gaussian = isinstance(noise, GaussianNoise)
-    place = _place(form.identity, Setting.of(facts), gaussian)
+    place = _place(form.identity, _layout(form), Setting.of(facts), gaussian)
     known = _DESIGNS.get(place)
     if known is None:
         known = _Designer(form, facts, gaussian).stack(parts)
         _DESIGNS.keep(place, known, _nbytes(known))
     return known
+
+
+_Layout: TypeAlias = tuple[tuple[str, tuple[str, ...], int], ...]
 
 
 class _Place:
@@ -90,9 +100,27 @@ class _Place:
 
 
 @lru_cache(64)
-def _place(identity: bytes, setting: Setting, gaussian: bool) -> _Place:  # noqa: FBT001 - a key
-    del identity, setting, gaussian
+def _place(
+    identity: bytes,
+    layout: _Layout,
+    setting: Setting,
+    gaussian: bool,  # noqa: FBT001 - a key
+) -> _Place:
+    del identity, layout, setting, gaussian
     return _Place()
+
+
+def _layout(form: LinearForm) -> _Layout:
+    """How functions are laid out in blocks: which attributes are answered follows from that.
+
+    Equal functions may be written on more attributes than they depend on.
+    """
+    kinds = [(type(block).__name__, block.names, block.rows) for block in form.blocks]
+    runs = [
+        (*kind, sum(rows for *_, rows in run))
+        for kind, run in groupby(kinds, lambda kind: kind[:2])
+    ]
+    return tuple(runs)
 
 
 _DESIGNS: Memo[Stack] = Memo(64, 2**26)
@@ -229,11 +257,25 @@ class _Designer:
         strategy = self._optimised(sought)
         if whole == "measured":
             strategy = np.concatenate([strategy, np.ones((1, len(gram)))])
-        measured = Table.of(self.form.domain, names, strategy, self._bits, total)
-        if measured is None:
-            return []
-        error = float((gram * (measured.inverse @ measured.inverse.T)).sum())
-        return [self._exact(measured, error)]
+        found: list[_Candidate] = []
+        for rows in (strategy, self._as_asked(names, blocks)):
+            if rows is None:
+                continue
+            measured = Table.of(self.form.domain, names, rows, self._bits, total)
+            if measured is not None:
+                error = float((gram * (measured.inverse @ measured.inverse.T)).sum())
+                found.append(self._exact(measured, error))
+        return found
+
+    def _as_asked(self, names: tuple[str, ...], blocks: Sequence[FormBlock]) -> Floats | None:
+        """A few functions themselves, with a little of all cells, so that others are answered."""
+        if sum([block.rows for block in blocks]) > _cells(self.form.domain, names):
+            return None
+        part = LinearForm(self.form.domain, blocks)
+        if not part.largest:
+            return None
+        written = written_on(part, names) / part.largest
+        return np.concatenate([written, np.eye(written.shape[1]) * _LITTLE])
 
     def _products(self, names: tuple[str, ...], blocks: Sequence[FormBlock]) -> list[_Candidate]:
         """All cells, and what may be better along each attribute."""

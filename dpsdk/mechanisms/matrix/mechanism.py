@@ -54,7 +54,7 @@ class MatrixStrategy:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, as sums of estimates. Free."""
-        self._stack.check(form, self._mechanism, kernel.facts)
+        form = self._stack.answerable(form, self._mechanism, kernel.facts)
         values = self._stack.answers(form, self._tables)
         accuracy = EstimateAccuracy(self._law, self._step, copy(self._stack), copied_form(form))
         return Measurement(values, accuracy, "fitted")
@@ -68,13 +68,14 @@ class Matrix(Mechanism[LinearForm]):
     workload that is known beforehand, measured when the channel opens, and inverted by least
     squares. Answers have no bias, and each has its exact variance and a proven bound. What is asked
     need not be in the workload: every linear query is answered that depends on no other attributes
-    than some block of the workload does.
+    than some block of the workload does; attributes of one cell do not matter.
 
     The strategy depends on public arguments alone, and is worked out once for a workload:
 
     - for up to 2^8 cells together, with Gaussian noise, the strategy of least squared error to a
       tenth of a percent (Yuan, Yang, Zhang and Hao 2016); with Laplace noise, p-identity strategies
-      (McKenna, Miklau, Hay and Machanavajjhala 2018);
+      (McKenna, Miklau, Hay and Machanavajjhala 2018); or a few functions themselves, and of all
+      cells a little, if that is better;
     - for one attribute the best of these, a `Tree`, a `SquareRoot` and the cells;
     - for several the products of strategies for each of up to 2^8 cells, larger ones cell by cell;
     - for plain marginals, with Gaussian noise, the residuals of `ResidualPlanner`, which are best;
@@ -122,7 +123,7 @@ class Matrix(Mechanism[LinearForm]):
         if planner is not None:
             return planner.quote(form, terms)
         stack = designed(workload, facts, self._noise())
-        stack.check(form, "Matrix", facts)
+        form = stack.answerable(form, "Matrix", facts)
         try:
             pricing = Measure(stack.strategy, self._noise()).price(terms)
         except InvalidArgument as error:

@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 from attrs import evolve, frozen
 
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.errors import QueryError
 from dpsdk.forms import Boxes, Dense, Facts, FormBlock, Kronecker, LinearForm, Range
 from dpsdk.forms.blocks import Block
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.estimates import Cells, Reconstruction
-from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.estimates import Cells, Reconstruction, told_by_cells
 from dpsdk.typing import Floats
 
 __all__ = ["Part", "Stack"]
@@ -95,8 +94,8 @@ class Stack:
             place for place, part in enumerate(self.parts) if wanted.issubset(part.measured.names)
         ]
 
-    def check(self, form: LinearForm, mechanism: str, facts: Facts) -> None:
-        """Refuse what does not follow from what is measured.
+    def answerable(self, form: LinearForm, mechanism: str, facts: Facts) -> LinearForm:
+        """The form without attributes of one cell, if it follows from what is measured.
 
         Raises
         ------
@@ -105,9 +104,7 @@ class Stack:
         InvalidArgument
             If it is over another domain.
         """
-        check_linear(form, mechanism)
-        if form.domain is not facts.domain and form.domain != facts.domain:
-            raise InvalidArgument("form", "over the domain of the table", "another domain")
+        form = told_by_cells(form, mechanism, facts)
         for names in {block.names for block in form.blocks}:
             if not self.covering(names):
                 asked = ", ".join(map(repr, names))
@@ -117,6 +114,7 @@ class Stack:
                 more = ", and more" if len(self.parts) > 8 else ""
                 reason = f"its strategy answers queries on {known}{more}, not on {asked} together"
                 raise QueryError("", reason)
+        return form
 
     def shares(self, names: Sequence[str]) -> list[tuple[int, float]]:
         """The parts that answer functions of some attributes, each with its weight."""

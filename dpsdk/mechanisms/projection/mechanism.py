@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.domain import Domain
@@ -39,9 +39,15 @@ WEIGHT_LIMIT = 2**24
 """Functions that are not plain marginals have no more weights in all, written out."""
 
 _STEPS = 50
-_ROUNDS = 24
+_MOST_STEPS = 1200
+"""So many passes over the cells are made, at the most, and it is seen how near they have come."""
+
 _NEAR = 0.02
 """The search stops where it is so near the projection, as a part of what is proven of its error."""
+
+_FAR = 2.0
+"""Where what is proven of a projection is so many times what is proven of the noise, the search has
+not come near, and answers stay as they were measured."""
 
 _NOMINAL_BETA = 0.05
 """That error at this probability."""
@@ -98,12 +104,14 @@ class _Set:
         fit = EntropicFit(self.domain, outside=self.outside)
         for block, places in self.form.groups:
             fit.add(_written(block), values[places] / most, deviation / most)
-        gap = math.inf
-        for _ in range(_ROUNDS):
-            made = fit.run(_STEPS)
+        gap, left = math.inf, _MOST_STEPS
+        while gap > near and left > 0:
+            # A pass may end before its steps do, near where it began; the next one goes on.
+            made = fit.run(min(_STEPS, left))
             gap = fit.gap() * deviation**2
-            if gap <= near or made < _STEPS:
+            if not made:
                 break
+            left -= made + 1
         counts = fit.weights() * most
         return self._answers(counts), gap
 
@@ -169,6 +177,9 @@ class Projecting:
             values, gap = possible.nearest(found.values, deviation, float(most), near)
         moved = np.abs(values - found.values)[:count]
         accuracy = _accuracy(form, asked, facts, noise, most, gap, tuple(moved.tolist()))
+        as_measured = evolve(accuracy, gap=0.0, reach=math.inf, moved=(0.0,) * count)
+        if accuracy.distance(_NOMINAL_BETA) > _FAR * as_measured.distance(_NOMINAL_BETA):
+            return Measurement(found.values[:count], as_measured, "fitted")
         return Measurement(values[:count], accuracy, "fitted")
 
 
@@ -217,8 +228,9 @@ class Projection(OneShot[LinearForm]):
     are replaced by the nearest, in the sum of squares, that a distribution over the universe has,
     times the number of rows (Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015). It
     costs no more, and answers are consistent with each other, and possible. Where many queries are
-    asked of few rows their mean squared error is much smaller than the noise; it is hardly larger
-    otherwise.
+    asked of few rows their mean squared error is much smaller than the noise. Where rows are very
+    many beside the noise the search does not come near in its steps; if what is
+    proven then is more than twice what is proven of the noisy answers, these are not moved.
 
     What is proven is about all answers together: `release.accuracy` has the `distance` from the
     truth, in rows, and a `mean_square`. A projection keeps no bound of a single answer: `error` is
@@ -227,7 +239,8 @@ class Projection(OneShot[LinearForm]):
 
     Where the number of rows is private it is measured beside the queries. The projection is found
     by entropic steps, up to a gap that is computed and is part of the bounds. The time follows from
-    public sizes: at most 1,200 passes over the cells of the attributes that the queries touch.
+    public sizes: about 1,200 passes over the cells of the attributes that the queries touch, at
+    the most.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.errors import QueryError
 from dpsdk.forms import (
     Boxes,
     Facts,
@@ -27,14 +27,14 @@ from dpsdk.forms import (
 from dpsdk.forms.factors import Factor
 from dpsdk.forms.residuals import Names, composed, decomposed, subsets
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
-from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.estimates import told_by_cells
 from dpsdk.mechanisms.residual_planner.plan import ResidualPlan
 from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["MovedAccuracy", "PlannedAccuracy", "Residuals", "check_in_span", "plan_groups"]
+__all__ = ["MovedAccuracy", "PlannedAccuracy", "Residuals", "in_span", "plan_groups"]
 
 _BATCHED = 2**16
 """Residuals of up to so many numbers in all are centred together."""
@@ -46,8 +46,8 @@ _MOST = 2**20
 """So many weights are written out at a time."""
 
 
-def check_in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> None:
-    """Refuse what cannot be read off the tables of a plan.
+def in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> LinearForm:
+    """The form without attributes of one cell, if it can be read off the tables of a plan.
 
     Raises
     ------
@@ -56,14 +56,13 @@ def check_in_span(form: LinearForm, plan: ResidualPlan, facts: Facts) -> None:
     InvalidArgument
         If it is over another domain.
     """
-    check_linear(form, "ResidualPlanner")
-    if form.domain is not facts.domain and form.domain != facts.domain:
-        raise InvalidArgument("form", "over the domain of the table", "another domain")
+    form = told_by_cells(form, "ResidualPlanner", facts)
     for block in form.blocks:
         if frozenset(block.names) not in plan.known:
             together = ", ".join(map(repr, block.names))
             reason = f"no table of the workload of ResidualPlanner has {together} together"
             raise QueryError("", reason)
+    return form
 
 
 @frozen(eq=False)

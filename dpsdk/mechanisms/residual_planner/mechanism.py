@@ -23,7 +23,7 @@ from dpsdk.mechanisms.residual_planner.estimate import (
     MovedAccuracy,
     PlannedAccuracy,
     Residuals,
-    check_in_span,
+    in_span,
 )
 from dpsdk.mechanisms.residual_planner.plan import (
     Objective,
@@ -105,7 +105,7 @@ class ResidualStrategy:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows. Free."""
-        check_in_span(form, self._residuals.plan, kernel.facts)
+        form = in_span(form, self._residuals.plan, kernel.facts)
         values = self._residuals.answers(form)
         accuracy = _accuracy(self._residuals.plan, self._accuracy, form)
         if not self._nonnegative:
@@ -213,7 +213,7 @@ class ResidualPlanner(Mechanism[LinearForm]):
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         plan = self.plan(terms)
-        check_in_span(form, plan, facts_of(terms))
+        form = in_span(form, plan, facts_of(terms))
         pricing = self._priced(plan, terms)
         cost = Cost((pricing.guarantee,))
         if self.nonnegative:

@@ -15,13 +15,23 @@ from dpsdk.forms import (
     Prefix,
     Range,
     Weights,
+    search,
     sensitivity,
+    structured,
 )
 from worlds import facts, moves, weights
 
 # The package has a function of the module's name.
 module = sys.modules["dpsdk.forms.sensitivity"]
 RELATIONS = list(itertools.product(Neighbors, [True, False]))
+
+
+def limited(monkeypatch, name, value):
+    """A limit of the search, in all modules that know of it."""
+    holders = [one for one in (module, search, structured) if hasattr(one, name)]
+    assert holders
+    for one in holders:
+        monkeypatch.setattr(one, name, value)
 
 
 def compare(form, neighbors, outside):
@@ -47,10 +57,10 @@ def test_small_whole_forms_have_exact_sensitivities(neighbors, outside):
 LIMITS = {
     "clusters": {"SPAN_LIMIT": 6},
     "by rows": {"SPAN_LIMIT": 0},
-    "pair bounds only": {"_WEIGHT_LIMIT": 1},
-    "a few pairs": {"_PAIR_LIMIT": 3},
+    "pair bounds only": {"WEIGHT_LIMIT": 1},
+    "a few pairs": {"PAIR_LIMIT": 3},
     "little work": {"_WORK_LIMIT": 40},
-    "clusters and few pairs": {"SPAN_LIMIT": 6, "_PAIR_LIMIT": 2},
+    "clusters and few pairs": {"SPAN_LIMIT": 6, "PAIR_LIMIT": 2},
 }
 
 
@@ -60,7 +70,7 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(
     name, neighbors, outside, monkeypatch
 ):
     for limit, value in LIMITS[name].items():
-        monkeypatch.setattr(module, limit, value)
+        limited(monkeypatch, limit, value)
     marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(80)}
     # Some forms are exact by their structure whatever the limits; but the branch was reached.
     assert False in marks or (
@@ -201,7 +211,7 @@ def test_blocks_of_other_attributes_are_bounded_one_by_one_where_a_search_is_not
     signs = Weights(np.diag([1.0, 1.0, 1.0, 1.0, 1.0, -1.0]))
     form = LinearForm(domain, [Kronecker((name,), (signs,)) for name in domain.names])
     of = facts(domain, outside=False)
-    monkeypatch.setattr(module, "_PAIR_LIMIT", 6)
+    limited(monkeypatch, "PAIR_LIMIT", 6)
     found = sensitivity(form, of)
     alone = sensitivity(LinearForm(domain, form.blocks[:1]), of)
     assert found.l2_squared == 2 * alone.l2_squared == 4

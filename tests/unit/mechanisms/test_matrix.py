@@ -7,7 +7,7 @@ import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix, Range
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import (
     Gaussian,
@@ -27,6 +27,7 @@ from dpsdk.queries import (
     Interval,
     Linear,
     Marginal,
+    Rectangles,
     Sum,
     Threshold,
     Workload,
@@ -111,7 +112,7 @@ def test_answers_have_no_bias_and_the_variances_they_say(
         truth = strategy @ counts
         tables = [stack.tables(row) for row in (truth, *(truth + np.eye(len(truth))))]
         for asked in (form, *asked_of(stack)):
-            stack.check(asked, "Matrix", of)
+            assert stack.answerable(asked, "Matrix", of) is asked
             found = np.array([stack.answers(asked, one) for one in tables])
             np.testing.assert_allclose(found[0], weights(asked) @ counts, rtol=1e-7, atol=1e-6)
             of_noise = (found[1:] - found[0]).T
@@ -367,6 +368,105 @@ def test_a_strategy_is_worked_out_once_for_equal_workloads(monkeypatch):
     monkeypatch.setattr(design, "_DESIGNS", design.Memo(1, 2**20))
     again = designed(form(), of, GaussianNoise("0.5"))
     assert (weights(again.strategy) == weights(first.strategy)).all()
+
+
+def test_a_strategy_is_the_same_whatever_was_worked_out_before(monkeypatch):
+    # The same functions may be written on more attributes than they depend on: then these are
+    # answered together, too.
+    of = facts(DOMAIN, rows=50)
+    sums = np.tril(np.ones((10, 10)))
+    written = [
+        LinearForm(DOMAIN, [Kronecker(("age",), (Prefix(10),))]),
+        LinearForm(DOMAIN, [Dense(("age", "sex"), (10, 2), np.repeat(sums, 2, axis=1))]),
+        LinearForm(DOMAIN, [Kronecker(("age", "sex"), (Prefix(10), Range(2, 0, 2)))]),
+    ]
+    assert len({form.identity for form in written}) == 1
+    for order in (written, written[::-1]):
+        monkeypatch.setattr(design, "_DESIGNS", design.Memo(64, 2**26))
+        design._place.cache_clear()
+        known = {id(form): designed(form, of, LaplaceNoise(1)).names for form in order}
+        assert [known[id(form)] for form in written] == [("age",), ("age", "sex"), ("age", "sex")]
+
+
+SINGLE = Domain(Integer("a", 0, 4), Categorical("c", ["only"]), Integer("d", 0, 2))
+ON_BOTH = [Rectangles(("c", "a"), [[0, 0], [0, 2]], [[0, 3], [0, 2]]), Marginal("a", "c")]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Matrix(ON_BOTH[0], rho=1), Matrix(ON_BOTH[0], epsilon=1), Matrix(Marginal("a"), rho=1),
+     Matrix(Marginal("c", "a"), rho=1), Matrix(Marginal("c"), epsilon=1), Tree("a", rho=1),
+     Tree("c", rho=1), SquareRoot("a", rho=1), NoisyHistogram(rho=1),
+     ResidualPlanner(Marginal("a"), rho=1)],
+    ids=repr,
+)  # fmt: skip
+def test_attributes_of_one_cell_do_not_matter_to_what_is_answered(mechanism):
+    data = PrivateData.from_columns({"a": [1, 2, 3], "c": ["only"] * 3, "d": [0, 1, 2]}, SINGLE)
+    asked = Session(data, Budget(99, "1e-3"), noise=seeded(1))
+    pairs = [(Marginal("c"), Count()), (Count({"c": "only"}), Count())]
+    if "'c'" not in repr(mechanism) or "'a'" in repr(mechanism):
+        pairs += [
+            (Count({"c": "only", "a": {1, 3}}), Count({"a": {1, 3}})),
+            (ON_BOTH[0], Rectangles("a", [0, 2], [3, 2])),
+            (ON_BOTH[1], Marginal("a")),
+            (Rectangles("c", [0], [0]), Count()),
+        ]
+    with asked.open(mechanism) as channel:
+        for wide, narrow in pairs:
+            released, other = channel.release(wide), channel.release(narrow)
+            assert released._measurement.values == pytest.approx(other._measurement.values)
+            assert released.error(0.1) == other.error(0.1)
+            assert asked.quote(wide, using=mechanism).error(0.1) == other.error(0.1)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+@pytest.mark.parametrize("total", [{"rho": "0.001"}, {"epsilon": "0.05"}], ids=str)
+@pytest.mark.parametrize(
+    "queries", [[Count({"sex": "F"})], [Count({"age": 3}), Threshold("age", 6)]], ids=["one", "two"]
+)
+def test_a_few_functions_are_answered_no_worse_than_by_themselves(
+    queries, total, neighbors, outside
+):
+    of = facts(DOMAIN, neighbors, rows=10**4, outside=outside)
+    form = Workload(queries).lower(DOMAIN)
+    own = deviations(Matrix(Workload(queries), **total), form, of).mean()
+    one = (Gaussian if "rho" in total else Laplace)(**total).quote(form, Terms(of)).accuracy
+    assert own < 1.1 * (one.law.standard_deviation() * one.step) ** 2
+
+
+@pytest.mark.parametrize("limit", [256, 6])
+@pytest.mark.parametrize("names", [("age",), ("age", "hours"), ("sex", "age", "hours")], ids=str)
+def test_rectangles_are_planned_and_answered_as_the_same_conjunctions(names, limit, monkeypatch):
+    monkeypatch.setattr(design, "DESIGN_LIMIT", limit)
+    rng = np.random.default_rng(7)
+    sizes = [DOMAIN[name].size for name in names]
+    ends = np.sort(rng.integers(0, sizes, (2, 12, len(sizes))), axis=0)
+    boxes = Rectangles(names, *ends)
+    conjunctions = Workload(
+        Count(
+            {
+                name: {DOMAIN[name].labels[code] for code in range(low, high + 1)}
+                for name, low, high in zip(names, *row, strict=True)
+            }
+        )
+        for row in zip(*ends.tolist(), strict=True)
+    )
+    of = facts(DOMAIN, Neighbors.ADD_REMOVE, rows=1000)
+    forms = [boxes.lower(DOMAIN), conjunctions.lower(DOMAIN)]
+    assert forms[0].identity == forms[1].identity
+    for noise in NOISES:
+        found = []
+        for form in forms:
+            stack = design._Designer(form, of, isinstance(noise, GaussianNoise)).stack(
+                design._attribute_sets(form)
+            )
+            strategy = weights(stack.strategy)
+            tables = stack.tables(strategy @ np.arange(1.0, 81.0))
+            for asked in forms:
+                combined = stack.combine(asked)
+                found.append([stack.answers(asked, tables), combined.squares, combined.peaks])
+        for other in found[1:]:
+            np.testing.assert_allclose(other, found[0], rtol=1e-6, atol=1e-9)
 
 
 def test_what_is_handed_out_shares_nothing_that_can_be_changed():

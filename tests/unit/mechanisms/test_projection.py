@@ -48,7 +48,8 @@ def test_what_is_found_is_a_projection_but_for_the_gap(workload, neighbors, outs
         columns @ rng.dirichlet(np.ones(columns.shape[1]) * 0.1) + rng.normal(size=form.rows) * 9
     )
     found, gap = possible.nearest(values, 9.0, 40.0, 0.5)
-    assert gap <= 0.5
+    # Of half a variance of one answer, where a full search would have a hundredth of it.
+    assert gap <= 0.5 * 9.0**2
     # No distribution is nearer to the noisy answers by more than the gap, along any cell.
     slopes = (found - values) @ (found[:, None] - columns)
     assert slopes.max() <= gap + 1e-6
@@ -111,6 +112,27 @@ def test_many_answers_about_few_rows_are_proven_to_be_nearer_than_the_noise():
     assert silent.distance(0.05) <= accuracy.distance(0.05)
     wider = evolve(accuracy, reach=math.inf)
     assert wider.distance(0.05) > accuracy.distance(0.05)
+
+
+@pytest.mark.parametrize("rows", [10**3, 10**5, 10**7, 10**9])
+@pytest.mark.parametrize("spread", [0.03, 0.3])
+@pytest.mark.parametrize("rho", ["0.01", "1"])
+def test_errors_are_hardly_larger_than_the_noise_however_many_rows_there_are(rows, spread, rho):
+    rng = np.random.default_rng(1)
+    counts = rng.multinomial(rows, rng.dirichlet(np.full(DOMAIN.size, spread)))
+    data = PrivateData.from_counts(counts.reshape(DOMAIN.shape), DOMAIN)
+    asked = Session(data, Budget(9, "1e-3"), noise=seeded(3))
+    form = TABLES.lower(DOMAIN)
+    accuracy = (release := asked.release(TABLES, using=Projection(rho=rho))).accuracy
+    values = np.concatenate([np.ravel(one.values) for one in release.value])
+    error = np.square(values - weights(form) @ counts).mean()
+    noise = accuracy.noise.law.variance * accuracy.noise.step**2
+    assert error < 1.6 * noise
+    assert error <= accuracy.mean_square(0.01)
+    # Proven of all answers together: no more than twice the length of the noise.
+    assert accuracy.mean_square(0.05) < 10 * noise
+    if (rows, rho) == (10**3, "0.01"):
+        assert 0 < error < 0.7 * noise
 
 
 def test_a_quote_predicts_and_a_release_proves():

@@ -1,0 +1,59 @@
+"""How far one row can move the answers of a form, while it is put together in floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.forms.blocks import Block
+from dpsdk.typing import Floats
+
+__all__ = ["Move", "by_rows", "one_function", "pair_bound"]
+
+
+@frozen(cache_hash=True)
+class Move:
+    """The sum of the absolute moves, of their squares, and the largest; see `Sensitivity`."""
+
+    l1: float
+    l2: float
+    maximum: float
+    exact: bool
+
+    def least(self, other: Move) -> Move:
+        """The better of two upper bounds, exact where an exact one is the better."""
+        l1, l2 = min(self.l1, other.l1), min(self.l2, other.l2)
+        exact = any(move.exact and move.l1 <= l1 and move.l2 <= l2 for move in (self, other))
+        return Move(l1, l2, min(self.maximum, other.maximum), exact)
+
+
+def one_function(low: float, high: float, *, replace: bool, outside: bool) -> Move:
+    """One function, from its smallest to its largest weight: proposition 2, exact."""
+    if outside:
+        low, high = min(low, 0.0), max(high, 0.0)
+    move = high - low if replace else max(abs(low), abs(high))
+    return Move(move, move * move, move, exact=True)
+
+
+def by_rows(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
+    """Every function at its own worst: an upper bound, and exact for the maximum."""
+    l1 = l2 = top = 0.0
+    for block in blocks:
+        low, high = block.extents()
+        if outside:
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        moves = high - low if replace else np.maximum(np.abs(low), np.abs(high))
+        l1, l2 = l1 + float(moves.sum()), l2 + float((moves**2).sum())
+        top = max(top, float(moves.max()))
+    return Move(l1, l2, top, exact=False)
+
+
+def pair_bound(first: Floats, second: Floats, power: int, *, signed: bool) -> float:
+    """What a column of norm `first` and one of norm `second` can differ by at the most."""
+    a, b = float(first.max()), float(second.max())
+    if power == 2 and signed:
+        return (math.sqrt(a) + math.sqrt(b)) ** 2 * (1 + 1e-12)
+    return a + b

@@ -2,17 +2,24 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
+from dpsdk.forms.design import Design
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.members import Members
+from dpsdk.forms.minimise import Minimum, minimise
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
+from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 
 __all__ = [
+    "Ball",
     "Block",
+    "Box",
+    "ConvexSet",
     "Counts",
     "Dense",
+    "Design",
     "Facts",
     "Factor",
     "Form",
@@ -24,11 +31,14 @@ __all__ = [
     "LinearForm",
     "Lowers",
     "Members",
+    "Minimum",
     "Weights",
     "Neighbors",
     "Prefix",
     "Range",
     "Sensitivity",
+    "Simplex",
     "Toeplitz",
+    "minimise",
     "sensitivity",
 ]

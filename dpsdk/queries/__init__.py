@@ -1,5 +1,6 @@
 """Queries: typed questions about the rows of a table."""
 
+from dpsdk.forms.sets import Ball, Box, Simplex
 from dpsdk.queries.above import Above, NumericAbove
 from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
 from dpsdk.queries.conditions import Condition, Not
@@ -14,6 +15,8 @@ from dpsdk.queries.workload import Answers, Workload
 __all__ = [
     "Above",
     "Answers",
+    "Ball",
+    "Box",
     "Condition",
     "Conjunction",
     "Count",
@@ -30,6 +33,7 @@ __all__ = [
     "Quantile",
     "Query",
     "ScalarQuery",
+    "Simplex",
     "Sum",
     "Threshold",
     "Where",

@@ -1,0 +1,182 @@
+"""What is tried of a loss, on margins and labels of the public universe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dpsdk._checks import described, shown, to_array, to_finite
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.losses.base import Loss
+
+__all__ = ["convex_range", "examine", "to_labels", "to_span"]
+
+Rule: TypeAlias = Callable[[Floats, Floats], Floats]
+
+_GRID = 1025
+"""Margins that are tried for each label: so many that kinks of moderate width are met."""
+
+_BATCH = 2**18
+"""Values that are looked at together, so that many labels take no more memory than few."""
+
+_CLOSE = 1e-9
+
+
+def to_labels(labels: Sequence[float] | Floats) -> Floats:
+    """Read a non-empty sequence of finite labels, one array of one axis."""
+    expected = "a non-empty sequence of finite numbers"
+    array = to_array("labels", labels, expected)
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+        raise InvalidArgument("labels", expected, shown(labels))
+    return array
+
+
+def to_span(low: float, high: float) -> tuple[float, float]:
+    """Read a span of margins."""
+    lower, upper = float(to_finite("low", low)), float(to_finite("high", high))
+    if lower > upper:
+        raise InvalidArgument("high", f"at least low, which is {lower:g}", shown(high))
+    return lower, upper
+
+
+def convex_range(
+    value: Rule, derivative: Rule, low: float, high: float, labels: Floats, points: int = _GRID
+) -> float:
+    """At least how much a convex function varies over a span, for the label where it varies most.
+
+    On each step of a grid the function lies above the tangents at both ends of the step.
+    """
+    grid = np.linspace(low, high, points)[:, None]
+    step = (high - low) / (points - 1)
+    widest = 0.0
+    for some in _batches(labels, points):
+        values, slopes = value(grid, some), derivative(grid, some)
+        left, right = slopes[:-1], slopes[1:]
+        rise = np.where(right > left, right - left, 1.0)
+        # Where the tangents of the two ends meet, as a way from the left end.
+        way = np.clip((step * right - (values[1:] - values[:-1])) / rise, 0.0, step)
+        valley = (left < 0) & (right > 0)
+        least = np.where(valley, values[:-1] + left * way, np.minimum(values[:-1], values[1:]))
+        widest = max(widest, float((np.maximum(values[0], values[-1]) - least.min(axis=0)).max()))
+    return widest
+
+
+def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
+    """Raise `QueryError` at the first thing that a loss does not keep."""
+    name = described(loss)
+    if loss.convex is not True:
+        raise QueryError(name, "it is declared not to be convex, and only convex losses are")
+    reason = loss.reason_against(labels)
+    if reason is not None:
+        raise QueryError(name, reason)
+    bounds = _declared(loss, name, low, high, labels)
+    # A span of one margin is looked at on both sides of it, as far as the check can see at all.
+    grid = np.unique(np.linspace(low, high, _GRID))[:, None]
+    for some in _batches(labels, len(grid)):
+        values = _asked(loss.value, "value", name, grid, some)
+        slopes = _asked(loss.derivative, "derivative", name, grid, some)
+        bends = _asked(loss.curvature, "curvature", name, grid, some)
+        both = loss.slopes(grid, some)
+        if not (np.array_equal(both[0], slopes) and np.allclose(both[1], bends, rtol=1e-6)):
+            raise QueryError(name, "slopes() differs from derivative() and curvature()")
+        _convex(name, grid, values, slopes, bends)
+        _within(name, "lipschitz", float(np.abs(slopes).max()), bounds["lipschitz"])
+        _within(
+            name, "range", float((values.max(axis=0) - values.min(axis=0)).max()), bounds["range"]
+        )
+        _within(name, "scale", _scale(grid, slopes), bounds["scale"])
+        _within(name, "smoothness", _smoothness(grid, slopes, bends), bounds["smoothness"])
+
+
+def _batches(labels: Floats, points: int) -> list[Floats]:
+    size = max(1, _BATCH // points)
+    return [labels[start : start + size] for start in range(0, len(labels), size)]
+
+
+def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) -> dict[str, float]:
+    numbers = [float(label) for label in labels]
+    found: dict[str, float] = {}
+    for what in ("lipschitz", "smoothness", "range", "scale"):
+        number: object = getattr(loss, what)(low, high, numbers)
+        if not isinstance(number, int | float) or math.isnan(number) or number < 0:
+            raise QueryError(name, f"its {what} is {shown(number)}, and no number from 0")
+        found[what] = float(number)
+    return found
+
+
+def _asked(rule: Rule, what: str, name: str, grid: Floats, labels: Floats) -> Floats:
+    """What a rule says, twice, of copies that it may not change."""
+    shape = (len(grid), len(labels))
+    margins, numbers = np.broadcast_to(grid, shape).copy(), np.broadcast_to(labels, shape).copy()
+    margins.flags.writeable = numbers.flags.writeable = False
+    answers: list[Floats] = []
+    for _ in range(2):
+        try:
+            with np.errstate(all="ignore"):
+                answer = np.asarray(rule(margins, numbers))
+        except Exception as error:
+            raise QueryError(name, f"{what}() raised {type(error).__name__}") from error
+        if answer.shape != shape or answer.dtype != np.float64:
+            reason = f"{what}() gives {shown(answer.dtype)} of shape {answer.shape}"
+            raise QueryError(name, f"{reason}, and not float64 of the shape of its arguments")
+        answers.append(answer.copy())
+    if not np.isfinite(answers[0]).all():
+        raise QueryError(
+            name, f"{what}() is NaN or infinite at {_place(~np.isfinite(answers[0]), grid, labels)}"
+        )
+    if not np.array_equal(answers[0], answers[1]):
+        raise QueryError(name, f"{what}() gives other numbers when it is asked again")
+    return answers[0]
+
+
+def _place(
+    wrong: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], grid: Floats, labels: Floats
+) -> str:
+    row, column = (int(place[0]) for place in np.nonzero(wrong))
+    return f"margin {float(grid[row, 0]):g} and label {float(labels[column]):g}"
+
+
+def _convex(name: str, grid: Floats, values: Floats, slopes: Floats, bends: Floats) -> None:
+    if (bends < 0).any():
+        raise QueryError(name, "its curvature is below 0, so that it is not convex")
+    if len(grid) < 2:
+        return
+    step = np.diff(grid, axis=0)
+    size = np.maximum(np.abs(values).max(axis=0), np.abs(slopes).max(axis=0) * step)
+    allowed = _CLOSE * np.maximum(size, 1e-300)
+    steepest = np.maximum(np.abs(slopes).max(axis=0), 1e-300)
+    if (np.diff(slopes, axis=0) < -_CLOSE * steepest).any():
+        raise QueryError(name, "its derivative falls, so that it is not convex")
+    rise = np.diff(values, axis=0)
+    # Between two margins a convex function rises by no less than the slope at the first says, and
+    # by no more than that at the second.
+    wrong = (rise < slopes[:-1] * step - allowed) | (rise > slopes[1:] * step + allowed)
+    if wrong.any():
+        raise QueryError(name, "its derivative is not that of its value, or it is not convex")
+
+
+def _scale(grid: Floats, slopes: Floats) -> float:
+    low, high = grid[0], grid[-1]
+    return float((np.abs(slopes) * np.maximum(grid - low, high - grid)).max())
+
+
+def _smoothness(grid: Floats, slopes: Floats, bends: Floats) -> float:
+    most = float(bends.max())
+    if len(grid) < 2:
+        return most
+    step = np.diff(grid, axis=0)
+    moved = np.diff(slopes, axis=0)
+    # What rounding alone may move a slope by says nothing of the loss.
+    moved = moved - 1e-12 * np.maximum(np.abs(slopes).max(), 1.0)
+    return max(most, float((moved / step).max()))
+
+
+def _within(name: str, what: str, found: float, declared: float) -> None:
+    if found > declared * (1 + 1e-6) + 1e-12:
+        raise QueryError(name, f"its {what} is declared as {declared:g}, and is at least {found:g}")

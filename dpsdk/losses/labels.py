@@ -1,0 +1,129 @@
+"""Losses of labels −1 and +1: what a model says of a record's class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.losses.base import Loss, Predicts, to_width
+from dpsdk.typing import Floats
+
+__all__ = ["LogisticLoss", "SVMLoss"]
+
+
+@frozen
+class LogisticLoss(Loss):
+    """log(1 + exp(−y z)): logistic regression, for labels −1 and +1.
+
+    A model predicts the probability of +1. All its constants are exact.
+
+    >>> from dpsdk.losses import LogisticLoss
+    >>> LogisticLoss().constants(-2, 2, [-1, 1]).smoothness
+    0.25
+    """
+
+    @property
+    def signed(self) -> bool:
+        return True
+
+    @property
+    def predicts(self) -> Predicts:
+        return "probability"
+
+    def value(self, z: Floats, y: Floats | float) -> Floats:
+        margin = y * z
+        return np.log1p(np.exp(-np.abs(margin))) - np.minimum(margin, 0.0)
+
+    def derivative(self, z: Floats, y: Floats | float) -> Floats:
+        with np.errstate(over="ignore"):
+            return -y / (1.0 + np.exp(y * z))
+
+    def curvature(self, z: Floats, y: Floats | float) -> Floats:
+        fall = np.exp(-np.abs(y * z))
+        return fall / np.square(1.0 + fall)
+
+    def slopes(self, z: Floats, y: Floats | float) -> tuple[Floats, Floats]:
+        derivative = self.derivative(z, y)
+        size = np.abs(derivative)
+        return derivative, size * (1.0 - size)
+
+    def predict(self, z: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return 1.0 / (1.0 + np.exp(-z))
+
+    def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
+        del labels
+        return float(self.curvature(np.array([min(max(0.0, low), high)]), 1.0)[0])
+
+    def range(self, low: float, high: float, labels: Sequence[float]) -> float:
+        ends = np.array([[low], [high]])
+        values = self.value(ends, np.array(labels))
+        return float(np.abs(values[1] - values[0]).max())
+
+
+def _to_smoothing(value: float | None) -> float | None:
+    return None if value is None else to_width("smoothing", value)
+
+
+@frozen
+class SVMLoss(Loss):
+    """max(0, 1 − y z), the hinge of support vector machines, for labels −1 and +1.
+
+    A model predicts margins, whose sign is the class. All its constants are exact, but for the
+    `smoothness` of a smoothed one, which is 1/(2·smoothing) even where no margin meets the kink.
+
+    Parameters
+    ----------
+    smoothing
+        h > 0 rounds the kink: the loss is (1 + h − y z)²/(4h) where |1 − y z| ≤ h. It then lies
+        above the hinge by at most h/4, so that a model whose excess is E under it has at most
+        E + h/4 under the hinge. None keeps the kink.
+    """
+
+    smoothing: float | None = field(default=None, converter=_to_smoothing)
+
+    @property
+    def signed(self) -> bool:
+        return True
+
+    @property
+    def predicts(self) -> Predicts:
+        return "margin"
+
+    def value(self, z: Floats, y: Floats | float) -> Floats:
+        short = 1.0 - y * z
+        if self.smoothing is None:
+            return np.maximum(short, 0.0)
+        inner = np.clip(short + self.smoothing, 0.0, 2.0 * self.smoothing)
+        return np.square(inner) / (4.0 * self.smoothing) + np.maximum(short - self.smoothing, 0.0)
+
+    def derivative(self, z: Floats, y: Floats | float) -> Floats:
+        short = 1.0 - y * z
+        if self.smoothing is None:
+            return -y * (short > 0.0)
+        return -y * np.clip(0.5 + short * (0.5 / self.smoothing), 0.0, 1.0)
+
+    def curvature(self, z: Floats, y: Floats | float) -> Floats:
+        short = 1.0 - y * z
+        if self.smoothing is None:
+            return np.zeros_like(short)
+        return (np.abs(short) < self.smoothing) * (0.5 / self.smoothing)
+
+    def smoothed(self, width: float) -> SVMLoss | None:
+        return SVMLoss(width) if self.smoothing is None else None
+
+    def slack(self, z: Floats, y: Floats | float, slope: Floats) -> Floats:
+        # The conjugate of max(0, 1 − y z) at −y p is −p, for p from 0 to 1.
+        short, share = 1.0 - y * z, -y * slope
+        return np.maximum(short, 0.0) - share * short
+
+    def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
+        del low, high, labels
+        return np.inf if self.smoothing is None else 0.5 / self.smoothing
+
+    def range(self, low: float, high: float, labels: Sequence[float]) -> float:
+        ends = np.array([[low], [high]])
+        values = self.value(ends, np.array(labels))
+        return float(np.abs(values[1] - values[0]).max())

@@ -147,9 +147,7 @@ def _encoded(
     return _inside(codes, declared.domain)
 
 
-def _codes(
-    source: str, columns: Sequence[Column], matchers: Sequence[Matcher]
-) -> dict[str, Ints]:
+def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
     for matcher, column in zip(matchers, columns, strict=True):
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)

@@ -2,6 +2,7 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
+from dpsdk.forms.convex import ConvexForm, Coordinates, Tables
 from dpsdk.forms.design import Design
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors
@@ -16,7 +17,9 @@ __all__ = [
     "Ball",
     "Block",
     "Box",
+    "ConvexForm",
     "ConvexSet",
+    "Coordinates",
     "Counts",
     "Dense",
     "Design",
@@ -38,6 +41,7 @@ __all__ = [
     "Range",
     "Sensitivity",
     "Simplex",
+    "Tables",
     "Toeplitz",
     "minimise",
     "sensitivity",

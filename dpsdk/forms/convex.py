@@ -116,7 +116,7 @@ def _block(axis: _Axis, coordinates: Sequence[Coordinates], domain: Domain) -> F
     return joint
 
 
-def longest(coordinates: Sequence[Coordinates], domain: Domain) -> float:
+def longest(coordinates: Sequence[Coordinates]) -> float:
     """The largest Euclidean length of a feature vector of any record of the domain."""
     total = 0.0
     for axis in _axes(coordinates):
@@ -197,6 +197,8 @@ class ConvexForm(Form):
     over: ConvexSet
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            raise InvalidArgument("domain", "a domain", shown(self.domain))
         if not isinstance(self.loss, Loss):
             raise InvalidArgument("loss", "a loss of dpsdk.losses", shown(self.loss))
         if not isinstance(self.over, Ball | Box | Simplex):
@@ -314,8 +316,13 @@ class ConvexForm(Form):
     def hessian(self, theta: Array | Sequence[float]) -> LinearForm:
         """The Hessian of the summed loss at θ: φ″(⟨θ, x⟩, y)·x_i·x_j, for i ≤ j.
 
-        Functions are in the order of `pairs`, those with i < j times √2: so the length of a record's
-        numbers is the Frobenius norm of its matrix. `matrix` reads them. Raises as `gradient` does.
+        Functions are in the order of `pairs`, those with i < j times √2, so that the length of the
+        numbers of a record is the Frobenius norm of its matrix. `matrix` reads them.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge
+            As `gradient` does.
         """
         first, second = self.pairs
         self._check_weights("a Hessian", len(first))
@@ -330,7 +337,12 @@ class ConvexForm(Form):
         """The second moments: x_i·x_j for i ≤ j, as in `hessian`, and then y·x_j for each j.
 
         They are all that the squared loss depends on, but for a constant. Each depends on the
-        attributes of two coordinates alone. Raises `TooLarge` as `gradient` does.
+        attributes of two coordinates alone.
+
+        Raises
+        ------
+        TooLarge
+            If they would have more than 2^24 weights.
         """
         parts, sizes = self.coordinates, [one.width for one in self.coordinates]
         label = Coordinates((self.label,), self.targets[None, :])
@@ -448,6 +460,15 @@ class ConvexForm(Form):
 
     @cached_property
     def _design(self) -> Design:
+        shapes = [
+            (
+                math.prod([self.domain[name].size for name in axis.names]),
+                sum([self.coordinates[place].width for place in axis.members]),
+            )
+            for axis in self._grouped
+        ]
+        # Before a block is written out.
+        Design.require(shapes, labels=len(self.targets))
         blocks = [_block(axis, self.coordinates, self.domain) for axis in self._grouped]
         return Design(blocks, labels=len(self.targets))
 

@@ -1,16 +1,23 @@
-"""The strategy of mechanisms that fit a distribution once: read every answer off it."""
+"""Strategies that read answers off a public distribution."""
 
 from __future__ import annotations
 
+import numpy as np
 from attrs import frozen
 
 from dpsdk.errors import PublicSizeRequired
-from dpsdk.forms import LinearForm
+from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
-from dpsdk.release import Measurement
+from dpsdk.mechanisms.base import DistributionStrategy
+from dpsdk.release import Measurement, NoAccuracy
 
-__all__ = ["Fitted"]
+__all__ = ["Fitted", "WithModels"]
+
+_MODELLED = NoAccuracy(
+    "the model was fitted on a public distribution, and never compared with the table",
+    "read its excess over that distribution off the answer",
+)
 
 
 @frozen
@@ -47,3 +54,23 @@ class Fitted:
         values = self.distribution.answers(form) * rows
         accuracy = self.distribution.accuracy(form, facts)
         return Measurement(values, accuracy, "fitted")
+
+
+@frozen
+class WithModels:
+    """Answer what a strategy answers, and convex forms by minimising them on its distribution.
+
+    Parameters
+    ----------
+    strategy
+        With a public distribution.
+    """
+
+    strategy: DistributionStrategy
+
+    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows for a linear form; for a convex one its θ, and the gap of that. Free."""
+        if isinstance(form, ConvexForm):
+            theta, gap = form.minimise(self.strategy.distribution)
+            return Measurement(np.append(theta, gap), _MODELLED, "hypothesis")
+        return self.strategy.answer(form, kernel)

@@ -15,7 +15,17 @@ from dpsdk.domain import Attribute, Binned, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.typing import Array, Floats
 
-__all__ = ["Cross", "Feature", "OneHot", "Scaled", "columns_of", "natural", "numbers_of"]
+__all__ = [
+    "Cross",
+    "Feature",
+    "OneHot",
+    "Scaled",
+    "columns_of",
+    "natural",
+    "numbers_of",
+    "scaled",
+    "to_feature",
+]
 
 _NUMBERS_LIMIT = 2**22
 """No feature has more numbers in all, over the cells of its attributes: 32 MiB."""
@@ -79,7 +89,10 @@ class OneHot(Feature):
     def labels(self, domain: Domain, /) -> list[str]:
         attribute = domain[self.attribute]
         _check_numbers(self, attribute.size**2)
-        return [f"{attribute.name}={attribute.text(code)}" for code in range(attribute.size)]
+        texts = [attribute.text(code) for code in range(attribute.size)]
+        if len(set(texts)) < len(texts):  # edges of bins that differ in late digits
+            texts = [repr(label) for label in attribute.labels]
+        return [f"{attribute.name}={text}" for text in texts]
 
     def values(self, domain: Domain, /) -> Floats:
         size = domain[self.attribute].size
@@ -191,7 +204,8 @@ class Cross(Feature):
         return result
 
     def __repr__(self) -> str:
-        return f"Cross({', '.join(map(described, self.parts))})"
+        parts = [shown(part) if isinstance(part, str) else described(part) for part in self.parts]
+        return f"Cross({', '.join(parts)})"
 
 
 def _names_of(part: str | Feature) -> tuple[str, ...]:

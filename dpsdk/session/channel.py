@@ -8,12 +8,13 @@ from attrs import define
 
 from dpsdk._lifetime import Closable
 from dpsdk.errors import DpsdkError, QueryError, Redacted
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
 from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy, WhyStopped
+from dpsdk.mechanisms.fitted import WithModels
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
@@ -125,11 +126,12 @@ class Channel(Closable, Generic[F_contra]):
         raise Redacted("pickling or copying a channel")
 
 
-class DistributionChannel(Channel[LinearForm]):
+class DistributionChannel(Channel[LinearForm | ConvexForm]):
     """A channel to a mechanism with a public distribution over the universe.
 
-    It answers linear queries. The distribution was made of paid releases only, so it is public, and
-    reading it is free.
+    It answers linear queries, as its mechanism does, and convex minimisations, by minimising them
+    on the distribution. That was made of paid releases only, so it is public, and reading it is
+    free, models included.
     """
 
     __slots__ = ("_source",)
@@ -137,7 +139,7 @@ class DistributionChannel(Channel[LinearForm]):
     def __init__(
         self, strategy: DistributionStrategy, name: str, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        super().__init__(WithModels(strategy), name, access, context)
         self._source = strategy
 
     @property

@@ -68,12 +68,20 @@ class ConvexSet(ABC):
         allowed = tolerance * max(1.0, self.diameter(point.size))
         return float(np.linalg.norm(point - self.project(point))) <= allowed
 
-    def gap(self, theta: Floats, gradient: Floats) -> float:
-        """Max over θ′ of the set of ⟨gradient, θ − θ′⟩: the duality gap of Frank and Wolfe (1956).
+    def gap(self, theta: Floats, gradient: Floats, *, ridge: float = 0.0) -> float:
+        """Max over θ′ of the set of ⟨gradient, θ − θ′⟩ − ½·ridge·‖θ − θ′‖².
 
-        A convex function with this gradient at θ exceeds its minimum over the set by no more.
+        A function with this gradient at θ that is strongly convex by `ridge` exceeds its minimum
+        over the set by no more. With no ridge this is the duality gap of Frank and Wolfe (1956).
         """
-        return float(gradient @ (theta - self.linear_minimiser(gradient)))
+        linear = float(gradient @ (theta - self.linear_minimiser(gradient)))
+        if not ridge > 0.0:
+            return linear
+        way = theta - self.project(theta - gradient / ridge)
+        # The maximum is where the projection is; the square is what a projection that is off by
+        # roundings may miss.
+        missed = ridge * (1e-14 * (1.0 + float(np.linalg.norm(theta)))) ** 2
+        return min(linear, float(gradient @ way) - 0.5 * ridge * float(way @ way) + missed)
 
 
 def _to_radius(value: float | Fraction) -> float:

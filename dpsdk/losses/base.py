@@ -83,6 +83,11 @@ class Loss(ABC):
         return False
 
     @property
+    def kinked(self) -> bool:
+        """Whether the derivative jumps anywhere. Curvatures do not tell of a kink."""
+        return False
+
+    @property
     def predicts(self) -> Predicts:
         """What `predict` gives."""
         return "mean"
@@ -114,9 +119,9 @@ class Loss(ABC):
         return None
 
     def smoothed(self, width: float) -> Loss | None:
-        """A smooth loss close above this one, its kinks rounded `width` to both sides.
+        """A smoother loss close above this one, its kinks rounded `width` to both sides.
 
-        None where the loss has no kinks, or does not know a smooth one.
+        None where the loss is as smooth as that already, or does not know a smoother one.
         """
         del width
         return None

@@ -89,6 +89,10 @@ class SVMLoss(Loss):
         return True
 
     @property
+    def kinked(self) -> bool:
+        return self.smoothing is None
+
+    @property
     def predicts(self) -> Predicts:
         return "margin"
 
@@ -112,7 +116,7 @@ class SVMLoss(Loss):
         return (np.abs(short) < self.smoothing) * (0.5 / self.smoothing)
 
     def smoothed(self, width: float) -> SVMLoss | None:
-        return SVMLoss(width) if self.smoothing is None else None
+        return SVMLoss(width) if width > (self.smoothing or 0.0) else None
 
     def slack(self, z: Floats, y: Floats | float, slope: Floats) -> Floats:
         # The conjugate of max(0, 1 − y z) at −y p is −p, for p from 0 to 1.

@@ -45,6 +45,10 @@ class QuantileLoss(Loss):
     smoothing: float | None = field(default=None, converter=_to_smoothing)
 
     @property
+    def kinked(self) -> bool:
+        return self.smoothing is None
+
+    @property
     def predicts(self) -> Predicts:
         return "quantile"
 
@@ -74,7 +78,7 @@ class QuantileLoss(Loss):
         return (np.abs(rest) < self.smoothing) * (0.5 / self.smoothing)
 
     def smoothed(self, width: float) -> QuantileLoss | None:
-        return QuantileLoss(self.q, width) if self.smoothing is None else None
+        return QuantileLoss(self.q, width) if width > (self.smoothing or 0.0) else None
 
     def slack(self, z: Floats, y: Floats | float, slope: Floats) -> Floats:
         # The conjugate of the loss at a slope from −q to 1 − q is y times that slope.

@@ -1,0 +1,171 @@
+"""A sum of losses over weighted cells, and what can be said of it at one point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk._checks import described
+from dpsdk.errors import QueryError
+from dpsdk.forms.design import Design
+from dpsdk.forms.sets import ConvexSet
+from dpsdk.losses import Loss
+from dpsdk.typing import Floats
+
+__all__ = ["Objective", "Point", "require_finite"]
+
+_BATCH = 2**14
+"""Cells that are worked on together: what is made of them on the way stays in the cache."""
+
+_ROUND = 2.0**-53
+_OPERATIONS = 64
+"""More roundings than any loss makes between a margin and its slope, in units of `_ROUND`."""
+
+
+@frozen(eq=False)
+class Point:
+    """Coefficients, and the function's gradient and certificate there."""
+
+    theta: Floats = field(repr=False)
+    margins: Floats = field(repr=False)
+    curvatures: Floats = field(repr=False)
+    """The curvature of all labels together, of each cell."""
+    gradient: Floats = field(repr=False)
+    gap: float
+    """By how much the value may exceed the least one."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether the function has a gradient here that floats can hold."""
+        return bool(np.isfinite(self.gradient).all()) and bool(np.isfinite(self.gap))
+
+
+@frozen(eq=False)
+class Objective:
+    """Σ w φ(⟨θ, x⟩, y) + ⟨linear, θ⟩ + ½·ridge·‖θ‖² over a set.
+
+    Parameters
+    ----------
+    weights
+        Of shape (labels, cells), none below 0.
+    """
+
+    design: Design
+    loss: Loss
+    labels: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    over: ConvexSet
+    linear: Floats = field(repr=False)
+    ridge: float
+    span: float = field(init=False)
+    """The length of the margins' span, and how large labels are: what roundings scale with."""
+
+    def __attrs_post_init__(self) -> None:
+        low, high = self.design.reach(self.over)
+        largest = max(abs(low), abs(high)) + float(np.abs(self.labels).max())
+        object.__setattr__(self, "span", 2.0 * largest)
+
+    def of(self, loss: Loss) -> Objective:
+        """The same for another loss."""
+        return evolve(self, loss=loss)
+
+    def at(self, theta: Floats) -> Point:
+        """Gradient, curvatures and certificate at coefficients of the set."""
+        margins = self.design.margins(theta)
+        slopes, curvatures = np.empty_like(margins), np.empty_like(margins)
+        mass = 0.0
+        for cells, z, y, weights, first in self._parts(margins):
+            bends: Floats
+            slope, bends = self.loss.slopes(z, y)
+            slope, bends = weights * slope, weights * bends
+            mass += float(np.abs(slope).sum())
+            _add(slopes[cells], slope, first=first)
+            _add(curvatures[cells], bends, first=first)
+        gradient = self.design.gradient(slopes) + self.linear + self.ridge * theta
+        gap = self.over.gap(theta, gradient, ridge=self.ridge) + self._rounding(mass, theta)
+        return Point(theta, margins, curvatures, gradient, gap)
+
+    def hessian(self, point: Point) -> Floats:
+        """The Hessian at a point, the ridge included."""
+        result = self.design.hessian(point.curvatures)
+        result[np.diag_indices_from(result)] += self.ridge
+        return result
+
+    def value(self, point: Point) -> float:
+        """The function at a point."""
+        total = self._sum(point.margins, self.loss.value)
+        theta = point.theta
+        return total + float(self.linear @ theta) + 0.5 * self.ridge * float(theta @ theta)
+
+    def rise(self, start: Point, end: Point) -> float:
+        """By how much the function is larger at another point, from differences cell by cell."""
+        total = 0.0
+        for cells, z, y, weights, _ in self._parts(end.margins):
+            change = self.loss.value(z, y) - self.loss.value(start.margins[None, cells], y)
+            total += float((weights * change).sum())
+        way = end.theta - start.theta
+        middle = 0.5 * (start.theta + end.theta)
+        return total + float(self.linear @ way) + self.ridge * float(middle @ way)
+
+    def slack(self, point: Point, smooth: Loss) -> float:
+        """By how much lines of the slopes of a smooth loss lie below this one, over all cells."""
+        return self._sum(
+            point.margins,
+            lambda z, y: np.maximum(self.loss.slack(z, y, smooth.derivative(z, y)), 0.0),
+        )
+
+    def value_rounding(self, point: Point) -> float:
+        """What rounding may do to `value`."""
+        size = self._sum(point.margins, lambda z, y: np.abs(self.loss.value(z, y)))
+        mass = self._sum(point.margins, lambda z, y: np.abs(self.loss.derivative(z, y)))
+        many = self.weights.size + _OPERATIONS
+        return _ROUND * many * size + self._rounding(mass, point.theta)
+
+    def _rounding(self, mass: float, theta: Floats) -> float:
+        """What rounding may take from a certificate.
+
+        Sums over n cells are off by n roundings of what they sum at the most, margins by as many as
+        there are features. A slope that is a little off is the slope a little further on.
+        """
+        many = self.weights.size + self.design.features + _OPERATIONS
+        plain = float(np.abs(self.linear).sum()) + self.ridge * float(np.abs(theta).sum())
+        reach = self.over.diameter(self.design.features)
+        few = self.design.features + _OPERATIONS
+        return _ROUND * (many * mass * self.span + few * plain * (reach + _largest(theta)))
+
+    def _sum(self, margins: Floats, rule: Callable[[Floats, Floats], Floats]) -> float:
+        return sum(
+            float((weights * rule(z, y)).sum()) for _, z, y, weights, _ in self._parts(margins)
+        )
+
+    def _parts(self, margins: Floats) -> Iterator[tuple[slice, Floats, Floats, Floats, bool]]:
+        """Cells and labels, some at a time, and whether these cells come for the first time."""
+        cells = len(margins)
+        width = min(cells, _BATCH)
+        together = max(1, _BATCH // width)
+        for start in range(0, cells, width):
+            some = slice(start, start + width)
+            z = margins[None, some]
+            for label in range(0, len(self.labels), together):
+                which = slice(label, label + together)
+                yield some, z, self.labels[which, None], self.weights[which, some], not label
+
+
+def _largest(theta: Floats) -> float:
+    return float(np.abs(theta).max())
+
+
+def _add(target: Floats, parts: Floats, *, first: bool) -> None:
+    total = parts[0] if len(parts) == 1 else parts.sum(axis=0)
+    if first:
+        target[:] = total
+    else:
+        target += total
+
+
+def require_finite(loss: Loss, point: Point) -> None:
+    """Raise `QueryError` if a loss is not finite where a search begins."""
+    if not point.finite:
+        raise QueryError(described(loss), "its derivatives are NaN or infinite on this universe")

@@ -2,7 +2,8 @@
 
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
-from dpsdk.forms.convex import ConvexForm, Coordinates, Tables
+from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.coordinates import Coordinates
 from dpsdk.forms.design import Design
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors

@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_array, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.base import Form
 from dpsdk.forms.blocks import Dense, Kronecker
-from dpsdk.forms.design import CELL_LIMIT, Design
+from dpsdk.forms.coordinates import Axis, Coordinates, axes_of, block_of, check_cells
+from dpsdk.forms.design import Design
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
@@ -23,7 +24,7 @@ from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["ConvexForm", "Coordinates", "Tables", "check_cells", "longest"]
+__all__ = ["ConvexForm", "Tables"]
 
 COORDINATE_LIMIT = 2**10
 """No model has more coordinates: its Hessian then has a million numbers."""
@@ -32,114 +33,16 @@ WEIGHT_LIMIT = 2**24
 """No gradient or Hessian is written out with more weights than this: 128 MiB."""
 
 
+_FORM_BYTES = 2048
+"""What a form takes beside its arrays, roughly."""
+
+
 class Tables(Protocol):
     """Public weights of records, tabulated: every distribution is such, in shares of the rows."""
 
     def table(self, names: tuple[str, ...]) -> Floats:
         """Weights on the cells of the named attributes, one axis a name; the caller only reads."""
         ...
-
-
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple([to_name("names", value) for value in values])
-
-
-@frozen
-class Coordinates:
-    """Some coordinates of a feature vector, as numbers on the cells of some attributes.
-
-    Parameters
-    ----------
-    names
-        The attributes that they depend on, distinct; none for constants such as an intercept.
-    values
-        Finite, one axis for the coordinates and one for each name.
-    """
-
-    names: tuple[str, ...] = field(converter=_names)
-    values: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)
-
-    def __attrs_post_init__(self) -> None:
-        if len(set(self.names)) != len(self.names):
-            raise InvalidArgument("names", "distinct", shown(self.names))
-        if self.values.ndim != 1 + len(self.names) or not self.values.size:
-            expected = "an array with an axis for the coordinates and one for each name"
-            raise InvalidArgument("values", expected, f"shape {self.values.shape}")
-
-    @property
-    def width(self) -> int:
-        """How many coordinates there are."""
-        return len(self.values)
-
-    def times(self, scale: float) -> Coordinates:
-        """The same, each so many times as large."""
-        return Coordinates(self.names, self.values * scale)
-
-    def spread(self, names: Sequence[str]) -> Floats:
-        """The numbers with an axis for each of some names in their order, of length 1 where idle.
-
-        The names of the coordinates are among them.
-        """
-        left = [name for name in names if name in self.names]
-        moved = self.values.transpose([0, *(1 + self.names.index(name) for name in left)])
-        sizes = dict(zip(left, moved.shape[1:], strict=True))
-        return moved.reshape(len(moved), *[sizes.get(name, 1) for name in names])
-
-
-@frozen
-class _Axis:
-    """Coordinates that share attributes, directly or by way of others: one axis of a design."""
-
-    names: tuple[str, ...]
-    members: tuple[int, ...]
-    """The places of the coordinates."""
-
-
-def _axes(coordinates: Sequence[Coordinates]) -> list[_Axis]:
-    axes: list[_Axis] = []
-    for place, one in enumerate(coordinates):
-        names, members = dict.fromkeys(one.names), [place]
-        for axis in [axis for axis in axes if names.keys() & set(axis.names)]:
-            axes.remove(axis)
-            names = dict.fromkeys(axis.names) | names
-            members = [*axis.members, *members]
-        axes.append(_Axis(tuple(names), tuple(sorted(members))))
-    return axes
-
-
-def _block(axis: _Axis, coordinates: Sequence[Coordinates], domain: Domain) -> Floats:
-    """The feature vectors along one axis, an array (cells, coordinates)."""
-    shape = tuple([domain[name].size for name in axis.names])
-    spread = [coordinates[place].spread(axis.names) for place in axis.members]
-    wide = [np.broadcast_to(part, (len(part), *shape)) for part in spread]
-    joint: Floats = np.concatenate(wide).reshape(-1, math.prod(shape)).T
-    return joint
-
-
-def longest(coordinates: Sequence[Coordinates]) -> float:
-    """The largest Euclidean length of a feature vector of any record of the domain."""
-    total = 0.0
-    for axis in _axes(coordinates):
-        parts = [np.square(coordinates[place].spread(axis.names)) for place in axis.members]
-        squares: Floats = sum([part.sum(axis=0) for part in parts], np.zeros(()))
-        total += float(squares.max())
-    return math.sqrt(total)
-
-
-def check_cells(names: Iterable[str], domain: Domain) -> None:
-    """Refuse what depends on too many cells, before anything of that size is made.
-
-    Raises
-    ------
-    UnknownAttribute
-        If the domain does not have an attribute of these.
-    TooLarge
-        If there are more than 10^6 cells.
-    """
-    cells = math.prod([domain[name].size for name in set(names)])
-    if cells > CELL_LIMIT:
-        advice = "use fewer attributes in one model, or coarser ones"
-        raise TooLarge("a model", cells, CELL_LIMIT, "cells", advice)
 
 
 def _to_coordinates(values: Iterable[Coordinates]) -> tuple[Coordinates, ...]:
@@ -221,6 +124,7 @@ class ConvexForm(Form):
             advice = "use fewer features, or coarser ones"
             raise TooLarge("a model", self.dimension, COORDINATE_LIMIT, "coordinates", advice)
         self.over.require(self.dimension)
+        Design.require(self._shapes, labels=size)
         self.loss.check(*self._design.reach(self._set), self.targets.tolist())
 
     @property
@@ -280,19 +184,19 @@ class ConvexForm(Form):
             If the weights are not finite numbers of at least 0 or an argument is not as described.
         """
         weights = np.asarray(tables.table(self.names), dtype=np.float64)
-        if weights.shape != self._shape or not _at_least_zero(weights):
-            expected = f"finite weights of at least 0, of shape {self._shape}"
-            raise InvalidArgument("tables", expected, f"others, of shape {weights.shape}")
+        if weights.shape != self._shape:
+            expected = f"weights of shape {self._shape} on {self.names}"
+            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
         order, places = self._order, self._places
         joint = weights.transpose(order).reshape(len(self.targets), -1)
         least = minimise(
             self._design,
             self.loss,
             self.targets,
-            np.ascontiguousarray(joint),
+            joint,
             self._set,
             linear=None if linear is None else self._vector("linear", linear)[places],
-            ridge=_to_ridge(ridge),
+            ridge=ridge,
             tolerance=tolerance,
         )
         theta = np.empty(self.dimension)
@@ -364,7 +268,15 @@ class ConvexForm(Form):
             blocks.append(self._product(one, rows, label, np.zeros_like(rows), np.ones(one.width)))
         return LinearForm(self.domain, blocks)
 
-    @cached_property
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with the arrays that it is made of."""
+        arrays = [self.targets, *[one.values for one in self.coordinates]]
+        return (
+            _FORM_BYTES + sum([array.nbytes for array in arrays]) + 8 * Design.require(self._shapes)
+        )
+
+    @property
     def pairs(self) -> tuple[Ints, Ints]:
         """The coordinates i ≤ j that each function of `hessian` belongs to, two arrays.
 
@@ -455,21 +367,23 @@ class ConvexForm(Form):
         return tuple([one.spread(self.names) for one in self.coordinates])
 
     @cached_property
-    def _grouped(self) -> tuple[_Axis, ...]:
-        return tuple(_axes(self.coordinates))
+    def _grouped(self) -> tuple[Axis, ...]:
+        return tuple(axes_of(self.coordinates))
 
-    @cached_property
-    def _design(self) -> Design:
-        shapes = [
+    @property
+    def _shapes(self) -> list[tuple[int, int]]:
+        """The shapes of the blocks of its design, known before one is written out."""
+        return [
             (
                 math.prod([self.domain[name].size for name in axis.names]),
                 sum([self.coordinates[place].width for place in axis.members]),
             )
             for axis in self._grouped
         ]
-        # Before a block is written out.
-        Design.require(shapes, labels=len(self.targets))
-        blocks = [_block(axis, self.coordinates, self.domain) for axis in self._grouped]
+
+    @cached_property
+    def _design(self) -> Design:
+        blocks = [block_of(axis, self.coordinates, self.domain) for axis in self._grouped]
         return Design(blocks, labels=len(self.targets))
 
     @cached_property
@@ -483,18 +397,21 @@ class ConvexForm(Form):
         """For each coordinate of the design its place in θ."""
         starts = np.cumsum([0, *[one.width for one in self.coordinates]])
         members = [place for axis in self._grouped for place in axis.members]
-        return np.concatenate([np.arange(starts[place], starts[place + 1]) for place in members])
+        runs: list[Ints] = [np.arange(starts[place], starts[place + 1]) for place in members]
+        return np.concatenate(runs)
 
     @cached_property
     def _set(self) -> ConvexSet:
         """The set in the order of the design."""
         if not isinstance(self.over, Box):
             return self.over
-        low, high = [
-            tuple([side[place] for place in self._places]) if isinstance(side, tuple) else side
-            for side in (self.over.low, self.over.high)
-        ]
-        return evolve(self.over, low=low, high=high)
+        low, high = self.over.low, self.over.high
+        return evolve(self.over, low=_placed(low, self._places), high=_placed(high, self._places))
+
+
+def _placed(side: float | tuple[float, ...], places: Ints) -> float | tuple[float, ...]:
+    """One side of a box, in another order of its coordinates."""
+    return tuple([side[place] for place in places]) if isinstance(side, tuple) else side
 
 
 def _within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
@@ -503,14 +420,3 @@ def _within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
         return np.triu_indices(sizes[place])
     rows, columns = np.indices((sizes[place], sizes[later])).reshape(2, -1)
     return rows, columns
-
-
-def _at_least_zero(weights: Floats) -> bool:
-    return bool(np.isfinite(weights).all() and (not weights.size or weights.min() >= 0))
-
-
-def _to_ridge(value: float) -> float:
-    array = to_array("ridge", value, "a finite number of at least 0")
-    if array.shape != () or not 0.0 <= float(array) < math.inf:
-        raise InvalidArgument("ridge", "a finite number of at least 0", shown(value))
-    return float(array)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_name
 from dpsdk.domain import Attribute, Binned, Domain, Integer
-from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
+from dpsdk.queries.linear import to_names
 from dpsdk.typing import Array, Floats
 
 __all__ = [
@@ -20,12 +22,16 @@ __all__ = [
     "Feature",
     "OneHot",
     "Scaled",
-    "columns_of",
+    "asked",
+    "names_of",
     "natural",
     "numbers_of",
+    "read_feature",
     "scaled",
     "to_feature",
 ]
+
+T = TypeVar("T")
 
 _NUMBERS_LIMIT = 2**22
 """No feature has more numbers in all, over the cells of its attributes: 32 MiB."""
@@ -150,7 +156,7 @@ def scaled(numbers: Floats, low: float, high: float) -> Floats:
 
 def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
     parts = tuple(to_feature("parts", value) for value in values)
-    names = [name for part in parts for name in _names_of(part)]
+    names = [name for part in parts for name in names_of(part)]
     if len(parts) < 2 or len(set(names)) != len(names):
         expected = "two or more features of different attributes"
         raise InvalidArgument("parts", expected, shown(values))
@@ -183,7 +189,7 @@ class Cross(Feature):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.parts for name in _names_of(part))
+        return tuple(name for part in self.parts for name in names_of(part))
 
     def labels(self, domain: Domain, /) -> list[str]:
         found = [natural(part, domain).labels(domain) for part in self.parts]
@@ -194,7 +200,7 @@ class Cross(Feature):
         result = np.ones((1,))
         needed = 1
         for part in self.parts:
-            one = columns_of(natural(part, domain), domain)[1]
+            one = read_feature(natural(part, domain), domain)[2]
             needed *= one.size
             _check_numbers(self, needed)
             # Widths come first, then the axes of the cells so far, then those of this part.
@@ -208,8 +214,25 @@ class Cross(Feature):
         return f"Cross({', '.join(parts)})"
 
 
-def _names_of(part: str | Feature) -> tuple[str, ...]:
-    return (part,) if isinstance(part, str) else tuple(part.names)
+def asked(owner: object, read: Callable[[], T]) -> T:
+    """What a value of another author's class says of itself, in public matters.
+
+    Raises
+    ------
+    QueryError
+        If its class raises anything that is no error of dpsdk.
+    """
+    try:
+        return read()
+    except DpsdkError:
+        raise
+    except Exception as error:
+        raise QueryError(shown(owner), f"its class raised {type(error).__name__}") from error
+
+
+def names_of(part: str | Feature) -> tuple[str, ...]:
+    """The attributes that a feature depends on."""
+    return (part,) if isinstance(part, str) else asked(part, lambda: to_names(part.names))
 
 
 def to_feature(parameter: str, value: str | Feature) -> str | Feature:
@@ -240,8 +263,10 @@ def numbers_of(attribute: Attribute) -> Floats | None:
     return None
 
 
-def columns_of(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], Floats]:
-    """The labels of a feature and its numbers on the cells of its attributes, checked.
+def read_feature(
+    feature: Feature, domain: Domain
+) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
+    """The names, labels and values of a feature over a domain, checked.
 
     Raises
     ------
@@ -252,10 +277,14 @@ def columns_of(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], Float
     TooLarge
         If there are too many of them.
     """
-    names = tuple(feature.names)
+    return asked(feature, lambda: _read(feature, domain))
+
+
+def _read(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
+    names = names_of(feature)
     shape = tuple([domain[name].size for name in names])
     _check_numbers(feature, math.prod(shape))
-    labels = tuple([str(label) for label in feature.labels(domain)])
+    labels = tuple([str.__str__(label) for label in feature.labels(domain)])
     expected = f"finite numbers of shape {(len(labels), *shape)}"
     values = to_array(described(feature), feature.values(domain), expected)
     if not labels or values.shape != (len(labels), *shape):
@@ -263,7 +292,7 @@ def columns_of(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], Float
         raise QueryError(described(feature), reason)
     if not np.abs(values).max() < _LARGEST:  # nor NaN
         raise QueryError(described(feature), "a feature must have finite numbers below 2^100")
-    return labels, values
+    return names, labels, values
 
 
 def _check_numbers(feature: Feature, needed: int) -> None:

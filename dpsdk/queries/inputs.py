@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import described, shown
 from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import DpsdkError, QueryError
+from dpsdk.errors import QueryError
 from dpsdk.forms import Coordinates
-from dpsdk.forms.convex import check_cells, longest
+from dpsdk.forms.coordinates import check_cells, longest
 from dpsdk.forms.factors import to_weights
 from dpsdk.losses import Loss
-from dpsdk.queries.features import Feature, columns_of, natural, numbers_of, scaled
+from dpsdk.queries.features import (
+    Feature,
+    asked,
+    names_of,
+    natural,
+    numbers_of,
+    read_feature,
+    scaled,
+)
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Inputs", "Target"]
-
-T = TypeVar("T")
 
 
 @frozen
@@ -62,14 +67,11 @@ class Inputs:
             If they depend on more than 10^6 cells together, or have too many numbers.
         """
         found = [natural(feature, domain) for feature in features]
-        names = [_asked(feature, _names) for feature in found]
-        touched = {name for own in names for name in own}
-        check_cells(touched, domain)
-        read = [_asked(feature, lambda one: columns_of(one, domain)) for feature in found]
-        labels = tuple([label for own, _ in read for label in own])
-        coordinates = tuple(
-            [Coordinates(own, values) for own, (_, values) in zip(names, read, strict=True)]
-        )
+        check_cells([name for feature in found for name in names_of(feature)], domain)
+        read = [read_feature(feature, domain) for feature in found]
+        touched = {name for names, _, _ in read for name in names}
+        labels = tuple([label for _, own, _ in read for label in own])
+        coordinates = tuple([Coordinates(names, values) for names, _, values in read])
         _check_different(found, coordinates, labels)
         vector = [*coordinates, Coordinates((), np.ones(1))] if intercept else coordinates
         length = longest(vector)
@@ -92,21 +94,6 @@ class Inputs:
             margins += own[tuple([codes[name] for name in one.names])] * self.scale
             start += one.width
         return margins
-
-
-def _names(feature: Feature) -> tuple[str, ...]:
-    return tuple(feature.names)
-
-
-def _asked(feature: Feature, read: Callable[[Feature], T]) -> T:
-    """What a feature says of itself, whatever its class raises."""
-    try:
-        return read(feature)
-    except DpsdkError:
-        raise
-    except Exception as error:
-        reason = f"its class raised {type(error).__name__}"
-        raise QueryError(described(feature), reason) from error
 
 
 def _check_different(
@@ -156,6 +143,10 @@ class Target:
         QueryError
             If the attribute is no such label, or none for this loss.
         """
+        return asked(loss, lambda: cls._of(attribute, loss))
+
+    @classmethod
+    def _of(cls, attribute: Attribute, loss: Loss) -> Target:
         numbers, (low, high) = numbers_of(attribute), (0.0, 1.0)
         if numbers is not None:
             low, high = attribute.bounds

@@ -11,11 +11,11 @@ from dpsdk._checks import described, shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet, Facts, Simplex
-from dpsdk.forms.convex import check_cells
+from dpsdk.forms.coordinates import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.queries.base import Query
-from dpsdk.queries.features import Feature, to_feature
+from dpsdk.queries.features import Feature, names_of, to_feature
 from dpsdk.queries.inputs import Inputs, Target
 from dpsdk.queries.model import Model
 from dpsdk.typing import Floats
@@ -114,8 +114,7 @@ over=Ball(radius=8.0))
 
     def __attrs_post_init__(self) -> None:
         for feature in self.features:
-            names = (feature,) if isinstance(feature, str) else feature.names
-            if self.label in names:
+            if self.label in names_of(feature):
                 expected = "an attribute that no feature depends on"
                 raise InvalidArgument("label", expected, shown(self.label))
 

@@ -411,7 +411,10 @@ class ConvexForm(Form):
 
 def _placed(side: float | tuple[float, ...], places: Ints) -> float | tuple[float, ...]:
     """One side of a box, in another order of its coordinates."""
-    return tuple([side[place] for place in places]) if isinstance(side, tuple) else side
+    if not isinstance(side, tuple):
+        return side
+    order: list[int] = places.tolist()
+    return tuple([side[place] for place in order])
 
 
 def _within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:

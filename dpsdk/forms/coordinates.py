@@ -19,6 +19,8 @@ __all__ = ["Axis", "Coordinates", "axes_of", "block_of", "check_cells", "longest
 
 
 def _names(values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InvalidArgument("names", "a sequence of names", shown(values))
     return tuple([to_name("names", value) for value in values])
 
 
@@ -74,6 +76,7 @@ class Axis:
 
 
 def axes_of(coordinates: Sequence[Coordinates]) -> list[Axis]:
+    """Coordinates by the attributes that they share."""
     axes: list[Axis] = []
     for place, one in enumerate(coordinates):
         names, members = dict.fromkeys(one.names), [place]

@@ -24,6 +24,7 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
+from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
@@ -34,7 +35,18 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
-from dpsdk.queries import Above, Count, Marginal, Mean, NumericAbove, Threshold, Workload
+from dpsdk.queries import (
+    Above,
+    Ball,
+    ConvexMinimization,
+    Count,
+    Marginal,
+    Mean,
+    NumericAbove,
+    Scaled,
+    Threshold,
+    Workload,
+)
 from dpsdk.testing import seeded
 
 
@@ -80,9 +92,18 @@ def channels():
     yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
 
 
+def model():
+    return ConvexMinimization(
+        LogisticLoss(), features=[Scaled("age")], label="sex", over=Ball(radius=9)
+    )
+
+
 def asked(session):
     """What an honest client gets, and what the session says of it."""
     got = []
+    with session.open(NoisyHistogram(epsilon="0.1")) as channel:
+        fitted = channel.release(model())
+        got.append((fitted.value.theta.tolist(), fitted.value.coefficients, str(fitted.cost)))
     for query, mechanism in questions():
         release = session.release(query, using=mechanism)
         got.append((_plain(release.value), str(release.cost), release.error()))
@@ -121,6 +142,10 @@ def held(session, events):
             things += [channel.release(query) for query in queries]
             things.append(getattr(channel, "hypothesis", None))
             things.append(getattr(channel, "distribution", None))
+    with session.open(NoisyHistogram(epsilon="0.1")) as channel:
+        query = model()
+        form = query.lower(session.domain)
+        things += [query, form, channel.release(query), form.gradient([0, 1]), form.moments()]
     watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]

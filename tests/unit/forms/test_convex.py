@@ -176,7 +176,7 @@ def test_records_outside_cost_nothing():
 
 
 def test_constants_hold_for_every_cell():
-    x, y = vectors()
+    x, _ = vectors()
     convex = form(LogisticLoss())
     constants = convex.constants
     margins = 4 * np.linalg.norm(x, axis=1)

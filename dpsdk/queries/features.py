@@ -36,6 +36,9 @@ T = TypeVar("T")
 _NUMBERS_LIMIT = 2**22
 """No feature has more numbers in all, over the cells of its attributes: 32 MiB."""
 
+_CROSSED = 20
+"""So many attributes of two labels have as many cells as a model may touch."""
+
 _LARGEST = 2.0**100
 """Squares of smaller numbers can be added up."""
 
@@ -157,8 +160,8 @@ def scaled(numbers: Floats, low: float, high: float) -> Floats:
 def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
     parts = tuple(to_feature("parts", value) for value in values)
     names = [name for part in parts for name in names_of(part)]
-    if len(parts) < 2 or len(set(names)) != len(names):
-        expected = "two or more features of different attributes"
+    if len(parts) < 2 or len(set(names)) != len(names) or len(names) > _CROSSED:
+        expected = f"two or more features of different attributes, {_CROSSED} at the most"
         raise InvalidArgument("parts", expected, shown(values))
     return parts
 

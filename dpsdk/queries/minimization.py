@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_name
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet, Facts, Simplex
+from dpsdk.forms.convex import COORDINATE_LIMIT
 from dpsdk.forms.coordinates import check_cells
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
@@ -31,11 +33,16 @@ def _to_loss(value: Loss) -> Loss:
 
 def _to_features(values: Iterable[str | Feature]) -> tuple[str | Feature, ...]:
     expected = "features or names of attributes, at least one, as in [OneHot('sex'), 'age']"
-    if isinstance(values, str | Feature) or not isinstance(values, Iterable):
+    # A set has no order, in which coefficients could stand.
+    odd = isinstance(values, str | Feature | AbstractSet | Mapping)
+    if odd or not isinstance(values, Iterable):
         raise InvalidArgument("features", expected, shown(values))
     kept = tuple([to_feature("features", value) for value in values])
     if not kept:
         raise InvalidArgument("features", expected, "none")
+    if len(kept) > COORDINATE_LIMIT:
+        advice = "put several numbers into one feature"
+        raise TooLarge("a model", len(kept), COORDINATE_LIMIT, "features", advice)
     return kept
 
 

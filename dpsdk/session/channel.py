@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeVar, final
+from typing import Generic, NoReturn, TypeVar, cast, final
 
 from attrs import define
+from typing_extensions import override
 
 from dpsdk._lifetime import Closable
 from dpsdk.errors import DpsdkError, QueryError, Redacted
@@ -14,7 +15,7 @@ from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
 from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy, WhyStopped
-from dpsdk.mechanisms.fitted import WithModels
+from dpsdk.mechanisms.fitted import modelled
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
@@ -89,7 +90,7 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            measurement = settled(query, self._strategy.answer(form, kernel), facts)
+            measurement = settled(query, self._ask(form, kernel), facts)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
@@ -105,6 +106,10 @@ class Channel(Closable, Generic[F_contra]):
         finally:
             history.over(question, done)
         return value, measurement, question
+
+    def _ask(self, form: F_contra, kernel: Kernel) -> Measurement:
+        """Raw numbers for a form, of whoever answers such forms."""
+        return self._strategy.answer(form, kernel)
 
     def belongs_to(self, context: Context) -> bool:
         """Whether the channel was opened by the session, scope or part of this context."""
@@ -139,8 +144,16 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
     def __init__(
         self, strategy: DistributionStrategy, name: str, access: Access, context: Context
     ) -> None:
-        super().__init__(WithModels(strategy), name, access, context)
+        # Convex forms do not reach it.
+        wide = cast("Strategy[LinearForm | ConvexForm]", strategy)
+        super().__init__(wide, name, access, context)
         self._source = strategy
+
+    @override
+    def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
+        if isinstance(form, ConvexForm):
+            return modelled(form, self._source.distribution)
+        return self._strategy.answer(form, kernel)
 
     @property
     def distribution(self) -> Distribution:

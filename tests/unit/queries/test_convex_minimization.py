@@ -1,5 +1,8 @@
 """Convex minimisation: what a model reads of a record, and what comes back."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from attrs import frozen
@@ -310,6 +313,8 @@ LINE = np.arange(10.0)[None]
 REFUSED = {
     "loss": (InvalidArgument, {"loss": "logistic"}),
     "a name alone": (InvalidArgument, {"features": "age"}),
+    "a set": (InvalidArgument, {"features": {"age", "sex"}}),
+    "very many": (TooLarge, {"features": ["age"] * 1025}),
     "no features": (InvalidArgument, {"features": []}),
     "a number": (InvalidArgument, {"features": [3]}),
     "features that are none": (InvalidArgument, {"features": 3}),
@@ -361,6 +366,24 @@ def test_what_is_no_convex_minimization_is_refused(name):
 def test_a_cross_is_of_different_attributes(parts):
     with pytest.raises(InvalidArgument):
         Cross(*parts)
+
+
+def test_a_cross_is_of_few_attributes():
+    deep = Cross("a", "b")
+    for place in range(18):
+        deep = Cross(deep, f"a{place}")
+    with pytest.raises(InvalidArgument, match="20"):
+        Cross(deep, "one more")
+
+
+def test_queries_and_models_are_copied_and_pickled():
+    query = minimization(features=[Cross("sex", "age"), "edu"])
+    model = query.fit(PEOPLE)
+    for again in (copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))  # noqa: S301
+):
+        assert again(query) == query
+        assert again(model) == model
+        assert again(query.lower(DOMAIN)).minimise(PEOPLE)[1] == model.excess
 
 
 def test_too_large_a_universe_is_refused_before_anything_is_made():

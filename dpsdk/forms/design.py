@@ -39,7 +39,8 @@ class _Half:
 
     @property
     def end(self) -> int:
-        return self.start + self.rows.shape[1]
+        width: int = self.rows.shape[1]
+        return self.start + width
 
 
 @frozen(init=False, eq=False)
@@ -199,8 +200,8 @@ def _to_block(block: Array) -> Floats:
         raise InvalidArgument("blocks", expected, f"an array of shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidArgument("blocks", expected, "NaN or infinity among them")
-    array.flags.writeable = False
-    return array
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
 
 
 def _cut(shapes: Sequence[tuple[int, int]]) -> int:

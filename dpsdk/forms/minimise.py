@@ -30,7 +30,11 @@ _TRIALS = 40
 _DESCENTS = 1000
 _NARROWER = 0.125
 _NARROWEST = 1e-13
+_IDLE = 3
+"""After so many widths at which Newton's steps came to nothing, floats can tell no more."""
 _LEAST_DAMPING = 1e-13
+_LEAST_CROSSING = 1e-6
+"""A step to the other side of the set shall never look cheaper than this part of the gap."""
 _MOST_DAMPING = 1e8
 _TINY = 1e-300
 _SUMMED = 2e-13
@@ -140,17 +144,21 @@ def _minimum(objective: Objective, first: Floats, goal: float, most: int) -> Min
     widest = width = float(np.ptp(objective.labels)) or 1.0
     total = float(objective.weights.sum())
     best: Minimum | None = None
+    idle = 0
     while (smooth := loss.smoothed(width)) is not None and width > _NARROWEST * widest:
         near = objective.of(smooth)
         start = near.at(theta)
         require_finite(smooth, start)
-        point, more = _newton(near, start, max(0.5 * goal, total * width / 32.0), most)
+        stage = max(0.5 * goal, total * width / 32.0)
+        point, more = _newton(near, start, stage, most)
         theta, steps = point.theta, steps + more
         if loss.kinked:
             gap = point.gap + objective.slack(point, smooth)
+            halved = best is None or gap < 0.5 * best.gap
+            idle = 0 if halved or point.gap <= stage else idle + 1
             if best is None or gap < best.gap:
                 best = Minimum(theta, objective.value(point), gap, steps)
-            if best.gap <= goal:
+            if best.gap <= goal or idle == _IDLE:
                 break
         width *= _NARROWER
     if best is not None:
@@ -170,15 +178,20 @@ def _minimum(objective: Objective, first: Floats, goal: float, most: int) -> Min
 def _newton(objective: Objective, point: Point, goal: float, most: int) -> tuple[Point, int]:
     """Up to so many Newton steps; the point of the least gap, and how many gradients it took."""
     best, steps, damping = point, 0, 0.0
+    diameter = objective.over.diameter(len(point.theta))
+    if not diameter:
+        return best, steps
     for _ in range(most):
         if best.gap <= goal:
             break
         hessian = objective.hessian(point)
-        mean = max(float(np.trace(hessian)) / len(hessian), _TINY)
         # Damped about the point itself, so that a step where the curvature tells little is short.
-        hessian[np.diag_indices_from(hessian)] += mean * max(damping, _LEAST_DAMPING)
+        mean = float(np.trace(hessian)) / len(hessian)
+        crossing = max(point.gap, _TINY) / diameter**2
+        added = mean * max(damping, _LEAST_DAMPING) + crossing * max(damping, _LEAST_CROSSING)
+        hessian[np.diag_indices_from(hessian)] += added
         linear = point.gradient - hessian @ point.theta
-        target = objective.over.quadratic_minimiser(hessian, linear)
+        target = objective.over.quadratic_minimiser(hessian, linear, point.theta)
         after, share, tried = _along(objective, point, target - point.theta)
         steps += tried
         if after is None:
@@ -204,7 +217,9 @@ def _along(objective: Objective, point: Point, way: Floats) -> tuple[Point | Non
     low, high, share = 0.0, 1.0, 1.0
     low_slope, high_slope = falls, math.inf
     found: Point | None = None
-    for tried in range(1, _TRIALS + 1):
+    tried = 0
+    while tried < _TRIALS:
+        tried += 1
         after = objective.at(objective.over.project(point.theta + share * way))
         slope = float(after.gradient @ way) if after.finite else math.inf
         if slope <= 0.0:
@@ -224,9 +239,11 @@ def _along(objective: Objective, point: Point, way: Floats) -> tuple[Point | Non
 
 def _lower(objective: Objective, point: Point, after: Point, slope: float, falls: float) -> bool:
     """Whether a point past the lowest one of its way is a step forward all the same."""
-    if after.gap <= 0.5 * point.gap:
-        return True
-    return slope <= -0.5 * falls and objective.rise(point, after) <= 1e-4 * falls
+    if slope > -0.5 * falls:
+        return False
+    rise = objective.rise(point, after)
+    # Near the minimum the function moves by less than it can be told; the gap still tells.
+    return rise <= 1e-4 * falls or (rise <= after.doubt and after.gap <= 0.5 * point.gap)
 
 
 class _Lines:
@@ -258,7 +275,8 @@ class _Lines:
 def _accelerated(objective: Objective, point: Point, goal: float) -> tuple[Point, int]:
     """Accelerated projected gradients from a point on, with restarts."""
     best = before = ahead = point
-    steep = max(float(np.linalg.norm(objective.hessian(point), 2)), _TINY)
+    crossing = point.gap / objective.over.diameter(len(point.theta)) ** 2
+    steep = max(float(np.linalg.norm(objective.hessian(point), 2)), crossing, _TINY)
     lines, weight, steps = _Lines(objective), 1.0, 0
     while steps < _DESCENTS and best.gap > goal:
         steps += 2

@@ -35,6 +35,8 @@ class Point:
     gradient: Floats = field(repr=False)
     gap: float
     """By how much the value may exceed the least one."""
+    doubt: float
+    """What rounding may have done, as far as the gap allows for it."""
 
     @property
     def finite(self) -> bool:
@@ -84,8 +86,9 @@ class Objective:
             _add(slopes[cells], slope, first=first)
             _add(curvatures[cells], bends, first=first)
         gradient = self.design.gradient(slopes) + self.linear + self.ridge * theta
-        gap = self.over.gap(theta, gradient, ridge=self.ridge) + self._rounding(mass, theta)
-        return Point(theta, margins, curvatures, gradient, gap)
+        doubt = self._rounding(mass, theta)
+        gap = max(self.over.gap(theta, gradient, ridge=self.ridge), 0.0) + doubt
+        return Point(theta, margins, curvatures, gradient, gap, doubt)
 
     def hessian(self, point: Point) -> Floats:
         """The Hessian at a point, the ridge included."""

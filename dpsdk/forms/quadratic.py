@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from dpsdk.typing import Bools, Floats
 
-__all__ = ["ball_quadratic", "box_quadratic", "simplex_quadratic"]
+__all__ = ["ball_quadratic", "bounded_quadratic"]
 
 _TINY = 1e-300
-_ROUNDS = 60
-_STEPS = 1000
+_ROUNDS = 30
+_ROUND = 1e-14
 
 
 def ball_quadratic(hessian: Floats, linear: Floats, radius: float) -> Floats:
@@ -42,48 +41,43 @@ def ball_quadratic(hessian: Floats, linear: Floats, radius: float) -> Floats:
         if shift + step <= shift:
             break
         shift += step
-    return -(vectors @ (turned / (values + shift)))
+    point = vectors @ (turned / (values + shift))
+    result: Floats = -point
+    return result
 
 
-def box_quadratic(hessian: Floats, linear: Floats, low: Floats, high: Floats) -> Floats:
-    """The θ with low ≤ θ ≤ high that minimises ½θᵀHθ + ⟨linear, θ⟩.
+def bounded_quadratic(
+    hessian: Floats,
+    linear: Floats,
+    low: Floats,
+    high: Floats,
+    start: Floats,
+    *,
+    total: float | None = None,
+) -> Floats:
+    """The θ with low ≤ θ ≤ high that minimises ½θᵀHθ + ⟨linear, θ⟩; with Σθ = total, if given.
 
     By the primal-dual active set method (Hintermüller, Ito and Kunisch 2003): guess which sides
     hold with equality, solve for the rest, and guess anew by the signs of what comes out. Where it
-    does not settle, by accelerated projected gradients.
+    does not settle, by the primal one (Nocedal and Wright 2006, algorithm 16.3), which goes down
+    from a `start` inside and changes one side at a time.
     """
-    theta = _settled(hessian, linear, low, high, total=None)
-    if theta is not None:
-        return np.clip(theta, low, high)
-    return _accelerated(
-        hessian, linear, 0.5 * low + 0.5 * high, lambda point: np.clip(point, low, high)
-    )
-
-
-def simplex_quadratic(
-    hessian: Floats, linear: Floats, project: Callable[[Floats], Floats]
-) -> Floats:
-    """The θ on the simplex that minimises ½θᵀHθ + ⟨linear, θ⟩; as `box_quadratic` does."""
-    size = len(linear)
-    low, high = np.zeros(size), np.full(size, np.inf)
-    theta = _settled(hessian, linear, low, high, total=1.0)
-    if theta is not None:
-        return project(theta)
-    return _accelerated(hessian, linear, np.full(size, 1.0 / size), project)
+    curved = hessian + np.eye(len(linear)) * (1e-14 * max(float(np.trace(hessian)), _TINY))
+    theta = _settled(curved, linear, low, high, total)
+    return _walked(curved, linear, low, high, start, total) if theta is None else theta
 
 
 def _settled(
-    hessian: Floats, linear: Floats, low: Floats, high: Floats, *, total: float | None
+    hessian: Floats, linear: Floats, low: Floats, high: Floats, total: float | None
 ) -> Floats | None:
     size = len(linear)
-    curved = hessian + np.eye(size) * (1e-14 * max(float(np.trace(hessian)), _TINY))
     below = above = np.zeros(size, dtype=np.bool_)
     for _ in range(_ROUNDS):
         free = ~(below | above)
         if total is not None and not free.any():
             return None
         theta = np.where(below, low, np.where(above, high, 0.0))
-        found = _free_part(curved, linear + curved @ theta, free, theta, total)
+        found = _free_part(hessian, linear + hessian @ theta, free, theta, total)
         if found is None:
             return None
         theta, force = found
@@ -94,6 +88,43 @@ def _settled(
         if np.array_equal(below, was[0]) and np.array_equal(above, was[1]):
             return theta
     return None
+
+
+def _walked(
+    hessian: Floats,
+    linear: Floats,
+    low: Floats,
+    high: Floats,
+    start: Floats,
+    total: float | None,
+) -> Floats:
+    theta = start.copy()
+    below, above = theta <= low, theta >= high
+    for _ in range(_ROUNDS + 10 * len(linear)):
+        free = ~(below | above)
+        held = np.where(free, 0.0, theta)
+        found = _free_part(hessian, linear + hessian @ held, free, held, total)
+        if found is None:
+            break
+        aim, force = found
+        way = np.where(free, aim - theta, 0.0)
+        ends = np.where(way < 0.0, low, high)
+        moving = way != 0.0
+        shares = np.full(len(theta), np.inf)
+        shares[moving] = (ends[moving] - theta[moving]) / way[moving]
+        share = min(1.0, max(float(shares.min(initial=np.inf)), 0.0))
+        theta = np.where(free, theta + share * way, theta)
+        if share < 1.0:
+            met = free & (shares <= share)
+            theta = np.where(met, ends, theta)
+            below, above = below | (met & (way < 0.0)), above | (met & (way > 0.0))
+            continue
+        drawn = np.where(below, -force, np.where(above, force, 0.0))
+        leaver = int(np.argmax(drawn))
+        if drawn[leaver] <= _ROUND * float(np.abs(linear).max()):
+            break
+        below[leaver] = above[leaver] = False
+    return theta
 
 
 def _free_part(
@@ -115,23 +146,3 @@ def _free_part(
     if total is not None:
         force = force + solved[count]
     return (result, force) if np.isfinite(result).all() else None
-
-
-def _accelerated(
-    hessian: Floats, linear: Floats, start: Floats, project: Callable[[Floats], Floats]
-) -> Floats:
-    steep = max(float(np.linalg.norm(hessian, 2)), _TINY)
-    theta = ahead = project(start)
-    weight = 1.0
-    for _ in range(_STEPS):
-        gradient = hessian @ ahead + linear
-        after = project(ahead - gradient / steep)
-        if float(gradient @ (after - theta)) > 0.0:
-            # Restarted where the momentum leads uphill (O'Donoghue and Candès 2015).
-            weight = 1.0
-        grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * weight**2))
-        ahead = after + ((weight - 1.0) / grown) * (after - theta)
-        if np.array_equal(after, theta):
-            break
-        theta, weight = after, grown
-    return theta

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_count, to_finite
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms.quadratic import ball_quadratic, box_quadratic, simplex_quadratic
+from dpsdk.forms.quadratic import ball_quadratic, bounded_quadratic
 from dpsdk.typing import Floats
 
 __all__ = ["Ball", "Box", "ConvexSet", "Simplex"]
@@ -42,10 +41,11 @@ class ConvexSet(ABC):
         """Coefficients of the set that minimise ⟨direction, θ⟩."""
 
     @abstractmethod
-    def quadratic_minimiser(self, hessian: Floats, linear: Floats) -> Floats:
+    def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
         """Coefficients of the set that minimise ½θᵀHθ + ⟨linear, θ⟩, H positive semidefinite.
 
-        Up to rounding; what is returned lies in the set.
+        Up to rounding; what is returned lies in the set. `start`, a point of the set, is where a
+        search may begin.
         """
 
     @abstractmethod
@@ -84,7 +84,7 @@ class ConvexSet(ABC):
         return min(linear, float(gradient @ way) - 0.5 * ridge * float(way @ way) + missed)
 
 
-def _to_radius(value: float | Fraction) -> float:
+def _to_radius(value: float) -> float:
     expected = "a positive finite number, from 1e-100 to 1e100"
     radius = float(to_finite("radius", value))
     if not 1 / _LARGEST <= radius <= _LARGEST:
@@ -115,7 +115,8 @@ class Ball(ConvexSet):
         length = _norm(direction)
         return direction * (-self.radius / length) if length else np.zeros_like(direction)
 
-    def quadratic_minimiser(self, hessian: Floats, linear: Floats) -> Floats:
+    def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
+        del start
         return self.project(ball_quadratic(hessian, linear, self.radius))
 
     def diameter(self, dimension: int) -> float:
@@ -132,11 +133,13 @@ def _norm(point: Floats) -> float:
 
 def _to_side(parameter: str, value: float | Sequence[float]) -> float | tuple[float, ...]:
     expected = "a number, or a sequence of numbers, up to 1e100 in size"
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if not isinstance(value, Iterable):
         number = float(to_finite(parameter, value))
         if abs(number) > _LARGEST:
             raise InvalidArgument(parameter, expected, shown(value))
         return number + 0.0
+    if isinstance(value, str):
+        raise InvalidArgument(parameter, expected, shown(value))
     numbers = tuple(float(to_finite(parameter, number)) + 0.0 for number in value)
     if not numbers or max(map(abs, numbers)) > _LARGEST:
         raise InvalidArgument(parameter, expected, shown(value))
@@ -196,8 +199,9 @@ class Box(ConvexSet):
         low, high = self.sides(len(direction))
         return np.where(direction > 0.0, low, high)
 
-    def quadratic_minimiser(self, hessian: Floats, linear: Floats) -> Floats:
-        return box_quadratic(hessian, linear, *self.sides(len(linear)))
+    def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
+        low, high = self.sides(len(linear))
+        return self.project(bounded_quadratic(hessian, linear, low, high, self.project(start)))
 
     def diameter(self, dimension: int) -> float:
         low, high = self.sides(dimension)
@@ -228,16 +232,19 @@ class Simplex(ConvexSet):
         falling = np.sort(point)[::-1]
         excess = (np.cumsum(falling - falling[0]) - 1.0) / np.arange(1, len(point) + 1)
         kept = np.flatnonzero(falling - falling[0] > excess)[-1]
-        result = np.maximum(point - (falling[0] + excess[kept]), 0.0)
-        return result / result.sum()
+        result: Floats = np.maximum(point - falling[0] - excess[kept], 0.0)
+        result /= result.sum()
+        return result
 
     def linear_minimiser(self, direction: Floats) -> Floats:
         result = np.zeros_like(direction)
         result[int(np.argmin(direction))] = 1.0
         return result
 
-    def quadratic_minimiser(self, hessian: Floats, linear: Floats) -> Floats:
-        return simplex_quadratic(hessian, linear, self.project)
+    def quadratic_minimiser(self, hessian: Floats, linear: Floats, start: Floats) -> Floats:
+        low, high = np.zeros(len(linear)), np.full(len(linear), np.inf)
+        inside = self.project(start)
+        return self.project(bounded_quadratic(hessian, linear, low, high, inside, total=1.0))
 
     def diameter(self, dimension: int) -> float:
         return math.sqrt(2.0) if dimension > 1 else 0.0

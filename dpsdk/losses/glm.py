@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -21,12 +21,15 @@ Link: TypeAlias = Literal["identity", "logit", "log", "probit"]
 """What takes the mean of a label to the margin."""
 
 
+_LINKS: tuple[Link, ...] = ("identity", "logit", "log", "probit")
+
+
 def _to_link(value: str) -> Link:
     if type(value) is str:
-        for link in get_args(Link):
+        for link in _LINKS:
             if value == link:
                 return link
-    raise InvalidArgument("link", f"one of {', '.join(map(repr, get_args(Link)))}", shown(value))
+    raise InvalidArgument("link", f"one of {', '.join(map(repr, _LINKS))}", shown(value))
 
 
 def _mills(z: Floats) -> Floats:

@@ -106,14 +106,14 @@ class SVMLoss(Loss):
     def derivative(self, z: Floats, y: Floats | float) -> Floats:
         short = 1.0 - y * z
         if self.smoothing is None:
-            return -y * (short > 0.0)
+            return np.where(short > 0.0, -y, 0.0)
         return -y * np.clip(0.5 + short * (0.5 / self.smoothing), 0.0, 1.0)
 
     def curvature(self, z: Floats, y: Floats | float) -> Floats:
         short = 1.0 - y * z
         if self.smoothing is None:
             return np.zeros_like(short)
-        return (np.abs(short) < self.smoothing) * (0.5 / self.smoothing)
+        return np.where(np.abs(short) < self.smoothing, 0.5 / self.smoothing, 0.0)
 
     def smoothed(self, width: float) -> SVMLoss | None:
         return SVMLoss(width) if width > (self.smoothing or 0.0) else None

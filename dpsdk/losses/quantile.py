@@ -75,7 +75,7 @@ class QuantileLoss(Loss):
         rest = y - z
         if self.smoothing is None:
             return np.zeros_like(rest)
-        return (np.abs(rest) < self.smoothing) * (0.5 / self.smoothing)
+        return np.where(np.abs(rest) < self.smoothing, 0.5 / self.smoothing, 0.0)
 
     def smoothed(self, width: float) -> QuantileLoss | None:
         return QuantileLoss(self.q, width) if width > (self.smoothing or 0.0) else None

@@ -379,8 +379,11 @@ def test_a_cross_is_of_few_attributes():
 def test_queries_and_models_are_copied_and_pickled():
     query = minimization(features=[Cross("sex", "age"), "edu"])
     model = query.fit(PEOPLE)
-    for again in (copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))  # noqa: S301
-):
+    for again in (
+        copy.deepcopy,
+        copy.copy,
+        lambda one: pickle.loads(pickle.dumps(one)),  # noqa: S301
+    ):
         assert again(query) == query
         assert again(model) == model
         assert again(query.lower(DOMAIN)).minimise(PEOPLE)[1] == model.excess

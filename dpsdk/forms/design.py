@@ -220,14 +220,11 @@ def _needed(shapes: Sequence[tuple[int, int]], cut: int) -> int:
 def _spread(blocks: Sequence[Floats]) -> Floats:
     """The feature vectors of a product of blocks, one row a cell."""
     shape = [len(block) for block in blocks]
-    parts = [
-        np.broadcast_to(
-            block.reshape([-1 if place == axis else 1 for place in range(len(shape))] + [width]),
-            (*shape, width),
-        )
-        for axis, block in enumerate(blocks)
-        for width in (block.shape[1],)
-    ]
+    parts: list[Floats] = []
+    for axis, block in enumerate(blocks):
+        places = [len(block) if place == axis else 1 for place in range(len(shape))]
+        width = block.shape[1]
+        parts.append(np.broadcast_to(block.reshape([*places, width]), (*shape, width)))
     if not parts:
         return np.zeros((1, 0))
     return np.concatenate(parts, axis=-1).reshape(math.prod(shape), -1)

@@ -19,7 +19,7 @@ from attrs import cmp_using, evolve, field, frozen
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.design import Design
-from dpsdk.forms.objective import Objective, Point, require_finite
+from dpsdk.forms.objective import Objective, Point, begin
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Loss
 from dpsdk.typing import Array, Floats
@@ -102,10 +102,11 @@ def minimise(
     ridge
         At least 0.
     start
-        Coefficients to begin with, moved into the set; its centre if left out.
+        Coefficients to begin with, moved into the set; its centre if left out, and where the
+        function is beyond floats at these.
     tolerance
-        The gap to reach, in units of the function; at more steps than the limits allow, or below
-        what floats can tell, the gap that was reached is returned.
+        The gap to reach, in units of the function. Where that takes more steps than the limits
+        allow, or is less than floats can tell, what was reached is returned.
     limit
         The most Newton steps, for each width of smoothing if the loss has kinks. Of gradients there
         are at most 1,000 after these.
@@ -115,11 +116,16 @@ def minimise(
     QueryError
         If the loss is declared not to be convex, does not take the labels, or has derivatives that
         are NaN or infinite.
+    TooLarge
+        If the design's cells times the labels are more than 10^6.
     InvalidArgument
         If an array has another shape or is not finite, a weight is below 0, or a number is out of
         range.
     """
+    if type(design) is not Design:
+        raise InvalidArgument("design", "a Design", shown(design))
     numbers = _vector("labels", labels, None)
+    design.require([(len(block), block.shape[1]) for block in design.blocks], labels=len(numbers))
     objective = Objective(
         design,
         _admitted(loss, numbers),
@@ -147,8 +153,7 @@ def _minimum(objective: Objective, first: Floats, goal: float, most: int) -> Min
     idle = 0
     while (smooth := loss.smoothed(width)) is not None and width > _NARROWEST * widest:
         near = objective.of(smooth)
-        start = near.at(theta)
-        require_finite(smooth, start)
+        start = begin(near, theta)
         stage = max(0.5 * goal, total * width / 32.0)
         point, more = _newton(near, start, stage, most)
         theta, steps = point.theta, steps + more
@@ -163,13 +168,12 @@ def _minimum(objective: Objective, first: Floats, goal: float, most: int) -> Min
         width *= _NARROWER
     if best is not None:
         return evolve(best, steps=steps)
-    start = objective.at(theta)
-    require_finite(loss, start)
+    start = begin(objective, theta)
     if loss.kinked:
         return _averaged(objective, start, goal)
     point, more = _newton(objective, start, goal, most)
     steps += more
-    if point.gap > goal:
+    if not point.reached(goal) and objective.over.diameter(len(first)):
         point, more = _accelerated(objective, point, goal)
         steps += more
     return Minimum(point.theta, objective.value(point), point.gap, steps)
@@ -182,7 +186,7 @@ def _newton(objective: Objective, point: Point, goal: float, most: int) -> tuple
     if not diameter:
         return best, steps
     for _ in range(most):
-        if best.gap <= goal:
+        if best.reached(goal):
             break
         hessian = objective.hessian(point)
         # Damped about the point itself, so that a step where the curvature tells little is short.
@@ -278,7 +282,7 @@ def _accelerated(objective: Objective, point: Point, goal: float) -> tuple[Point
     crossing = point.gap / objective.over.diameter(len(point.theta)) ** 2
     steep = max(float(np.linalg.norm(objective.hessian(point), 2)), crossing, _TINY)
     lines, weight, steps = _Lines(objective), 1.0, 0
-    while steps < _DESCENTS and best.gap > goal:
+    while steps < _DESCENTS and not best.reached(goal):
         steps += 2
         after = objective.at(objective.over.project(ahead.theta - ahead.gradient / steep))
         way = after.theta - ahead.theta

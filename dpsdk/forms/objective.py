@@ -14,11 +14,12 @@ from dpsdk.forms.sets import ConvexSet
 from dpsdk.losses import Loss
 from dpsdk.typing import Floats
 
-__all__ = ["Objective", "Point", "require_finite"]
+__all__ = ["Objective", "Point", "begin"]
 
 _BATCH = 2**14
 """Cells that are worked on together: what is made of them on the way stays in the cache."""
 
+_MOST = 1e100
 _ROUND = 2.0**-53
 _OPERATIONS = 64
 """More roundings than any loss makes between a margin and its slope, in units of `_ROUND`."""
@@ -38,10 +39,16 @@ class Point:
     doubt: float
     """What rounding may have done, as far as the gap allows for it."""
 
+    def reached(self, goal: float) -> bool:
+        """Whether the gap is as small as it shall be, or as floats can tell."""
+        return self.gap <= max(goal, 2.0 * self.doubt)
+
     @property
     def finite(self) -> bool:
-        """Whether the function has a gradient here that floats can hold."""
-        return bool(np.isfinite(self.gradient).all()) and bool(np.isfinite(self.gap))
+        """Whether the function has slopes and curvatures here that floats can work with."""
+        # Their squares and products are to be finite, too; NaN is not below anything.
+        sizes = (_largest(self.gradient), _largest(self.curvatures), self.gap)
+        return all(size < _MOST for size in sizes)
 
 
 @frozen(eq=False)
@@ -62,7 +69,7 @@ class Objective:
     linear: Floats = field(repr=False)
     ridge: float
     span: float = field(init=False)
-    """The length of the margins' span, and how large labels are: what roundings scale with."""
+    """Twice the largest margin and label, with which roundings scale."""
 
     def __attrs_post_init__(self) -> None:
         low, high = self.design.reach(self.over)
@@ -73,6 +80,7 @@ class Objective:
         """The same for another loss."""
         return evolve(self, loss=loss)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def at(self, theta: Floats) -> Point:
         """Gradient, curvatures and certificate at coefficients of the set."""
         margins = self.design.margins(theta)
@@ -168,7 +176,17 @@ def _add(target: Floats, parts: Floats, *, first: bool) -> None:
         target += total
 
 
-def require_finite(loss: Loss, point: Point) -> None:
-    """Raise `QueryError` if a loss is not finite where a search begins."""
-    if not point.finite:
-        raise QueryError(described(loss), "its derivatives are NaN or infinite on this universe")
+def begin(objective: Objective, theta: Floats) -> Point:
+    """The point at coefficients, or at the centre of the set where the function is not finite.
+
+    Raises
+    ------
+    QueryError
+        If it is not finite there either.
+    """
+    for start in (theta, objective.over.centre(len(theta))):
+        point = objective.at(start)
+        if point.finite:
+            return point
+    reason = "its derivatives are NaN, or above 1e100, on this universe"
+    raise QueryError(described(objective.loss), reason)

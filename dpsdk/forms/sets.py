@@ -98,8 +98,8 @@ class Ball(ConvexSet):
 
     >>> import numpy as np
     >>> from dpsdk.queries import Ball
-    >>> Ball(2).project(np.array([3.0, 4.0])).tolist(), Ball(2).diameter(2)
-    ([1.2, 1.6], 4.0)
+    >>> Ball(2).project(np.array([0.0, 5.0])).tolist(), Ball(2).diameter(2)
+    ([0.0, 2.0], 4.0)
     """
 
     radius: float = field(converter=_to_radius)

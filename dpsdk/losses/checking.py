@@ -56,7 +56,10 @@ def convex_range(
     step = (high - low) / (points - 1)
     widest = 0.0
     for some in _batches(labels, points):
-        values, slopes = value(grid, some), derivative(grid, some)
+        with np.errstate(all="ignore"):
+            values, slopes = value(grid, some), derivative(grid, some)
+        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+            return math.inf
         left, right = slopes[:-1], slopes[1:]
         rise = np.where(right > left, right - left, 1.0)
         # Where the tangents of the two ends meet, as a way from the left end.
@@ -75,15 +78,16 @@ def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
     reason = loss.reason_against(labels)
     if reason is not None:
         raise QueryError(name, reason)
-    bounds = _declared(loss, name, low, high, labels)
-    # A span of one margin is looked at on both sides of it, as far as the check can see at all.
     grid = np.unique(np.linspace(low, high, _GRID))[:, None]
+    bounds: dict[str, float] = {}
     for some in _batches(labels, len(grid)):
         values = _asked(loss.value, "value", name, grid, some)
         slopes = _asked(loss.derivative, "derivative", name, grid, some)
         bends = _asked(loss.curvature, "curvature", name, grid, some)
-        both = loss.slopes(grid, some)
-        if not (np.array_equal(both[0], slopes) and np.allclose(both[1], bends, rtol=1e-6)):
+        bounds = bounds or _declared(loss, name, low, high, labels)
+        first = _asked(lambda z, y: loss.slopes(z, y)[0], "slopes", name, grid, some)
+        second = _asked(lambda z, y: loss.slopes(z, y)[1], "slopes", name, grid, some)
+        if not (np.array_equal(first, slopes) and np.allclose(second, bends, rtol=1e-6)):
             raise QueryError(name, "slopes() differs from derivative() and curvature()")
         _convex(name, grid, values, slopes, bends)
         _within(name, "lipschitz", float(np.abs(slopes).max()), bounds["lipschitz"])
@@ -103,7 +107,10 @@ def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) ->
     numbers = [float(label) for label in labels]
     found: dict[str, float] = {}
     for what in ("lipschitz", "smoothness", "range", "scale"):
-        number: object = getattr(loss, what)(low, high, numbers)
+        try:
+            number: object = getattr(loss, what)(low, high, numbers)
+        except Exception as error:
+            raise QueryError(name, f"{what}() raised {type(error).__name__}") from error
         if not isinstance(number, int | float) or math.isnan(number) or number < 0:
             raise QueryError(name, f"its {what} is {shown(number)}, and no number from 0")
         found[what] = float(number)

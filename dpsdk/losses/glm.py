@@ -24,7 +24,7 @@ Link: TypeAlias = Literal["identity", "logit", "log", "probit"]
 _LINKS: tuple[Link, ...] = ("identity", "logit", "log", "probit")
 
 
-def _to_link(value: str) -> Link:
+def _to_link(value: Link) -> Link:
     if type(value) is str:
         for link in _LINKS:
             if value == link:

@@ -30,6 +30,7 @@ PAGES = {
     "dpsdk.hypothesis": "hypothesis.md",
     "dpsdk.kernel": "kernel.md",
     "dpsdk.learning": "learning.md",
+    "dpsdk.losses": "losses.md",
     "dpsdk.mechanisms": "mechanisms.md",
     "dpsdk.noise": "noise.md",
     "dpsdk.observe": "release.md",

@@ -38,7 +38,16 @@ from dpsdk.accounting import (
     Spent,
 )
 from dpsdk.domain import Domain
-from dpsdk.forms import ConvexForm, Facts, Form, GapForm, LinearForm
+from dpsdk.forms import (
+    ConvexForm,
+    Design,
+    Facts,
+    Form,
+    GapForm,
+    LinearForm,
+    Minimum,
+    minimise,
+)
 from dpsdk.hypothesis import (
     Distribution,
     Given,
@@ -65,7 +74,15 @@ from dpsdk.kernel import (
     Terms,
 )
 from dpsdk.learning import fit_mixture
-from dpsdk.losses import LogisticLoss
+from dpsdk.losses import (
+    Constants,
+    GLMLoss,
+    LogisticLoss,
+    Loss,
+    Predicts,
+    QuantileLoss,
+    SVMLoss,
+)
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
@@ -87,6 +104,7 @@ from dpsdk.queries import (
     Above,
     Answers,
     Ball,
+    Box,
     Conjunction,
     ConvexMinimization,
     Count,
@@ -102,6 +120,7 @@ from dpsdk.queries import (
     OneHot,
     Quantile,
     Query,
+    Simplex,
     Sum,
     Threshold,
     Workload,
@@ -527,6 +546,21 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     assert_type(form.hessian([0.0, 1.0]), LinearForm)
     assert_type(form.moments(), LinearForm)
     assert_type(form.matrix([1.0]), Floats)
+
+
+def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:
+    found = minimise(design, loss, [0.0, 1.0], weights, Ball(2), ridge=0.1)
+    assert_type(found, Minimum)
+    assert_type(found.theta, Floats)
+    assert_type(found.gap, float)
+    assert_type(minimise(design, SVMLoss(), [-1, 1], weights, Box([0, 1], 2)).value, float)
+    assert_type(minimise(design, QuantileLoss("0.9"), [0], weights, Simplex()).steps, int)
+    assert_type(loss.constants(-1, 1, [0, 1]), Constants)
+    assert_type(loss.smoothed(0.1), Loss | None)
+    assert_type(loss.predicts, Predicts)
+    assert_type(design.joined(weights), tuple[Design, Floats])
+    GLMLoss("inverse")  # type: ignore[arg-type]  # no such link
+    minimise(design, "squared", [0], weights, Ball(2))  # type: ignore[arg-type]  # not a loss
 
 
 def wrong_pairings_are_static_errors(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from typing import cast
 
 import numpy as np
 from attrs import field, frozen
@@ -36,7 +37,7 @@ def _to_features(values: Iterable[str | Feature]) -> tuple[str | Feature, ...]:
     # A set has no order, in which coefficients could stand.
     odd = isinstance(values, str | Feature | AbstractSet | Mapping)
     if odd or not isinstance(values, Iterable):
-        raise InvalidArgument("features", expected, shown(values))
+        raise InvalidArgument("features", expected, shown(cast("object", values)))
     kept = tuple([to_feature("features", value) for value in values])
     if not kept:
         raise InvalidArgument("features", expected, "none")

@@ -18,6 +18,7 @@ from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
 from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.forms.descent import accelerated, averaged
 from dpsdk.forms.design import Design
 from dpsdk.forms.objective import Objective, Point, begin
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
@@ -27,7 +28,6 @@ from dpsdk.typing import Array, Floats
 __all__ = ["Minimum", "minimise"]
 
 _TRIALS = 40
-_DESCENTS = 1000
 _NARROWER = 0.125
 _NARROWEST = 1e-13
 _IDLE = 3
@@ -37,8 +37,6 @@ _LEAST_CROSSING = 1e-6
 """A step to the other side of the set shall never look cheaper than this part of the gap."""
 _MOST_DAMPING = 1e8
 _TINY = 1e-300
-_SUMMED = 2e-13
-"""What 1,000 roundings may do to a sum, in units of the sum of sizes."""
 
 
 @frozen
@@ -54,7 +52,7 @@ class Minimum:
     gap
         value − minimum is at most this: a certificate, roundings of floats included.
     steps
-        How many gradients were worked out.
+        How many gradients were worked out after the first.
     """
 
     theta: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
@@ -170,11 +168,12 @@ def _minimum(objective: Objective, first: Floats, goal: float, most: int) -> Min
         return evolve(best, steps=steps)
     start = begin(objective, theta)
     if loss.kinked:
-        return _averaged(objective, start, goal)
+        point, steps = averaged(objective, start, goal)
+        return Minimum(point.theta, objective.value(point), point.gap, steps)
     point, more = _newton(objective, start, goal, most)
     steps += more
     if not point.reached(goal) and objective.over.diameter(len(first)):
-        point, more = _accelerated(objective, point, goal)
+        point, more = accelerated(objective, point, goal)
         steps += more
     return Minimum(point.theta, objective.value(point), point.gap, steps)
 
@@ -248,86 +247,6 @@ def _lower(objective: Objective, point: Point, after: Point, slope: float, falls
     rise = objective.rise(point, after)
     # Near the minimum the function moves by less than it can be told; the gap still tells.
     return rise <= 1e-4 * falls or (rise <= after.doubt and after.gap <= 0.5 * point.gap)
-
-
-class _Lines:
-    """Lines below a convex function, averaged: they bound its minimum from below."""
-
-    __slots__ = ("_gradient", "_level", "_objective", "_size", "_weight", "best")
-
-    def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-        self._gradient = np.zeros(objective.design.features)
-        self._level = self._size = self._weight = 0.0
-        self.best = -math.inf
-
-    def add(self, point: Point, weight: float) -> float:
-        """Take in the line that touches the function at a point; what its value is at the most."""
-        value = self._objective.value(point)
-        doubt = self._objective.value_rounding(point)
-        reached = float(point.gradient @ point.theta)
-        self._weight += weight
-        self._gradient += weight * point.gradient
-        self._level += weight * (value - doubt - reached)
-        self._size += weight * (abs(value) + abs(reached))
-        lowest = self._objective.over.linear_minimiser(self._gradient)
-        level = self._level + float(self._gradient @ lowest) - _SUMMED * self._size
-        self.best = max(self.best, level / self._weight)
-        return value + doubt
-
-
-def _accelerated(objective: Objective, point: Point, goal: float) -> tuple[Point, int]:
-    """Accelerated projected gradients from a point on, with restarts."""
-    best = before = ahead = point
-    crossing = point.gap / objective.over.diameter(len(point.theta)) ** 2
-    steep = max(float(np.linalg.norm(objective.hessian(point), 2)), crossing, _TINY)
-    lines, weight, steps = _Lines(objective), 1.0, 0
-    while steps < _DESCENTS and not best.reached(goal):
-        steps += 2
-        after = objective.at(objective.over.project(ahead.theta - ahead.gradient / steep))
-        way = after.theta - ahead.theta
-        promised = float(ahead.gradient @ way) + 0.5 * steep * float(way @ way)
-        rise = objective.rise(ahead, after) if after.finite else math.inf
-        if rise > promised + _SUMMED * abs(promised) and steep < 1 / _TINY:
-            steep *= 2.0
-            continue
-        lines.add(ahead, weight)
-        value = objective.value(after) + objective.value_rounding(after)
-        for gap in (after.gap, value - lines.best):
-            if gap < best.gap:
-                best = evolve(after, gap=gap)
-        if float(ahead.gradient @ (after.theta - before.theta)) > 0.0:
-            # Restarted where the momentum leads uphill (O'Donoghue and Candès 2015).
-            weight, ahead = 1.0, after
-        else:
-            grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * weight**2))
-            share = (weight - 1.0) / grown
-            ahead = objective.at(after.theta + share * (after.theta - before.theta))
-            weight = grown
-        before = after
-    return best, steps
-
-
-def _averaged(objective: Objective, point: Point, goal: float) -> Minimum:
-    """Dual averaging of subgradients (Nesterov 2009), for losses that know no smooth one."""
-    over, origin = objective.over, point.theta
-    diameter = over.diameter(len(origin))
-    lines, pulled, steepest = _Lines(objective), np.zeros_like(origin), _TINY
-    best = Minimum(point.theta, math.inf, math.inf, 1)
-    for step in range(1, _DESCENTS + 1):
-        value = lines.add(point, 1.0)
-        if value < best.value:
-            best = Minimum(point.theta, value, math.inf, step)
-        gap = min(best.value - lines.best, point.gap if best.theta is point.theta else math.inf)
-        best = evolve(best, gap=min(best.gap, gap), steps=step)
-        if best.gap <= goal:
-            break
-        pulled += point.gradient
-        steepest = max(steepest, float(np.linalg.norm(point.gradient)))
-        point = objective.at(
-            over.project(origin - pulled * (diameter / steepest / math.sqrt(step)))
-        )
-    return best
 
 
 def _admitted(loss: Loss, labels: Floats) -> Loss:

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
-from scipy.special import log_ndtr, ndtr
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
@@ -32,9 +31,17 @@ def _to_link(value: Link) -> Link:
     raise InvalidArgument("link", f"one of {', '.join(map(repr, _LINKS))}", shown(value))
 
 
+def _log_normal(z: Floats) -> Floats:
+    """The logarithm of the normal law's distribution function."""
+    from scipy.special import log_ndtr  # noqa: PLC0415  # slow to import
+
+    result: Floats = log_ndtr(z)
+    return result
+
+
 def _mills(z: Floats) -> Floats:
     """The density of the normal law over its distribution function."""
-    return np.exp(-0.5 * np.square(z) - 0.5 * math.log(2.0 * math.pi) - log_ndtr(z))
+    return np.exp(-0.5 * np.square(z) - 0.5 * math.log(2.0 * math.pi) - _log_normal(z))
 
 
 @frozen
@@ -74,7 +81,7 @@ class GLMLoss(Loss):
         if self.link == "log":
             with np.errstate(over="ignore"):
                 return np.exp(z) - y * z
-        return -y * log_ndtr(z) - (1.0 - y) * log_ndtr(-z)
+        return -y * _log_normal(z) - (1.0 - y) * _log_normal(-z)
 
     def derivative(self, z: Floats, y: Floats | float) -> Floats:
         if self.link == "probit":
@@ -99,8 +106,7 @@ class GLMLoss(Loss):
         if self.link == "identity":
             return z.copy()
         if self.link == "probit":
-            mean: Floats = ndtr(z)
-            return mean
+            return np.exp(_log_normal(z))
         with np.errstate(over="ignore"):
             return np.exp(z) if self.link == "log" else 1.0 / (1.0 + np.exp(-z))
 

@@ -58,7 +58,7 @@ Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
 """Where an answer comes from.
 
 "measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
-off a "hypothesis", a public distribution that moves.
+off a "hypothesis", a public distribution that moves, or that a model was fitted on.
 """
 
 _LISTED = 2**20

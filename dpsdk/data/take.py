@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from typing import cast
 
 import numpy as np
 
@@ -20,11 +21,11 @@ from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.values import plain
-from dpsdk.domain import Domain
+from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["to_path", "take_columns", "take_counts", "take_file", "take_frame"]
+__all__ = ["read_codes", "take_columns", "take_counts", "take_file", "take_frame", "to_path"]
 
 
 def to_path(path: str | PathLike[str]) -> str:
@@ -139,18 +140,53 @@ def _as_column(given: object) -> Column:
 def _encoded(
     source: str, columns: Sequence[Column], matchers: Sequence[Matcher], declared: Declaration
 ) -> Histogram:
+    codes = _codes(source, columns, matchers)
+    for name, code in codes.items():
+        if declared.outside == "raise" and (code < 0).any():
+            raise DataError(source, f"a value of {name!r} is outside the domain")
+    return _inside(codes, declared.domain)
+
+
+def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
     for matcher, column in zip(matchers, columns, strict=True):
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)
     for matcher, column in zip(matchers, columns, strict=True):
         if len(column.values) != len(columns[0].values):
             raise DataError(source, f"column {matcher.name!r} is not as long as the others")
-    codes: dict[str, Ints] = {}
-    for matcher, column in zip(matchers, columns, strict=True):
-        code = codes[matcher.name] = encode(matcher, column)
-        if declared.outside == "raise" and (code < 0).any():
-            raise DataError(source, f"a value of {matcher.name!r} is outside the domain")
-    return _inside(codes, declared.domain)
+    return {
+        matcher.name: encode(matcher, column)
+        for matcher, column in zip(matchers, columns, strict=True)
+    }
+
+
+def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, Ints]:
+    """The cell numbers of public values along some attributes, -1 for those outside.
+
+    Parameters
+    ----------
+    columns
+        A mapping of names to arrays or lists, or a data frame; columns of other names are not read.
+    attributes
+        At least one. Values are read as a loader reads those of a table that is not clipped.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, of a type that nothing can be read from, or of another length.
+    MissingExtra
+        For a frame, if narwhals is not installed.
+    """
+    matchers = [matcher_of(attribute, TextFormat(), clip=False) for attribute in attributes]
+    if isinstance(columns, Mapping):
+        source = "the columns"
+        named = cast("Mapping[str, Array | list[object]]", columns)
+        return _codes(source, [_column(source, named, matcher) for matcher in matchers], matchers)
+    require_narwhals()
+    source, found = "the frame", frame_columns(columns, matchers)
+    if isinstance(found, str):
+        raise DataError(source, found)
+    return _codes(source, found, matchers)
 
 
 def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:

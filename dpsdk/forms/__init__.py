@@ -3,6 +3,8 @@
 from dpsdk.forms.base import Form, Lowers
 from dpsdk.forms.blocks import Block, Dense, Kronecker
 from dpsdk.forms.boxes import Boxes, FormBlock
+from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.coordinates import Coordinates
 from dpsdk.forms.design import Design
 from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Toeplitz, Weights
 from dpsdk.forms.facts import Facts, Neighbors
@@ -18,7 +20,9 @@ __all__ = [
     "Block",
     "Boxes",
     "Box",
+    "ConvexForm",
     "ConvexSet",
+    "Coordinates",
     "Counts",
     "Dense",
     "Design",
@@ -42,6 +46,7 @@ __all__ = [
     "Residual",
     "Sensitivity",
     "Simplex",
+    "Tables",
     "Toeplitz",
     "minimise",
     "sensitivity",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsdk.errors import InvalidArgument, QueryError
-from dpsdk.forms import GapForm, LinearForm
+from dpsdk.forms import ConvexForm, GapForm, LinearForm
 
 __all__ = ["check_gap", "check_linear", "check_shares", "in_words"]
 
@@ -40,6 +40,9 @@ def check_linear(form: object, mechanism: str) -> None:
     if isinstance(form, GapForm):
         reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
         raise QueryError("", f"{reason}answers counts, shares, sums and tables")
+    if isinstance(form, ConvexForm):
+        reason = "asks for a model, which channels with a distribution answer, as those of MWEM"
+        raise QueryError("", f"{reason} and SmallDB; {mechanism} itself answers linear queries")
     raise QueryError("", f"{mechanism} answers linear queries only")
 
 

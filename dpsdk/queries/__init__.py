@@ -5,8 +5,11 @@ from dpsdk.queries.above import Above, NumericAbove
 from dpsdk.queries.base import CountingQuery, LinearQuery, Query, ScalarQuery
 from dpsdk.queries.conditions import Condition, Not
 from dpsdk.queries.conjunction import Conjunction, Where
+from dpsdk.queries.features import Cross, Feature, OneHot, Scaled
 from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
+from dpsdk.queries.minimization import ConvexMinimization
+from dpsdk.queries.model import Model
 from dpsdk.queries.quantile import Median, Quantile, isotonic
 from dpsdk.queries.rectangles import Rectangles
 from dpsdk.queries.threshold import Interval, Threshold
@@ -20,8 +23,11 @@ __all__ = [
     "Box",
     "Condition",
     "Conjunction",
+    "ConvexMinimization",
     "Count",
     "CountingQuery",
+    "Cross",
+    "Feature",
     "Interval",
     "Linear",
     "LinearQuery",
@@ -29,11 +35,14 @@ __all__ = [
     "MarginalTable",
     "Mean",
     "Median",
+    "Model",
     "Not",
     "NumericAbove",
+    "OneHot",
     "Quantile",
     "Query",
     "Rectangles",
+    "Scaled",
     "ScalarQuery",
     "Simplex",
     "Sum",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeVar, final
+from typing import Generic, NoReturn, TypeVar, cast, final
 
 from attrs import define
+from typing_extensions import override
 
 from dpsdk._lifetime import Closable
 from dpsdk.errors import DpsdkError, QueryError, Redacted
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
@@ -21,6 +22,7 @@ from dpsdk.mechanisms.base import (
     TablesStrategy,
     WhyStopped,
 )
+from dpsdk.mechanisms.fitted import modelled
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
@@ -95,7 +97,7 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            measurement = settled(query, self._strategy.answer(form, kernel), facts)
+            measurement = settled(query, self._ask(form, kernel), facts)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
@@ -111,6 +113,10 @@ class Channel(Closable, Generic[F_contra]):
         finally:
             history.over(question, done)
         return value, measurement, question
+
+    def _ask(self, form: F_contra, kernel: Kernel) -> Measurement:
+        """Raw numbers for a form, of whoever answers such forms."""
+        return self._strategy.answer(form, kernel)
 
     def belongs_to(self, context: Context) -> bool:
         """Whether the channel was opened by the session, scope or part of this context."""
@@ -132,11 +138,12 @@ class Channel(Closable, Generic[F_contra]):
         raise Redacted("pickling or copying a channel")
 
 
-class DistributionChannel(Channel[LinearForm]):
+class DistributionChannel(Channel[LinearForm | ConvexForm]):
     """A channel to a mechanism with a public distribution over the universe.
 
-    It answers linear queries. The distribution was made of paid releases only, so it is public, and
-    reading it is free.
+    It answers linear queries, as its mechanism does, and convex minimisations, by minimising them
+    on the distribution. That was made of paid releases only, so it is public, and reading it is
+    free, models included.
     """
 
     __slots__ = ("_source",)
@@ -144,8 +151,16 @@ class DistributionChannel(Channel[LinearForm]):
     def __init__(
         self, strategy: DistributionStrategy, name: str, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        # Convex forms do not reach it.
+        wide = cast("Strategy[LinearForm | ConvexForm]", strategy)
+        super().__init__(wide, name, access, context)
         self._source = strategy
+
+    @override
+    def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
+        if isinstance(form, ConvexForm):
+            return modelled(form, self._source.distribution)
+        return self._strategy.answer(form, kernel)
 
     @property
     def distribution(self) -> Distribution:

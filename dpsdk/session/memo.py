@@ -20,7 +20,7 @@ from dpsdk._checks import described, shown
 from dpsdk._memo import Memo
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
@@ -93,7 +93,7 @@ class FormMemo:
 
 def _size(form: object) -> int:
     """How many bytes a form takes, with the arrays that it is made of."""
-    if type(form) is LinearForm:
+    if type(form) is LinearForm or type(form) is ConvexForm:
         return form.nbytes
     size, seen, waiting = 0, set[int](), [form]
     while waiting:

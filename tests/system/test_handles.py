@@ -25,6 +25,7 @@ from dpsdk.kernel import (
     Terms,
     Watching,
 )
+from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
@@ -41,10 +42,13 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.queries import (
     Above,
+    Ball,
+    ConvexMinimization,
     Count,
     Marginal,
     Mean,
     NumericAbove,
+    OneHot,
     Rectangles,
     Threshold,
     Workload,
@@ -86,7 +90,7 @@ def channels():
     # NaN, as of a mean of nobody, is not equal to itself.
     boxes = Rectangles("age", [0, 2], [3, 5])
     linear = [Count(where={"age": 3}), Threshold("age", 4), Marginal("age", "sex"), boxes]
-    yield NoisyHistogram(epsilon="0.1"), linear
+    yield NoisyHistogram(epsilon="0.1"), [*linear, model()]
     yield NoisyHistogram(rho="0.001", consistent=True), linear
     tables = Marginal("sex", "age")
     yield ResidualPlanner(tables, rho="0.001"), linear
@@ -105,6 +109,10 @@ def channels():
     yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
 
 
+def model():
+    return ConvexMinimization(SquaredLoss(), features=[OneHot("sex")], label="age", over=Ball(9))
+
+
 def asked(session):
     """What an honest client gets, and what the session says of it."""
     got = []
@@ -119,7 +127,7 @@ def asked(session):
 
 
 def _plain(value):
-    values = getattr(value, "values", value)
+    values = getattr(value, "theta", getattr(value, "values", value))
     return np.asarray(values).tolist() if not callable(values) else repr(value)
 
 
@@ -147,6 +155,7 @@ def held(session, events):
             things.append(getattr(channel, "hypothesis", None))
             things.append(getattr(channel, "distribution", None))
             things += getattr(channel, "tables", ())
+    things.append(model().lower(session.domain))
     watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]

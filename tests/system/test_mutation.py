@@ -56,6 +56,7 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.kernel.access import Access, HasAccess
+from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
     Fitted,
@@ -715,6 +716,18 @@ def test_what_is_remembered_of_a_split_cannot_be_changed():
     assert split_pure(Sneaky(50)) > 10
 
 
+def models(domain):
+    """What a client holds of models, all of it public."""
+    values = [
+        forms_module.Coordinates(("b",), np.ones((1, 3))),
+        *(forms_module.Ball(1), forms_module.Box(0, 1), forms_module.Simplex()),
+    ]
+    form = forms_module.ConvexForm(domain, values[:1], "a", np.ones(2), SquaredLoss(), values[1])
+    design = forms_module.Design([np.ones((3, 1))])
+    least = forms_module.minimise(design, SquaredLoss(), [1.0], np.ones((1, 3)), values[1])
+    return form, design, least, *values
+
+
 PUBLIC = [
     value
     for module in (forms_module, kernel_module, mechanisms_module)
@@ -750,6 +763,9 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         mechanisms_module.FittedTable(("a",), True, "measured", 1.0, None),
         SmallDB(Count(), epsilon=1),
         mechanisms_module.Unfinished(None, "stop"),
+        # Convex forms reach no kernel: what they ask of it is linear.
+        *(model := models(of.domain)),
+        *(model[0].gradient([0.5]), model[0].moments()),
     ]
     tried = {type(thing) for thing in reachable(*things)}
     missing = {

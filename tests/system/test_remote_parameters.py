@@ -13,6 +13,7 @@ from dpsdk.errors import DpsdkError, TooLarge
 from dpsdk.hypothesis import Mixture, Pairs
 from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
 from dpsdk.learning import fit_mixture
+from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
@@ -30,14 +31,20 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.queries import (
     Above,
+    Ball,
+    Box,
     Conjunction,
+    ConvexMinimization,
     Count,
+    Cross,
     Interval,
     Marginal,
     Mean,
     Not,
     NumericAbove,
+    OneHot,
     Rectangles,
+    Scaled,
     Sum,
     Threshold,
     Workload,
@@ -255,6 +262,42 @@ def test_a_query_of_another_author_is_on_record_with_a_short_description():
     session = Session(DATA, Budget(10), noise=seeded(1))
     session.answer(Long(), using=Laplace(1))
     assert len(session.history[0].query) == 1000
+
+
+LINE = {"features": ["age"], "label": "sex", "over": Ball(1)}
+MODELS: dict[str, Callable[[object], ConvexMinimization]] = {
+    "radius": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Ball(v)}),
+    "low": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Box(v, 1)}),
+    "sides": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": Box([0, 0], [1, v])}),
+    "set": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"over": v}),
+    "features": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"features": v}),
+    "a feature": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"features": [v]}),
+    "one-hot": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"features": [OneHot(v)]}),
+    "scaled": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"features": [Scaled(v)]}),
+    "cross": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"features": [Cross("age", v)]}),
+    "label": lambda v: ConvexMinimization(LogisticLoss(), **LINE | {"label": v}),
+    "intercept": lambda v: ConvexMinimization(LogisticLoss(), **LINE, intercept=v),
+    "loss": lambda v: ConvexMinimization(v, **LINE),
+    "smoothing": lambda v: ConvexMinimization(SVMLoss(smoothing=v), **LINE),
+    "width": lambda v: ConvexMinimization(HuberLoss(v), **LINE),
+    "share": lambda v: ConvexMinimization(QuantileLoss(v), **LINE),
+    "link": lambda v: ConvexMinimization(GLMLoss(v), **LINE),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_parameter_of_a_model_hangs_or_fails_untyped(name):
+    session = Session(DATA, Budget(1), noise=seeded(1))
+    with session.open(NoisyHistogram(epsilon=1)) as channel:
+        for value in NUMBERS:
+            try:
+                release = channel.release(MODELS[name](value))
+                repr(release)
+                release.value.predict({"age": [3, value], "sex": ["F", "M"]})
+            except DpsdkError as refusal:
+                text = str(refusal)
+                assert len(text) < 1500
+                text.encode()
 
 
 LOOKS: dict[str, Callable[[object], Look]] = {

@@ -40,6 +40,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import (
+    ConvexForm,
     Design,
     Facts,
     Form,
@@ -81,7 +82,15 @@ from dpsdk.kernel import (
     Terms,
 )
 from dpsdk.learning import fit_mixture
-from dpsdk.losses import Constants, GLMLoss, Loss, Predicts, QuantileLoss, SVMLoss
+from dpsdk.losses import (
+    Constants,
+    GLMLoss,
+    LogisticLoss,
+    Loss,
+    Predicts,
+    QuantileLoss,
+    SVMLoss,
+)
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
@@ -110,6 +119,7 @@ from dpsdk.queries import (
     Ball,
     Box,
     Conjunction,
+    ConvexMinimization,
     Count,
     Interval,
     Linear,
@@ -117,8 +127,10 @@ from dpsdk.queries import (
     Marginal,
     MarginalTable,
     Mean,
+    Model,
     Not,
     NumericAbove,
+    OneHot,
     Quantile,
     Query,
     Rectangles,
@@ -548,6 +560,53 @@ class OtherForm(Form):
 def nobody_subclasses_the_closed_family() -> None:
     class Own(Accuracy):  # type: ignore[misc]  # one of its three shapes
         pass
+
+
+def models_come_from_distributions_alone(
+    session: Session,
+    fitting: DistributionMechanism,
+    linear: OneShot[LinearForm],
+    convex: OneShot[ConvexForm],
+    distribution: Distribution,
+    domain: Domain,
+) -> None:
+    query = ConvexMinimization(
+        LogisticLoss(), features=["age", OneHot("sex")], label="income", over=Ball(8)
+    )
+    with session.open(fitting) as channel:
+        assert_type(channel.answer(query), Model)
+        assert_type(channel.release(query), Release[Model])
+        assert_type(session.answer(query, using=channel), Model)
+        assert_type(session.release(Count(), using=channel), Release[float])
+    with session.open(OnlinePMW(epsilon=1, updates=9)) as online:
+        assert_type(online.answer(query), Model)
+    assert_type(session.answer(query, using=convex), Model)
+    assert_type(query.fit(distribution), Model)
+    assert_type(query.lower(domain), ConvexForm)
+    session.answer(query, using=Laplace(1))  # type: ignore[misc]  # another form
+    session.answer(query, using=linear)  # type: ignore[misc]  # another form
+    session.answer(Count(), using=convex)  # type: ignore[misc]  # another form
+    session.open(Laplace(1)).answer(query)  # type: ignore[arg-type]  # another form
+    session.open(Tree("age", epsilon=1)).answer(query)  # type: ignore[arg-type]  # another form
+    session.quote(query, using=fitting)  # type: ignore[misc]  # asked of its channel
+    session.answer(query, using=fitting)  # type: ignore[arg-type]  # must be opened
+    Workload([query])  # type: ignore[list-item]  # another form
+    query.fit([1.0])  # type: ignore[arg-type]  # no distribution
+    ConvexMinimization("squared", features=["age"], label="income", over=Ball(8))  # type: ignore[arg-type]  # no loss
+    ConvexMinimization(LogisticLoss(), features=[3], label="income", over=Ball(8))  # type: ignore[list-item]  # no feature
+
+
+def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution) -> None:
+    assert_type(model.theta, Floats)
+    assert_type(model.coefficients, dict[str, float])
+    assert_type(model.intercept, float)
+    assert_type(model.excess, float)
+    assert_type(model.predict({"age": [39, 50], "sex": ["Female", "Male"]}), Floats)
+    assert_type(form.minimise(tables), tuple[Floats, float])
+    assert_type(form.gradient(model.theta), LinearForm)
+    assert_type(form.hessian([0.0, 1.0]), LinearForm)
+    assert_type(form.moments(), LinearForm)
+    assert_type(form.matrix([1.0]), Floats)
 
 
 def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:

@@ -1,0 +1,425 @@
+"""Convex forms: average losses of linear models, whose gradients and Hessians are linear forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk._checks import shown, to_array, to_name
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms.base import Form
+from dpsdk.forms.blocks import Dense, Kronecker
+from dpsdk.forms.coordinates import Axis, Coordinates, axes_of, block_of, check_cells
+from dpsdk.forms.design import Design
+from dpsdk.forms.factors import to_weights
+from dpsdk.forms.linear import LinearForm
+from dpsdk.forms.minimise import minimise
+from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.losses import Constants, Loss
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = ["ConvexForm", "Tables"]
+
+COORDINATE_LIMIT = 2**10
+"""No model has more coordinates: its Hessian then has a million numbers."""
+
+WEIGHT_LIMIT = 2**24
+"""No gradient or Hessian is written out with more weights than this: 128 MiB."""
+
+
+_FORM_BYTES = 2048
+"""What a form takes beside its arrays, roughly."""
+
+
+class Tables(Protocol):
+    """Public weights of records, tabulated: every distribution is such, in shares of the rows."""
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Weights on the cells of the named attributes, one axis a name; the caller only reads."""
+        ...
+
+
+def _to_coordinates(values: Iterable[Coordinates]) -> tuple[Coordinates, ...]:
+    kept = tuple(values)
+    if not kept or not all(isinstance(one, Coordinates) for one in kept):
+        raise InvalidArgument("coordinates", "Coordinates, at least one", shown(kept))
+    return kept
+
+
+def _to_label(value: str) -> str:
+    return to_name("label", value)
+
+
+@frozen(eq=False)
+class ConvexForm(Form):
+    """The average loss of linear models, for all coefficients θ of a bounded convex set.
+
+    A record x has a feature vector, which stacks some coordinates, and a number y for its label;
+    it costs φ(⟨θ, x⟩, y), and a record outside the domain costs nothing. Everything here is public:
+    what a form asks of a table goes through `gradient`, `hessian` and `moments`, which are linear
+    forms that any mechanism may answer. The kernel knows no convex forms.
+
+    Parameters
+    ----------
+    domain
+        The universe.
+    coordinates
+        Of the feature vector, in the order of θ. An intercept is one that depends on nothing.
+    label
+        The attribute to predict; no coordinate depends on it.
+    targets
+        The number y of each of its labels.
+    loss
+        φ, a value of dpsdk.losses; checked on the margins and labels of the universe.
+    over
+        The set of θ: a `Ball`, `Box` or `Simplex`.
+
+    Raises
+    ------
+    UnknownAttribute
+        If the domain does not have an attribute that is named.
+    InvalidArgument
+        If an argument is not as described.
+    QueryError
+        If the loss is not convex, not what it declares to be, or not for such labels.
+    TooLarge
+        If the attributes have more than 10^6 cells together, or there are too many coordinates.
+    """
+
+    domain: Domain
+    coordinates: tuple[Coordinates, ...] = field(converter=_to_coordinates)
+    label: str = field(converter=_to_label)
+    targets: Floats = field(converter=to_weights)
+    loss: Loss
+    over: ConvexSet
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            raise InvalidArgument("domain", "a domain", shown(self.domain))
+        if not isinstance(self.loss, Loss):
+            raise InvalidArgument("loss", "a loss of dpsdk.losses", shown(self.loss))
+        if not isinstance(self.over, Ball | Box | Simplex):
+            expected = "a bounded set, such as Ball(8)"
+            raise InvalidArgument("over", expected, shown(self.over))
+        size, sizes = self.domain[self.label].size, dict[str, int]()
+        for one in self.coordinates:
+            shape = tuple([self.domain[name].size for name in one.names])
+            if one.values.shape[1:] != shape:
+                expected = f"of shape {(one.width, *shape)} on {one.names}"
+                raise InvalidArgument("coordinates", expected, f"shape {one.values.shape}")
+            sizes |= dict(zip(one.names, shape, strict=True))
+        if self.label in sizes:
+            expected = "an attribute that no feature depends on"
+            raise InvalidArgument("label", expected, shown(self.label))
+        if self.targets.shape != (size,):
+            raise InvalidArgument("targets", f"{size} numbers", f"shape {self.targets.shape}")
+        check_cells([*sizes, self.label], self.domain)
+        if self.dimension > COORDINATE_LIMIT:
+            advice = "use fewer features, or coarser ones"
+            raise TooLarge("a model", self.dimension, COORDINATE_LIMIT, "coordinates", advice)
+        self.over.require(self.dimension)
+        Design.require(self._shapes, labels=size)
+        self.loss.check(*self._design.reach(self._set), self.targets.tolist())
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates of θ."""
+        return sum([one.width for one in self.coordinates])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that the loss depends on, label included, in the order of the domain."""
+        touched = {name for one in self.coordinates for name in one.names} | {self.label}
+        return tuple([name for name in self.domain.names if name in touched])
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of these attributes."""
+        return math.prod(self._shape)
+
+    @property
+    def constants(self) -> Constants:
+        """What bounds the loss of any record and any θ of the set."""
+        low, high = self._design.reach(self._set)
+        return self.loss.constants(low, high, self.targets.tolist())
+
+    def minimise(
+        self,
+        tables: Tables,
+        *,
+        linear: Array | Sequence[float] | None = None,
+        ridge: float = 0.0,
+        tolerance: float = 1e-6,
+    ) -> tuple[Floats, float]:
+        """The θ of the set with the least Σ w(x) φ(⟨θ, x⟩, y) + ⟨linear, θ⟩ + ½ ridge ‖θ‖².
+
+        Public, and free: tables are public weights, such as a distribution.
+
+        Parameters
+        ----------
+        tables
+            The weights w, of at least 0.
+        linear
+            A linear term, of `dimension` numbers; none by default.
+        ridge
+            At least 0.
+        tolerance
+            How large a gap is good enough.
+
+        Returns
+        -------
+        theta, gap
+            The function at θ exceeds its least value over the set by no more than `gap`: a
+            certificate, which may be larger than the tolerance where that was not reached.
+
+        Raises
+        ------
+        InvalidArgument
+            If the weights are not finite numbers of at least 0 or an argument is not as described.
+        """
+        weights = np.asarray(tables.table(self.names), dtype=np.float64)
+        if weights.shape != self._shape:
+            expected = f"weights of shape {self._shape} on {self.names}"
+            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
+        order, places = self._order, self._places
+        joint = weights.transpose(order).reshape(len(self.targets), -1)
+        least = minimise(
+            self._design,
+            self.loss,
+            self.targets,
+            joint,
+            self._set,
+            linear=None if linear is None else self._vector("linear", linear)[places],
+            ridge=ridge,
+            tolerance=tolerance,
+        )
+        theta = np.empty(self.dimension)
+        theta[places] = least.theta
+        return theta, least.gap
+
+    def gradient(self, theta: Array | Sequence[float]) -> LinearForm:
+        """The gradient of the summed loss at θ: one function a coordinate, φ′(⟨θ, x⟩, y)·x_j.
+
+        Raises
+        ------
+        InvalidArgument
+            If θ is not `dimension` finite numbers.
+        TooLarge
+            If it would have more than 2^24 weights.
+        """
+        self._check_weights("a gradient", self.dimension)
+        slopes = self._at(self.loss.derivative(*self._margins(theta)))
+        return LinearForm(self.domain, [self._dense(one * slopes for one in self._spread)])
+
+    def hessian(self, theta: Array | Sequence[float]) -> LinearForm:
+        """The Hessian of the summed loss at θ: φ″(⟨θ, x⟩, y)·x_i·x_j, for i ≤ j.
+
+        Functions are in the order of `pairs`, those with i < j times √2, so that the length of the
+        numbers of a record is the Frobenius norm of its matrix. `matrix` reads them.
+
+        Raises
+        ------
+        InvalidArgument, TooLarge
+            As `gradient` does.
+        """
+        first, second = self.pairs
+        self._check_weights("a Hessian", len(first))
+        bends = self._at(self.loss.curvature(*self._margins(theta)))
+        stacked = np.concatenate([np.broadcast_to(o, (len(o), *self._shape)) for o in self._spread])
+        scales = np.where(first == second, 1.0, math.sqrt(2))
+        weights = stacked[first] * stacked[second] * bends
+        weights *= scales.reshape(-1, *[1] * len(self._shape))
+        return LinearForm(self.domain, [self._dense([weights])])
+
+    def moments(self) -> LinearForm:
+        """The second moments: x_i·x_j for i ≤ j, as in `hessian`, and then y·x_j for each j.
+
+        They are all that the squared loss depends on, but for a constant. Each depends on the
+        attributes of two coordinates alone.
+
+        Raises
+        ------
+        TooLarge
+            If they would have more than 2^24 weights.
+        """
+        parts, sizes = self.coordinates, [one.width for one in self.coordinates]
+        label = Coordinates((self.label,), self.targets[None, :])
+        needed = 0
+        for place, one in enumerate(parts):
+            for other in (*parts[place:], label):
+                needed += self._cells_of(one, other) * one.width * other.width
+        if needed > WEIGHT_LIMIT:
+            advice = "use fewer features, or coarser ones"
+            raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
+        blocks: list[Dense | Kronecker] = []
+        for place, one in enumerate(parts):
+            for later in range(place, len(parts)):
+                rows, columns = _within(sizes, place, later)
+                scales = np.where((rows == columns) & (place == later), 1.0, math.sqrt(2))
+                blocks.append(self._product(one, rows, parts[later], columns, scales))
+        for one in parts:
+            rows = np.arange(one.width)
+            blocks.append(self._product(one, rows, label, np.zeros_like(rows), np.ones(one.width)))
+        return LinearForm(self.domain, blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly how many bytes it takes, with the arrays that it is made of."""
+        arrays = [self.targets, *[one.values for one in self.coordinates]]
+        return (
+            _FORM_BYTES + sum([array.nbytes for array in arrays]) + 8 * Design.require(self._shapes)
+        )
+
+    @property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """The coordinates i ≤ j that each function of `hessian` belongs to, two arrays.
+
+        Those of two stacks of coordinates stand together.
+        """
+        sizes = [one.width for one in self.coordinates]
+        starts = np.cumsum([0, *sizes])
+        found = [
+            (rows + starts[place], columns + starts[later])
+            for place in range(len(sizes))
+            for later in range(place, len(sizes))
+            for rows, columns in [_within(sizes, place, later)]
+        ]
+        rows, columns = zip(*found, strict=True)
+        return np.concatenate(rows), np.concatenate(columns)
+
+    def matrix(self, values: Array | Sequence[float]) -> Floats:
+        """The symmetric matrix that the numbers of `hessian`, or the first of `moments`, stand for.
+
+        Parameters
+        ----------
+        values
+            As many as there are `pairs`.
+        """
+        first, second = self.pairs
+        numbers = to_array("values", values, f"{len(first)} numbers")
+        if numbers.shape != first.shape:
+            raise InvalidArgument("values", f"{len(first)} numbers", f"shape {numbers.shape}")
+        numbers = numbers / np.where(first == second, 1.0, math.sqrt(2))
+        result = np.zeros((self.dimension, self.dimension))
+        result[first, second] = numbers
+        result[second, first] = numbers
+        return result
+
+    def _product(
+        self, one: Coordinates, rows: Ints, other: Coordinates, columns: Ints, scales: Floats
+    ) -> Dense | Kronecker:
+        """Products of coordinates, each times a scale."""
+        touched = {*one.names, *other.names}
+        names = tuple([name for name in self.domain.names if name in touched])
+        weights = one.spread(names)[rows] * other.spread(names)[columns]
+        weights = weights * scales.reshape(-1, *[1] * len(names))
+        if not names and len(scales) == 1:
+            return Kronecker((), (), float(weights[0]))
+        shape = tuple([self.domain[name].size for name in names])
+        return Dense(names, shape, weights.reshape(len(scales), -1))
+
+    def _cells_of(self, one: Coordinates, other: Coordinates) -> int:
+        return math.prod([self.domain[name].size for name in {*one.names, *other.names}])
+
+    def _check_weights(self, what: str, rows: int) -> None:
+        if rows * self.cells > WEIGHT_LIMIT:
+            advice = "use fewer features, or coarser attributes"
+            raise TooLarge(f"{what} of a model", rows * self.cells, WEIGHT_LIMIT, "weights", advice)
+
+    def _dense(self, parts: Iterable[Floats]) -> Dense:
+        wide = [np.broadcast_to(part, (len(part), *self._shape)) for part in parts]
+        return Dense(self.names, self._shape, np.concatenate(wide).reshape(-1, self.cells))
+
+    def _at(self, numbers: Floats) -> Floats:
+        return np.broadcast_to(numbers, self._shape)
+
+    def _margins(self, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
+        """⟨θ, x⟩ and y, each with an axis a name, of length 1 where nothing changes along it."""
+        vector, start = self._vector("theta", theta), 0
+        margins = np.zeros([1] * len(self._shape))
+        for part in self._spread:
+            margins = margins + np.tensordot(vector[start : start + len(part)], part, axes=1)
+            start += len(part)
+        sizes = [len(self.targets) if name == self.label else 1 for name in self.names]
+        return margins, self.targets.reshape(sizes)
+
+    def _vector(self, parameter: str, values: Array | Sequence[float]) -> Floats:
+        expected = f"{self.dimension} finite numbers"
+        vector = to_array(parameter, values, expected)
+        if vector.shape != (self.dimension,):
+            raise InvalidArgument(parameter, expected, f"shape {vector.shape}")
+        if not np.isfinite(vector).all():
+            raise InvalidArgument(parameter, expected, "NaN or infinity among them")
+        return vector
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple([self.domain[name].size for name in self.names])
+
+    @cached_property
+    def _spread(self) -> tuple[Floats, ...]:
+        return tuple([one.spread(self.names) for one in self.coordinates])
+
+    @cached_property
+    def _grouped(self) -> tuple[Axis, ...]:
+        return tuple(axes_of(self.coordinates))
+
+    @property
+    def _shapes(self) -> list[tuple[int, int]]:
+        """The shapes of the blocks of its design, known before one is written out."""
+        return [
+            (
+                math.prod([self.domain[name].size for name in axis.names]),
+                sum([self.coordinates[place].width for place in axis.members]),
+            )
+            for axis in self._grouped
+        ]
+
+    @cached_property
+    def _design(self) -> Design:
+        blocks = [block_of(axis, self.coordinates, self.domain) for axis in self._grouped]
+        return Design(blocks, labels=len(self.targets))
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """The axes of a table of `names`: the label first, then as in the design."""
+        wanted = [self.label, *(name for axis in self._grouped for name in axis.names)]
+        return [self.names.index(name) for name in wanted]
+
+    @cached_property
+    def _places(self) -> Ints:
+        """For each coordinate of the design its place in θ."""
+        starts = np.cumsum([0, *[one.width for one in self.coordinates]])
+        members = [place for axis in self._grouped for place in axis.members]
+        runs: list[Ints] = [np.arange(starts[place], starts[place + 1]) for place in members]
+        return np.concatenate(runs)
+
+    @cached_property
+    def _set(self) -> ConvexSet:
+        """The set in the order of the design."""
+        if not isinstance(self.over, Box):
+            return self.over
+        low, high = self.over.low, self.over.high
+        return evolve(self.over, low=_placed(low, self._places), high=_placed(high, self._places))
+
+
+def _placed(side: float | tuple[float, ...], places: Ints) -> float | tuple[float, ...]:
+    """One side of a box, in another order of its coordinates."""
+    if not isinstance(side, tuple):
+        return side
+    order: list[int] = places.tolist()
+    return tuple([side[place] for place in order])
+
+
+def _within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
+    """The pairs of coordinates of two stacks, each pair once if they are the same."""
+    if place == later:
+        return np.triu_indices(sizes[place])
+    rows, columns = np.indices((sizes[place], sizes[later])).reshape(2, -1)
+    return rows, columns

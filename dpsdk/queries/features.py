@@ -1,0 +1,304 @@
+"""Features: the numbers that a model makes of the public attributes of a record."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TypeVar
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import described, shown, to_array, to_name
+from dpsdk.domain import Attribute, Binned, Domain, Integer
+from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
+from dpsdk.queries.linear import to_names
+from dpsdk.typing import Array, Floats
+
+__all__ = [
+    "Cross",
+    "Feature",
+    "OneHot",
+    "Scaled",
+    "asked",
+    "names_of",
+    "natural",
+    "numbers_of",
+    "read_feature",
+    "scaled",
+    "to_feature",
+]
+
+T = TypeVar("T")
+
+_NUMBERS_LIMIT = 2**22
+"""No feature has more numbers in all, over the cells of its attributes: 32 MiB."""
+
+_CROSSED = 20
+"""So many attributes of two labels have as many cells as a model may touch."""
+
+_LARGEST = 2.0**100
+"""Squares of smaller numbers can be added up."""
+
+
+class Feature(ABC):
+    """A few numbers that are a public function of some attributes of a record.
+
+    A subclass is a frozen value with `names`, `labels` and `values`. It sees the domain alone, and
+    what it says is checked before a table is asked anything.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it depends on, distinct."""
+
+    @abstractmethod
+    def labels(self, domain: Domain, /) -> Sequence[str]:
+        """What each of its numbers is called, as coefficients of a model are."""
+
+    @abstractmethod
+    def values(self, domain: Domain, /) -> Array:
+        """Its numbers on the cells of its attributes.
+
+        Returns
+        -------
+        Array
+            One axis for its numbers, as many as there are labels, and one for each of `names`, in
+            their order. Finite.
+        """
+
+
+def _attribute(value: str) -> str:
+    return to_name("attribute", value)
+
+
+@frozen(repr=False)
+class OneHot(Feature):
+    """For each label of an attribute, 1 where a record has it and 0 where it has not.
+
+    The natural feature of a `Categorical` or `Boolean` attribute. Bins and integers may be taken
+    for labels too.
+
+    >>> from dpsdk.queries import OneHot
+    >>> OneHot("sex")
+    OneHot('sex')
+    """
+
+    attribute: str = field(converter=_attribute)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.attribute,)
+
+    def labels(self, domain: Domain, /) -> list[str]:
+        attribute = domain[self.attribute]
+        _check_numbers(self, attribute.size**2)
+        texts = [attribute.text(code) for code in range(attribute.size)]
+        if len(set(texts)) < len(texts):  # edges of bins that differ in late digits
+            texts = [repr(label) for label in attribute.labels]
+        return [f"{attribute.name}={text}" for text in texts]
+
+    def values(self, domain: Domain, /) -> Floats:
+        size = domain[self.attribute].size
+        _check_numbers(self, size**2)
+        return np.eye(size)
+
+    def __repr__(self) -> str:
+        return f"OneHot({shown(self.attribute)})"
+
+
+@frozen(repr=False)
+class Scaled(Feature):
+    """A numeric attribute as one number, from -1 at its lower bound to 1 at its upper bound.
+
+    The natural feature of an `Integer` or `Binned` attribute. A bin stands for the middle between
+    its edges. An attribute of one value only is 0.
+
+    >>> from dpsdk.queries import Scaled
+    >>> Scaled("age")
+    Scaled('age')
+    """
+
+    attribute: str = field(converter=_attribute)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.attribute,)
+
+    def labels(self, domain: Domain, /) -> list[str]:
+        return [domain[self.attribute].name]
+
+    def values(self, domain: Domain, /) -> Floats:
+        attribute = domain[self.attribute]
+        _check_numbers(self, attribute.size)
+        numbers = numbers_of(attribute)
+        if numbers is None:
+            reason = f"attribute {attribute.name!r} is not numeric, so it cannot be scaled"
+            raise QueryError(str(self), f"{reason}; take OneHot")
+        low, high = attribute.bounds
+        return scaled(numbers, low, high)[None, :]
+
+    def __repr__(self) -> str:
+        return f"Scaled({shown(self.attribute)})"
+
+
+def scaled(numbers: Floats, low: float, high: float) -> Floats:
+    """Numbers from low to high as numbers from -1 to 1; zeros where there is no way between."""
+    # Halves first: the difference of two floats may be infinite.
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    if not half > 0:
+        return np.zeros(len(numbers))
+    result: Floats = np.clip((numbers - middle) / half, -1.0, 1.0)
+    return result
+
+
+def _parts(values: tuple[str | Feature, ...]) -> tuple[str | Feature, ...]:
+    parts = tuple(to_feature("parts", value) for value in values)
+    names = [name for part in parts for name in names_of(part)]
+    if len(parts) < 2 or len(set(names)) != len(names) or len(names) > _CROSSED:
+        expected = f"two or more features of different attributes, {_CROSSED} at the most"
+        raise InvalidArgument("parts", expected, shown(values))
+    return parts
+
+
+@frozen(init=False, repr=False)
+class Cross(Feature):
+    """The products of the numbers of several features: what they mean together.
+
+    Of one-hot features these are one-hot for the combinations of their labels; of a one-hot and a
+    scaled feature, a slope for each label.
+
+    Parameters
+    ----------
+    parts
+        Two or more features of different attributes; the name of an attribute stands for its
+        natural feature, `Scaled` or `OneHot`.
+
+    >>> from dpsdk.queries import Cross, Scaled
+    >>> Cross("sex", Scaled("age"))
+    Cross('sex', Scaled('age'))
+    """
+
+    parts: tuple[str | Feature, ...]
+
+    def __init__(self, *parts: str | Feature) -> None:
+        # The parts arrive as positional arguments, so the frozen field is set by hand.
+        object.__setattr__(self, "parts", _parts(parts))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for part in self.parts for name in names_of(part))
+
+    def labels(self, domain: Domain, /) -> list[str]:
+        found = [natural(part, domain).labels(domain) for part in self.parts]
+        _check_numbers(self, math.prod(map(len, found)))
+        return [" * ".join(texts) for texts in product(*found)]
+
+    def values(self, domain: Domain, /) -> Floats:
+        result = np.ones((1,))
+        needed = 1
+        for part in self.parts:
+            one = read_feature(natural(part, domain), domain)[2]
+            needed *= one.size
+            _check_numbers(self, needed)
+            # Widths come first, then the axes of the cells so far, then those of this part.
+            joint = np.multiply.outer(result, one)
+            joint = np.moveaxis(joint, result.ndim, 1)
+            result = joint.reshape(len(result) * len(one), *result.shape[1:], *one.shape[1:])
+        return result
+
+    def __repr__(self) -> str:
+        parts = [shown(part) if isinstance(part, str) else described(part) for part in self.parts]
+        return f"Cross({', '.join(parts)})"
+
+
+def asked(owner: object, read: Callable[[], T]) -> T:
+    """What a value of another author's class says of itself, in public matters.
+
+    Raises
+    ------
+    QueryError
+        If its class raises anything that is no error of dpsdk.
+    """
+    try:
+        return read()
+    except DpsdkError:
+        raise
+    except Exception as error:
+        raise QueryError(shown(owner), f"its class raised {type(error).__name__}") from error
+
+
+def names_of(part: str | Feature) -> tuple[str, ...]:
+    """The attributes that a feature depends on."""
+    return (part,) if isinstance(part, str) else asked(part, lambda: to_names(part.names))
+
+
+def to_feature(parameter: str, value: str | Feature) -> str | Feature:
+    """Read a feature, or the name of the attribute whose natural feature is meant."""
+    if isinstance(value, Feature):
+        return value
+    if isinstance(value, str):
+        return to_name(parameter, value)
+    expected = "a feature, such as OneHot('sex') or Scaled('age'), or the name of an attribute"
+    raise InvalidArgument(parameter, expected, shown(value))
+
+
+def natural(part: str | Feature, domain: Domain) -> Feature:
+    """The feature that a name stands for over a domain; any other as it is."""
+    if isinstance(part, Feature):
+        return part
+    return Scaled(part) if isinstance(domain[part], Integer | Binned) else OneHot(part)
+
+
+def numbers_of(attribute: Attribute) -> Floats | None:
+    """The number that each cell of a numeric attribute stands for; None for other attributes."""
+    if isinstance(attribute, Integer):
+        return np.array(range(attribute.low, attribute.high + 1), dtype=np.float64)
+    if isinstance(attribute, Binned):
+        edges = np.array(attribute.edges)
+        middles: Floats = edges[:-1] / 2 + edges[1:] / 2
+        return middles
+    return None
+
+
+def read_feature(
+    feature: Feature, domain: Domain
+) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
+    """The names, labels and values of a feature over a domain, checked.
+
+    Raises
+    ------
+    UnknownAttribute
+        If the domain does not have an attribute of it.
+    QueryError
+        If these are not what a feature must have.
+    TooLarge
+        If there are too many of them.
+    """
+    return asked(feature, lambda: _read(feature, domain))
+
+
+def _read(feature: Feature, domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
+    names = names_of(feature)
+    shape = tuple([domain[name].size for name in names])
+    _check_numbers(feature, math.prod(shape))
+    labels = tuple([str.__str__(label) for label in feature.labels(domain)])
+    expected = f"finite numbers of shape {(len(labels), *shape)}"
+    values = to_array(described(feature), feature.values(domain), expected)
+    if not labels or values.shape != (len(labels), *shape):
+        reason = f"a feature must have {expected}, and this one has shape {values.shape}"
+        raise QueryError(described(feature), reason)
+    if not np.abs(values).max() < _LARGEST:  # nor NaN
+        raise QueryError(described(feature), "a feature must have finite numbers below 2^100")
+    return names, labels, values
+
+
+def _check_numbers(feature: Feature, needed: int) -> None:
+    if needed > _NUMBERS_LIMIT:
+        advice = "take Scaled in its place, or declare coarser labels"
+        raise TooLarge(described(feature), needed, _NUMBERS_LIMIT, "numbers", advice)

@@ -157,8 +157,7 @@ class Learning:
     ) -> tuple[dict[Attributes, Residual], ResidualAccuracy]:
         """Residuals with noise in given proportions, centred."""
         lattice = self._lattice
-        limit = self._facts.row_limit
-        request = request_for(deviations, lattice, self._names, limit, noise)
+        request = request_for(deviations, lattice, self._facts, noise)
         measured = kernel.run(request)
         ends = np.cumsum([lattice.cells(chosen) for chosen in deviations])[:-1]
         parts = np.split(measured.values, ends)

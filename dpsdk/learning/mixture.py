@@ -28,6 +28,9 @@ _LABELS = 2**13
 _CHUNK = 2**18
 """So many cells of the matrix are worked on at a time, which a cache holds."""
 
+_ROWS = 64
+"""So many rows at the most: of its own rows both sides of the diagonal are worked out."""
+
 _COMPONENTS = 2**10
 _ITERATIONS = 2**20
 
@@ -122,14 +125,19 @@ def _step(
 ) -> tuple[Floats, Floats]:
     """Share each table out among the components, and average what each of them has got."""
     weighted = shares * weights
-    taken = np.empty_like(shares)
-    width = max(1, _CHUNK // len(seen))
-    for start in range(0, len(seen), width):
-        rows = slice(start, start + width)
-        likely = weighted[rows] @ shares.T
+    taken = np.zeros_like(shares)
+    start = 0
+    while start < len(seen):
+        # Both matrices are symmetric, so what is right of the diagonal is enough.
+        stop = start + max(1, min(_ROWS, _CHUNK // (len(seen) - start)))
+        rows, right, later = slice(start, stop), slice(start, None), slice(stop, None)
+        likely = weighted[rows] @ shares[right].T
         np.maximum(likely, _NEVER, out=likely)
-        np.divide(seen[rows], likely, out=likely)
-        np.multiply(weighted[rows], likely @ shares, out=taken[rows])
+        np.divide(seen[rows, right], likely, out=likely)
+        taken[rows] += likely @ shares[right]
+        taken[later] += likely[:, stop - start :].T @ shares[rows]
+        start = stop
+    taken *= weighted
     held = taken.sum(axis=0)
     total = float(held.sum())
     # A component that nothing is left of, and an attribute that nothing is said of, stay where the

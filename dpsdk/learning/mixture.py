@@ -25,8 +25,9 @@ __all__ = ["fit_mixture"]
 _LABELS = 2**13
 """The most labels of all attributes together: some arrays have as many rows and columns."""
 
-_CHUNK = 2**18
-"""So many cells of the matrix are worked on at a time, which a cache holds."""
+_PRODUCT = 2**18
+"""So many multiplications are done at a time, as many as BLAS leaves to one core: with more, its
+threads wait for one another longer than they work. What is worked on fits a cache as well."""
 
 _ROWS = 64
 """So many rows at the most: of its own rows both sides of the diagonal are worked out."""
@@ -129,7 +130,7 @@ def _step(
     start = 0
     while start < len(seen):
         # Both matrices are symmetric, so what is right of the diagonal is enough.
-        stop = start + max(1, min(_ROWS, _CHUNK // (len(seen) - start)))
+        stop = start + max(1, min(_ROWS, _PRODUCT // ((len(seen) - start) * len(weights))))
         rows, right, later = slice(start, stop), slice(start, None), slice(stop, None)
         likely = weighted[rows] @ shares[right].T
         np.maximum(likely, _NEVER, out=likely)

@@ -356,13 +356,19 @@ def _rested(made: _Made, place: int) -> dict[str, object]:
 def _variation(made: _Made) -> str:
     if made.listed is None:
         return ""
+    looser = (
+        "Tables were fitted, and are nearer in sum than with independent noise; but the bound of "
+        "one\nentry follows from that of its whole table, and may be ten times looser: --method "
+        "independent\nbounds each entry by its own noise.\n"
+    )
     known = [one.total_variation for one in made.listed if one.total_variation is not None]
     if not known:
-        return ""
+        return looser
     mean = sum(known) / len(known)
     return (
         f"Together with that, the total variation of each table is bounded, by {mean:.4g} in the "
         f"mean\nand {max(known):.4g} at the most; {_SUMMARY} has both bounds of each table.\n"
+        f"{looser}"
     )
 
 
@@ -380,14 +386,15 @@ def _report(request: Request, session: Session, made: _Made) -> str:
         f"{unit}.{vacuous}\n"
         f"{_variation(made)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
-        f"{_spent(session)}\n"
+        f"{_spent(session, made)}\n"
         f"{session!r}{seeded}\n"
         "Nothing is remembered between runs: what another run on this table spends comes on top.\n"
     )
 
 
-def _spent(session: Session) -> str:
+def _spent(session: Session, made: _Made) -> str:
     share = session.spent.fraction
     if share >= 1:
         return f"The whole of {session.budget} is spent."
-    return f"{100 * share:.7g}% of {session.budget} is spent; no run with less Gaussian noise fits."
+    rest = "" if made.listed is not None else "; no run with less Gaussian noise fits"
+    return f"{100 * share:.7g}% of {session.budget} is spent{rest}."

@@ -40,10 +40,14 @@ def tally(cells: Ints, counts: Floats, shape: tuple[int, ...]) -> Floats:
 
 def numbered(codes: Iterable[Array], shape: Iterable[int], records: int) -> Ints:
     """The cell of each record in a table, numbered in C order, from its cells along each axis."""
-    cells = np.zeros(records, dtype=np.int64)
+    cells: Ints | None = None
     for code, size in zip(codes, shape, strict=True):
-        cells = cells * size + code
-    return cells
+        if cells is None:
+            cells = code.astype(np.int64)  # a copy in any case
+        else:
+            cells *= size
+            cells += code
+    return np.zeros(records, dtype=np.int64) if cells is None else cells
 
 
 def _powered(weights: Floats, power: int) -> Floats:

@@ -25,8 +25,12 @@ __all__ = ["fit_mixture"]
 _LABELS = 2**13
 """The most labels of all attributes together: some arrays have as many rows and columns."""
 
-_CHUNK = 2**18
-"""So many cells of the matrix are worked on at a time, which a cache holds."""
+_PRODUCT = 2**18
+"""So many multiplications are done at a time, as many as BLAS leaves to one core: with more, its
+threads wait for one another longer than they work. What is worked on fits a cache as well."""
+
+_ROWS = 64
+"""So many rows at the most: of its own rows both sides of the diagonal are worked out."""
 
 _COMPONENTS = 2**10
 _ITERATIONS = 2**20
@@ -122,14 +126,19 @@ def _step(
 ) -> tuple[Floats, Floats]:
     """Share each table out among the components, and average what each of them has got."""
     weighted = shares * weights
-    taken = np.empty_like(shares)
-    width = max(1, _CHUNK // len(seen))
-    for start in range(0, len(seen), width):
-        rows = slice(start, start + width)
-        likely = weighted[rows] @ shares.T
+    taken = np.zeros_like(shares)
+    start = 0
+    while start < len(seen):
+        # Both matrices are symmetric, so what is right of the diagonal is enough.
+        stop = start + max(1, min(_ROWS, _PRODUCT // ((len(seen) - start) * len(weights))))
+        rows, right, later = slice(start, stop), slice(start, None), slice(stop, None)
+        likely = weighted[rows] @ shares[right].T
         np.maximum(likely, _NEVER, out=likely)
-        np.divide(seen[rows], likely, out=likely)
-        np.multiply(weighted[rows], likely @ shares, out=taken[rows])
+        np.divide(seen[rows, right], likely, out=likely)
+        taken[rows] += likely @ shares[right]
+        taken[later] += likely[:, stop - start :].T @ shares[rows]
+        start = stop
+    taken *= weighted
     held = taken.sum(axis=0)
     total = float(held.sum())
     # A component that nothing is left of, and an attribute that nothing is said of, stay where the

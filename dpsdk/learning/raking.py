@@ -68,6 +68,8 @@ def onto_simplex(values: Floats, total: float) -> Floats:
 
     The same shift for all, and zero for what it takes below (Held, Wolfe and Crowder 1974).
     """
+    # By the largest first, beside which the total may be nothing in floats.
+    values = values - values.max()
     falling = np.sort(values)[::-1]
     shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
     shift = shifts[np.flatnonzero(falling > shifts)[-1]] if total > 0 else np.inf

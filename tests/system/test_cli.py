@@ -159,6 +159,7 @@ def test_fitted_tables_come_with_a_bound_each(folder, domain, columns, counts):
         assert {float(line[-1]) for line in lines} == {table["error"]}
     report = (folder / "out" / "report.txt").read_text()
     assert "total variation" in report
+    assert "ten times looser: --method independent" in report.replace("\n", " ")
     assert 0.9 < written["budget"]["share_spent"] <= 1
 
 

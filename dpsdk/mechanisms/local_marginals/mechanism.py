@@ -106,10 +106,13 @@ class LocalMarginals(TablesMechanism):
     Raises
     ------
     InvalidArgument
-        If the total is not given in one of these ways, δ is 0, or nothing is left to buy.
+        If the total is not given in one of these ways, δ is 0, or nothing is left to buy; when
+        opened or quoted, before anything is paid, also if the total is so small or so large that
+        noise or counts might not fit 64 bits.
     TooLarge
-        When opened or quoted, before anything is paid: for a marginal of more than 2^24 cells, or
-        more than 2^16 sets of attributes.
+        When opened or quoted, before anything is paid: for a marginal of more than 2^24 cells, more
+        than 2^16 sets of attributes, or a limit of more than 2^47 rows, or of 2^53 over the cells
+        of an attribute.
 
     >>> from dpsdk.mechanisms import LocalMarginals
     >>> from dpsdk.queries import Marginal
@@ -145,19 +148,23 @@ class LocalMarginals(TablesMechanism):
         terms = kernel.terms
         facts = terms.facts
         lattice = self._lattice(facts)
-        try:
-            spending = self._spending(lattice, terms)
-            learning = Learning(
-                lattice, facts, spending, components=self.components, beta=self.beta
-            )
-            return learning.learn(kernel)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+        spending = self._spending(lattice, terms)
+        learning = Learning(lattice, facts, spending, components=self.components, beta=self.beta)
+        return learning.learn(kernel)
 
     def _spending(self, lattice: Lattice, terms: Terms) -> Spending:
         shares = Shares(self.first, self.look, self.certify)
         total = Budget(self.epsilon or 0, self.delta) if self.rho is None else self.rho
-        return Spending.within(shares, total, lattice, terms)
+        try:
+            spending = Spending.within(shares, total, lattice, terms)
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta, rho=self.rho) from None
+        try:
+            spending.check(lattice, terms.facts)
+        except InvalidArgument as error:
+            given = "rho" if self.rho is not None else "epsilon and delta"
+            raise InvalidArgument(given, error.expected, error.got) from None
+        return spending
 
     def _lattice(self, facts: Facts) -> Lattice:
         domain = facts.domain

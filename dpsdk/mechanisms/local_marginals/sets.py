@@ -32,6 +32,12 @@ _MEASURED = 2**23
 _MEASURED_WIDE = 2**15
 _EXACT = 2**53
 
+_ROWS = 2**47
+"""So many rows fit every look: in steps of 2^-12 rows, and twice over, they stay within 2^61."""
+
+
+_FEWER_ROWS = "declare a smaller max_rows"
+
 
 def below(chosen: Attributes) -> list[Attributes]:
     """The sets of one attribute less: the i-th is without the i-th attribute."""
@@ -73,8 +79,11 @@ class Lattice:
         Raises
         ------
         TooLarge
-            If there are more than 2^16 sets, or a table of more than 2^24 cells.
+            If there are more than 2^16 sets, a table of more than 2^24 cells, or so many rows that
+            what is measured might not fit 64 bits.
         """
+        if row_limit > _ROWS:
+            raise TooLarge("LocalMarginals", row_limit, _ROWS, "rows", _FEWER_ROWS)
         wanted = {chosen for chosen in sets if chosen}
         closed: set[Attributes] = set()
         for chosen in wanted:
@@ -85,6 +94,10 @@ class Lattice:
                 closed.update(itertools.combinations(chosen, width))
             if len(closed) > SET_LIMIT:
                 raise _too_many(len(closed))
+        for place in {place for chosen in wanted for place in chosen}:
+            if sizes[place] * row_limit >= _EXACT:
+                most = (_EXACT - 1) // sizes[place]
+                raise TooLarge("LocalMarginals", row_limit, most, "rows", _FEWER_ROWS)
         asked, known = (tuple(sorted(found, key=_order)) for found in (wanted, closed))
         return cls(sizes, asked, known, max(row_limit, 1))
 

@@ -24,6 +24,17 @@ _FINE = 2.0**10
 """Scales are whole numbers: the smallest of a request is about this."""
 
 _ROOM = 2.0**60
+_WIDEST = 2.0**54
+"""In steps of its request, no noise has a larger deviation."""
+
+_LONGEST = 2.0**122
+_NOISE_ROOM = 2.0**9
+"""The variance of noise is at least 64 steps, and less than four times that where it is not more
+anyway: for a ρ, squared lengths of 512 ρ do."""
+
+_LOOK_STEP = 2.0**13
+"""By how much a row may move a look that is in steps of 2^-12 rows."""
+
 _DIGITS = 15
 
 
@@ -87,6 +98,33 @@ class Spending:
             raise InvalidArgument("epsilon and delta", expected, str(total))
         return cls.of(shares, rho, lattice, facts)
 
+    def check(self, lattice: Lattice, facts: Facts) -> None:
+        """Refuse, before anything is paid, what would be refused in the middle.
+
+        What is planned follows from releases. These bounds are for whatever plan comes out.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is a plan whose noise or numbers would not fit 64 bits; it names `rho`.
+        """
+        bought = [noise for noise in (self.first, self.rest) if noise is not None]
+        looked = [noise for noise in (self.look, self.certify) if noise is not None]
+        least = min([float(noise.rho) for noise in bought + looked], default=1.0)
+        room = _WIDEST * math.sqrt(2 * least)
+        sets, rows = [*lattice.singles, *lattice.measurable], max(facts.row_limit, 1)
+        longest = _length(len(sets), facts) * max(map(lattice.cells, sets), default=1)
+        if looked:
+            longest = max(longest, _LOOK_STEP * _length(len(lattice.closed), facts))
+        if longest > room:
+            expected = "larger, since its noise might not fit 64 bits"
+            raise InvalidArgument("rho", expected, f"{least:g} for a step")
+        most = max([float(noise.rho) for noise in bought], default=0.0)
+        widest = max(map(len, sets), default=0)
+        if most * _NOISE_ROOM * 2.0**widest * float(rows) ** 2 >= _LONGEST:
+            expected = "smaller, since counts of so many rows might not fit 64 bits"
+            raise InvalidArgument("rho", expected, f"{most:g} for a step, and up to {rows:,} rows")
+
     @property
     def steps(self) -> tuple[GaussianNoise, ...]:
         """The noise of the steps that are taken, in their order."""
@@ -97,6 +135,11 @@ class Spending:
     def cost(self) -> Cost:
         """What the steps cost at the most."""
         return Cost([noise.cover for noise in self.steps])
+
+
+def _length(count: int, facts: Facts) -> float:
+    """How far a person moves so many residuals, of one step each, at the most."""
+    return math.sqrt(2 * (count + 1)) * facts.unit_rows
 
 
 def counted(facts: Facts) -> bool:
@@ -145,8 +188,7 @@ def first_deviations(lattice: Lattice, sets: Sequence[Attributes], *, replaced: 
 def request_for(
     deviations: Mapping[Attributes, float],
     lattice: Lattice,
-    names: Sequence[str],
-    row_limit: int,
+    facts: Facts,
     noise: GaussianNoise,
 ) -> MeasureResiduals:
     """Residuals that are bought together, with noise in given proportions.
@@ -155,18 +197,22 @@ def request_for(
     ----------
     deviations
         What the noise of each set should be, up to one factor.
-    lattice, names
-        The sizes and the names of the attributes of the domain.
-    row_limit
-        No table has more rows.
+    lattice, facts
+        The sizes of the attributes, and what else is public.
     noise
         What all of them cost.
     """
     sets = list(deviations)
     wanted = np.array([deviations[chosen] for chosen in sets])
     cells = np.array([float(lattice.cells(chosen)) for chosen in sets])
-    # A scale is inverse to the noise of N_T residuals; they are as fine as 64 bits have room.
-    unit = min(_FINE * float((wanted * cells).max()), _ROOM / max(row_limit, 1) * wanted.min())
+    # A scale is inverse to the noise of N_T residuals; they are as fine as 64 bits have room, both
+    # for all rows and for the noise.
+    room = _WIDEST / 2 * math.sqrt(2 * float(noise.rho)) / _length(len(sets), facts)
+    unit = min(
+        _FINE * float((wanted * cells).max()),
+        min(_ROOM / max(facts.row_limit, 1), room) * float(wanted.min()),
+    )
     scales = [max(1, round(scale)) for scale in (unit / (wanted * cells)).tolist()]
+    names = facts.domain.names
     named = [tuple(names[place] for place in chosen) for chosen in sets]
     return MeasureResiduals(named, scales, noise)

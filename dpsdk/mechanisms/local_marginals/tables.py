@@ -150,7 +150,13 @@ class Tables:
                 pairs.update(zip(stack.sets, empty._stack(stack.sets), strict=True))
         return evolve(empty, pairs=pairs)
 
-    def mixture(self, components: int, outside_mass: float | None = None) -> Mixture:
+    def mixture(
+        self,
+        components: int,
+        outside_mass: float | None = None,
+        *,
+        iterations: int = _ITERATIONS,
+    ) -> Mixture:
         """A mixture of products near to all tables of two attributes, and to those of one."""
         domain, names = self.domain, self.names
         known = self._pairs
@@ -168,7 +174,7 @@ class Tables:
             domain,
             found,
             components=components,
-            iterations=_ITERATIONS,
+            iterations=iterations,
             outside_mass=outside_mass,
             rows=rows,
         )

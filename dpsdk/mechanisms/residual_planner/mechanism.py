@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
@@ -11,6 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_finite
+from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
@@ -18,7 +19,7 @@ from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.mechanisms.estimates import copied_form
-from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.refusals import in_words
 from dpsdk.mechanisms.residual_planner.estimate import (
     MovedAccuracy,
     PlannedAccuracy,
@@ -34,7 +35,7 @@ from dpsdk.mechanisms.residual_planner.plan import (
 )
 from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
 from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
-from dpsdk.mechanisms.workload import to_workload
+from dpsdk.mechanisms.workload import forms_of, to_workload
 from dpsdk.noise import NoiseLaw
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 
@@ -137,8 +138,8 @@ class ResidualPlanner(Mechanism[LinearForm]):
     Parameters
     ----------
     workload
-        A query or a `Workload`, such as `marginals(domain, 2)`; or several of them, which together
-        may have more numbers than one workload. Of every query the table is planned on the
+        A query or a `Workload`, such as `marginals(domain, 2)`; or several of them. Together they
+        may have more numbers than one request. Of every query the table is planned on the
         attributes that it depends on.
     epsilon, delta
         The total: discrete Gaussian noise by the largest ρ that is certified for (ε, δ); δ > 0.
@@ -196,12 +197,7 @@ class ResidualPlanner(Mechanism[LinearForm]):
             If its residuals have more than 2^25 numbers.
         """
         facts = facts_of(terms)
-        forms = [one.lower(facts.domain) for one in self.workload]
-        for form in forms:
-            check_linear(form, "ResidualPlanner")
-            if form.domain is not facts.domain and form.domain != facts.domain:
-                raise InvalidArgument("workload", "over the domain of the table", "another domain")
-        sets, places = wanted_sets(forms)
+        sets, places = wanted_sets(self._forms(facts.domain))
         given = check_weights(self.weights, len(places))
         weights = np.zeros(len(sets))
         # A table that is asked for twice counts twice, or by its larger weight.
@@ -210,6 +206,15 @@ class ResidualPlanner(Mechanism[LinearForm]):
         if self.nonnegative:
             check_fits(plan)
         return plan
+
+    def _forms(self, domain: Domain) -> Iterator[LinearForm]:
+        """The queries one by one, each let go before the next."""
+        for one in self.workload:
+            for form in forms_of(one, domain):
+                if form.domain is not domain and form.domain != domain:
+                    expected = "over the domain of the table"
+                    raise InvalidArgument("workload", expected, "another domain")
+                yield form
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         plan = self.plan(terms)

@@ -58,3 +58,9 @@ def test_the_simplex_projection_is_the_nearest(total):
         tol=1e-14,
     ).x
     np.testing.assert_allclose(found, solved, atol=1e-4 * max(total, 1.0))
+
+
+@pytest.mark.parametrize("far", [1.0, 1e6, 1e17, 1e30])
+def test_a_simplex_is_met_from_however_far_away(far):
+    nearest = onto_simplex(np.array([-far, far, 0.0]), 1.0)
+    np.testing.assert_allclose(nearest, [0.0, 1.0, 0.0], atol=1e-9)

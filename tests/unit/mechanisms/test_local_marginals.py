@@ -384,10 +384,11 @@ def test_only_linear_questions_are_asked():
 
 
 def test_workloads_may_have_more_numbers_than_one_form():
-    wide = Domain(*(Integer(f"x{k}", 0, 255) for k in range(4)))
-    rows = {name: [1, 2, 255] * 50 for name in wide.names}
+    wide = Domain(*(Integer(f"x{k}", 0, 63) for k in range(2)))
+    rows = {name: [1, 2, 63] * 50 for name in wide.names}
     data = PrivateData.from_columns(rows, wide, neighbors=Neighbors.ADD_REMOVE)
-    huge = Workload([Workload([counted("x0", "x1", "x2")]), counted("x0", "x1")])
+    # The same table over and over is one table.
+    huge = Workload([Workload([counted("x0", "x1")] * 4097), counted("x1", "x0")])
     with pytest.raises(TooLarge):
         huge.lower(wide)
     with session(data).open(LocalMarginals(huge, rho=10**5)) as channel:
@@ -402,9 +403,9 @@ def test_workloads_may_have_more_numbers_than_one_form():
 def test_what_no_integers_hold_is_not_bought():
     lattice = Lattice.of((2**10, 2**10, 4), [(0, 1), (0, 2)], 2**35)
     assert lattice.measurable == {(0, 2)}
-    domain = Domain(Integer("x", 0, 1023), Integer("y", 0, 1023))
-    rows = {"x": [1, 2, 1023] * 20, "y": [1, 2, 1023] * 20}
-    data = PrivateData.from_columns(rows, domain, neighbors=Neighbors.ADD_REMOVE, max_rows=2**36)
+    domain = Domain(Integer("x", 0, 7), Integer("y", 0, 7))
+    rows = {"x": [1, 2, 7] * 20, "y": [1, 2, 7] * 20}
+    data = PrivateData.from_columns(rows, domain, neighbors=Neighbors.ADD_REMOVE, max_rows=2**47)
     with session(data).open(LocalMarginals(counted("x", "y"), rho=10**4)) as channel:
         assert channel.release(counted("x", "y")).source == "fitted"
         assert channel.answer(counted("x")).values[2] == pytest.approx(20, abs=1)
@@ -655,3 +656,44 @@ def test_what_it_says_of_itself():
     assert repr(tuned) == (
         "LocalMarginals(Marginal('a'), rho=1, first=0.2, look=0.1, components=4)"
     )
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "rho"),
+    [
+        (2**47 + 1, 1),
+        (2**49, 1),
+        (2**52, "1e-3"),
+        (2**40, "1e-25"),
+        (2**20, "1e-28"),
+        (2**46, 1e12),
+    ],
+)
+def test_what_does_not_fit_64_bits_is_refused_before_anything_is_paid(max_rows, rho):
+    opened = session(private(CODES[:9], max_rows=max_rows), budget=Budget(10**18, "1e-6"))
+    mechanism = LocalMarginals(asked(), rho=rho, certify="0.1", components=1)
+    for asking in (opened.open, lambda one: opened.quote(asked(), using=one)):
+        with pytest.raises((InvalidArgument, TooLarge)) as caught:
+            asking(mechanism)
+        assert getattr(caught.value, "parameter", "rho") == "rho"
+        assert opened.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "rho"), [(2**47, "1e-2"), (2**40, "1e-20"), (2**20, "1e-22"), (2**40, 10**6)]
+)
+def test_whatever_is_not_refused_beforehand_comes_to_its_end(max_rows, rho):
+    opened = session(private(CODES[:9], max_rows=max_rows), budget=Budget(10**18, "1e-6"))
+    channel = opened.open(LocalMarginals(asked(), rho=rho, certify="0.1", components=1))
+    assert opened.spent.charges >= 3
+    assert np.isfinite(channel.answer(counted("a", "e")).values).all()
+
+
+def test_an_attribute_with_more_cells_than_so_many_rows_allow_is_refused_beforehand():
+    domain = Domain(Integer("x", 0, 2**16 - 1))
+    data = PrivateData.from_columns(
+        {"x": [1, 2]}, domain, neighbors=Neighbors.ADD_REMOVE, max_rows=2**40
+    )
+    for asking in (session(data).open, lambda m: session(data).quote(counted("x"), using=m)):
+        with pytest.raises(TooLarge, match="rows"):
+            asking(LocalMarginals(counted("x"), rho=1))

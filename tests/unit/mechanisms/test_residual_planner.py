@@ -415,15 +415,19 @@ def test_a_domain_that_nobody_could_write_down():
         assert release.error() > 0
 
 
-def test_several_workloads_may_have_more_numbers_than_one(monkeypatch):
+def test_workloads_may_have_more_numbers_than_one_form(monkeypatch):
     from dpsdk.forms import linear
 
     monkeypatch.setattr(linear, "ROW_LIMIT", 16)
     queries = [Marginal("a", "b", normalized=False), Marginal("a", "d", normalized=False)]
+    whole = Workload(queries)
     with pytest.raises(TooLarge):
-        session().open(ResidualPlanner(Workload(queries), rho=1))
-    with session().open(ResidualPlanner(queries, rho=1)) as channel:
-        assert channel.answer(Marginal("a", "d", normalized=False)).values.shape == (5, 3)
+        whole.lower(table().facts.domain)
+    expected = ResidualPlanner(queries, rho=1).plan(Terms(table().facts))
+    for asked in (queries, whole, Workload([Workload(queries[:1]), Workload(queries[1:])])):
+        assert ResidualPlanner(asked, rho=1).plan(Terms(table().facts)).scales == expected.scales
+        with session().open(ResidualPlanner(asked, rho=1)) as channel:
+            assert channel.answer(Marginal("a", "d", normalized=False)).values.shape == (5, 3)
 
 
 def test_weights_say_what_matters():

@@ -17,11 +17,12 @@ from typing import cast
 
 import numpy as np
 
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Floats, Real
 
 __all__ = [
     "described",
+    "kept",
     "shown",
     "to_amount",
     "to_array",
@@ -55,6 +56,9 @@ _AMOUNT = Fraction(10) ** 100
 _AMOUNT_BITS = 512
 _AMOUNTS = "a positive finite number, from 1e-100 to 1e100 and of at most 150 digits"
 _LEAST_DELTA = Fraction(1, 10**300)
+
+_MOST_NUMBERS = 1 << 28
+"""The most numbers of one array that is handed in: 2 GiB."""
 
 _NUMPY_INTEGERS: set[type] = {np.dtype(code).type for code in "bhilqBHILQ"}
 
@@ -315,12 +319,33 @@ _LARGEST_FLOAT = Fraction(1.7976931348623157e308)
 
 
 def to_array(parameter: str, values: object, expected: str) -> Floats:
-    """A new array of float64, of whatever numpy makes numbers of; they may be infinite or NaN."""
+    """A new array of float64, of real numbers of any type; they may be infinite or NaN."""
+    # NumPy would read texts and dates as numbers, and forget imaginary parts and masks.
+    result: Floats | None = None
     try:
-        with np.errstate(over="ignore"):  # of numbers that only wider floats hold
-            return np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(parameter, expected, shown(values)) from None
+        given = np.asarray(values)
+        _check_many(given.size)
+        if given.dtype.kind in "biufO" and not np.ma.is_masked(values):
+            with np.errstate(over="ignore"):  # of numbers that only wider floats hold
+                result = np.array(given, dtype=np.float64, order="C")
+    except (TooLarge, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001  # a stranger's class may raise what it likes while it is read
+        result = None
+    if result is None:
+        raise InvalidArgument(parameter, expected, shown(values))
+    return result
+
+
+def _check_many(numbers: int) -> None:
+    if numbers > _MOST_NUMBERS:
+        raise TooLarge("an array", numbers, _MOST_NUMBERS, "numbers", "hand in less at a time")
+
+
+def kept(array: Floats) -> Floats:
+    """A copy that stays as it is."""
+    # An array of its own memory could be made writeable again, and one over bytes cannot.
+    return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
 
 
 def to_name(parameter: str, value: str) -> str:

@@ -178,6 +178,11 @@ class Release(Generic[A_co]):
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
 
+    @property
+    def accuracy(self) -> Accuracy:
+        """What is known of the errors of the raw numbers, in rows; of some kinds also variances."""
+        return self._measurement.accuracy
+
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer is off by more than this.
 

@@ -154,12 +154,12 @@ class Boxes(Block):
                 table = table * _spread(line, axis, table.ndim)
         corners = Corners.best(self.shape, self.rows)
         if corners is None:
-            return np.concatenate([part.answer(table) for part in self._written()])
+            return np.concatenate([part.answer(table) for part in self.products()])
         answers = corners.sums(table, self.starts, self.stops)
         answers *= self.scales
         return answers
 
-    def _written(self) -> Iterator[Products]:
+    def products(self) -> Iterator[Products]:
         """The boxes as products of lines that are written out, some of them at a time."""
         step = max(1, _WRITTEN // sum(self.shape))
         for first in range(0, self.rows, step):
@@ -200,7 +200,7 @@ class Boxes(Block):
         corners = Corners.best(self.shape, self.rows)
         if corners is None:
             norms = np.zeros(self.shape)
-            for products in self._written():
+            for products in self.products():
                 norms += products.column_norms(power)
             return norms
         # Boxes are counted by what changes at their corners, then summed up again. An empty box

@@ -22,7 +22,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
 from dpsdk.forms.convolution import correlated, fits
-from dpsdk.forms.factors import Groups, Identity, Residual, Toeplitz
+from dpsdk.forms.factors import Factor, Groups, Identity, Prefix, Range, Residual, Toeplitz
 from dpsdk.forms.facts import Facts, Setting
 from dpsdk.forms.linear import EXACT, LinearForm
 from dpsdk.forms.residuals import moves
@@ -42,6 +42,9 @@ _WEIGHT_LIMIT = 2**22
 
 _PAIR_LIMIT = 2**11
 """The most cells that a search for the worst pair compares with each other."""
+
+_APART = 2**6
+"""So many sets of attributes are also looked at one by one, where a search was not exact."""
 
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
@@ -184,20 +187,79 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:
     sizes = {
         name: size for block in blocks for name, size in zip(block.names, block.shape, strict=True)
     }
+    only = blocks[0] if len(blocks) == 1 else None
+    if isinstance(only, Kronecker):
+        bound = _product(only, bound.maximum, replace=replace, outside=outside).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
-        return _search(blocks, sizes, replace=replace, outside=outside).least(bound)
-    if len(blocks) == 1:
-        shadow = _shadow(blocks[0])
-        return (
-            bound
-            if shadow is None
-            else _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
-        )
-    parts = [_stack(cluster, replace=replace, outside=outside) for cluster in _clusters(blocks)]
-    total = _Move(
-        sum(part.l1 for part in parts), sum(part.l2 for part in parts), bound.maximum, exact=False
-    )
-    return total.least(bound)
+        found = _search(blocks, sizes, replace=replace, outside=outside).least(bound)
+        apart = _by_names(blocks)
+        if found.exact or not 1 < len(apart) <= _APART:
+            return found
+        return _together(apart, found, replace=replace, outside=outside)
+    if only is not None:
+        shadow = _shadow(only)
+        if shadow is None:
+            return bound
+        return _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
+    clusters = _clusters(blocks)
+    return _together(clusters, bound, replace=replace, outside=outside)
+
+
+def _together(
+    clusters: Sequence[Sequence[Block]], bound: _Move, *, replace: bool, outside: bool
+) -> _Move:
+    """Clusters each at their worst, or what else is known."""
+    parts = [_stack(cluster, replace=replace, outside=outside) for cluster in clusters]
+    l1, l2 = sum(part.l1 for part in parts), sum(part.l2 for part in parts)
+    return _Move(l1, l2, bound.maximum, exact=False).least(bound)
+
+
+def _by_names(blocks: Sequence[Block]) -> list[list[Block]]:
+    groups: dict[tuple[str, ...], list[Block]] = {}
+    for block in blocks:
+        groups.setdefault(block.names, []).append(block)
+    return list(groups.values())
+
+
+def _product(block: Kronecker, top: float, *, replace: bool, outside: bool) -> _Move:
+    """One Kronecker block, by the norms of the columns of its factors and their products."""
+    scale = abs(block.scale)
+    l1, l2 = scale, scale * scale
+    low = high = 1.0
+    for factor in block.factors:
+        first, own = _largest_norms(factor)
+        l1, l2 = l1 * first, l2 * own
+        ends = _inner_products(factor, own)
+        corners = [a * b for a in (low, high) for b in ends]
+        low, high = min(corners), max(corners)
+    if not replace:
+        return _Move(l1, l2, top, exact=True)
+    # What floats round off in sums of both signs is small beside the norms, not beside the result.
+    terms = sum(factor.rows + 8 for factor in block.factors)
+    slack = 0.0 if block.integral and terms * l2 < EXACT / 16 else terms * l2 * 2.0**-50
+    apart = 2 * l2 - 2 * scale * scale * low + slack
+    return _Move(2 * l1, max(apart, l2 if outside else 0.0), top, exact=False)
+
+
+def _largest_norms(factor: Factor) -> tuple[float, float]:
+    """The largest sum of absolute weights of a column, and of squares."""
+    if isinstance(factor, Identity | Groups):
+        return 1.0, 1.0
+    if isinstance(factor, Range | Prefix):
+        largest = float(factor.rows) if isinstance(factor, Prefix) else factor.limits()[1]
+        return largest, largest
+    return float(factor.column_norms(1).max()), float(factor.column_norms(2).max())
+
+
+def _inner_products(factor: Factor, largest: float) -> tuple[float, float]:
+    """The least and the largest scalar product of two columns, or bounds of them."""
+    if isinstance(factor, Identity | Groups):
+        return float(factor.rows == 1), 1.0
+    if factor.size <= _PAIR_LIMIT and factor.rows * factor.size <= _WEIGHT_LIMIT:
+        weights = factor.matrix()
+        products = weights.T @ weights
+        return float(products.min()), float(products.max())
+    return (0.0 if factor.limits()[0] >= 0 else -largest), largest
 
 
 def _marginals(blocks: Sequence[Block], *, replace: bool, outside: bool) -> _Move:

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
-from dpsdk._checks import shown, to_array, to_finite
+from dpsdk._checks import kept, shown, to_array, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Block, Kronecker, LinearForm
@@ -134,8 +134,8 @@ class Mixture(Distribution):
         object.__setattr__(self, "outside", beyond is not None)
         object.__setattr__(self, "rows", None if rows is None else float(rows))
         object.__setattr__(self, "_beyond", None if beyond is None else float(beyond))
-        object.__setattr__(self, "_weights", _kept(weights))
-        object.__setattr__(self, "_tables", _kept(tables))
+        object.__setattr__(self, "_weights", kept(weights))
+        object.__setattr__(self, "_tables", kept(tables))
 
     @property
     def components(self) -> int:
@@ -218,6 +218,8 @@ class Mixture(Distribution):
     @override
     def table(self, names: tuple[str, ...]) -> Floats:
         parts = [self.shares(name) for name in names]
+        if len(set(names)) < len(names):
+            raise InvalidArgument("names", "different attributes", shown(names))
         cells = math.prod(part.shape[1] for part in parts)
         if cells > _CELLS:
             raise TooLarge("a table", cells, _CELLS, "cells", "ask for fewer attributes at a time")
@@ -249,7 +251,8 @@ class Mixture(Distribution):
         UnknownAttribute
             If the domain does not have one of them.
         InvalidArgument
-            If it is not known how many records the mixture stands for.
+            If an attribute is named twice, or it is not known how many records the mixture stands
+            for.
         TooLarge
             If the table would have more than 2^28 cells.
         """
@@ -282,7 +285,7 @@ class Mixture(Distribution):
         inside = 1.0 - self.outside_mass
         count = round(self._known_rows() * inside) if size is None else to_size(size)
         if count < 1:
-            raise InvalidArgument("size", "at least one record", shown(size or self.rows))
+            raise InvalidArgument("size", "at least one record", shown(count))
         needed = count * len(self.domain.attributes)
         if needed > _DRAWN:
             raise TooLarge("synthetic data", needed, _DRAWN, "codes", "draw fewer records")
@@ -368,12 +371,6 @@ class Mixture(Distribution):
 
 def _made(kind: type[Mixture], domain: Domain, arrays: Arrays) -> Mixture:
     return kind.from_parts(domain, {}, arrays)
-
-
-def _kept(array: Floats) -> Floats:
-    """A copy that stays as it is."""
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
 
 
 def _check_size(domain: Domain, components: int) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown, to_array, to_integer, to_name
+from dpsdk._checks import kept, shown, to_array, to_integer, to_name
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import client_copy
 from dpsdk.accuracy import NoiseAccuracy
@@ -68,8 +68,7 @@ def _to_names(names: Sequence[str]) -> tuple[str, ...]:
 def _to_table(table: Table) -> Floats:
     own = to_array("table", table, "an array of finite numbers of at least 0")
     _check(own)
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(own.tobytes(), dtype=np.float64).reshape(own.shape)
+    return kept(own)
 
 
 def _check(numbers: Floats) -> None:
@@ -141,8 +140,8 @@ class Look(Request[Measurement[NoiseAccuracy]]):
     row that comes or goes moves a distance by one at the most, one that is exchanged by two,
     whatever the sizes of the tables. So C distances together cost what C counts do: with Gaussian
     noise of standard deviation s rows, C / (2 s²) of zCDP, and four times that where rows are
-    exchanged. Requests that share out a ρ in proportion to their references have the same noise,
-    and cost the same together, as one request.
+    exchanged. Requests that share out a ρ in proportion to their references, of at least two cells
+    each, have the same noise, and cost the same together, as one request.
 
     Parameters
     ----------
@@ -204,6 +203,9 @@ class Look(Request[Measurement[NoiseAccuracy]]):
             If names, noise or bits are not as for a look.
         """
         facts = facts_of(terms)
+        if not isinstance(attributes, Iterable):
+            expected = "sequences of names, as in [('a', 'b'), ('c',)]"
+            raise InvalidArgument("attributes", expected, shown(attributes))
         sizes = [
             math.prod([facts.domain[name].size for name in _to_names(names)])
             for names in attributes
@@ -322,13 +324,17 @@ def _own_tables(
     # Half the memory, where that holds them.
     whole: _Whole = steps.astype(np.int32 if largest < 2**31 else np.int64)
     tables = tuple(np.split(whole, np.cumsum(sizes)[:-1]))
-    if largest * max(sizes) < _FARTHEST:  # no sum can wrap
-        total = max([int(table.sum(dtype=np.int64)) for table in tables])
-    else:
-        total = max([sum(table.tolist()) for table in tables])
+    total = max([_total(table) for table in tables])
     if (max(setting.row_limit, 1) << bits) + total >= _FARTHEST:
         raise _beyond(bits)
     return tuple(names), tables
+
+
+def _total(table: _Whole) -> int:
+    """The sum of whole steps, exactly: upper and lower halves of so many cells fit 64 bits each."""
+    if table.dtype == np.int32:
+        return int(table.sum(dtype=np.int64))
+    return (int((table >> 32).sum()) << 32) + int((table & (2**32 - 1)).sum())
 
 
 def _cells_of(names: tuple[str, ...], table: Floats, setting: Setting) -> int:
@@ -336,7 +342,9 @@ def _cells_of(names: tuple[str, ...], table: Floats, setting: Setting) -> int:
     plain = type(names) is tuple and all(type(name) is str for name in names)
     if not plain or type(table) is not np.ndarray or table.dtype != np.float64:
         raise InvalidArgument("references", "made of texts and an array of float64", "others")
-    sizes = tuple([setting.sizes.get(name, 0) for name in names])
+    if any(name not in setting.sizes for name in names):
+        raise InvalidArgument("references", "of attributes of the domain", shown(names))
+    sizes = tuple([setting.sizes[name] for name in names])
     if sizes != table.shape or len(set(names)) != len(names):
         expected = f"of shape {sizes}, as the attributes {shown(names)} are"
         raise InvalidArgument("references", expected, f"shape {table.shape}")

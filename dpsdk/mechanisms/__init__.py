@@ -15,10 +15,12 @@ from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.matrix import Matrix
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
 from dpsdk.mechanisms.pmw import OnlinePMW
+from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
 from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
 from dpsdk.mechanisms.smalldb import SmallDB
 from dpsdk.mechanisms.square_root import SquareRoot
@@ -34,12 +36,15 @@ __all__ = [
     "HypothesisStrategy",
     "Laplace",
     "MWEM",
+    "Matrix",
     "Mechanism",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "Projection",
+    "ProjectionAccuracy",
     "ResidualPlan",
     "ResidualPlanner",
     "SmallDB",

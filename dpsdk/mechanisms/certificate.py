@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown, to_array, to_beta, to_integer
+from dpsdk._checks import kept, shown, to_array, to_beta, to_integer
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Reference
@@ -26,14 +26,15 @@ __all__ = ["Certificate"]
 _SHARE_OF_ROWS = 0.1
 """Of beta, where the number of rows was measured: its noise matters less than that of a look."""
 
-_ROUNDED = 1 + 2.0**-40
-"""What floats may round off, of numbers that are sums of up to 2^27 positive ones."""
+_ROUNDED = 2.0**-40
+"""What floats may round off, relatively, of sums of up to 2^27 positive numbers."""
 
 Rows: TypeAlias = Measurement[HalfWidths] | int | None
 
 
 def _to_looked(looked: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
-    if not isinstance(looked, Measurement) or type(looked.accuracy) is not NoiseAccuracy:
+    released = isinstance(looked, Measurement) and type(looked.accuracy) is NoiseAccuracy
+    if not released or not len(looked.values):
         expected = "what a look released: distances under noise of one law"
         raise InvalidArgument("looked", expected, shown(looked))
     return looked
@@ -44,15 +45,23 @@ def _to_masses(masses: Array | Sequence[float]) -> Floats:
     own = to_array("masses", masses, expected)
     if own.ndim != 1 or not ((own >= 0.0) & (own < math.inf)).all():
         raise InvalidArgument("masses", expected, "others")
-    return np.frombuffer(own.tobytes(), dtype=np.float64)
+    return kept(own)
 
 
 def _to_rows(rows: Rows) -> Rows:
     if isinstance(rows, Measurement):
-        if len(rows.values) != 1 or not isinstance(rows.accuracy, HalfWidths):
-            raise InvalidArgument("rows", "one measured count, with half-widths", shown(rows))
+        bounded = isinstance(rows.accuracy, HalfWidths) and rows.accuracy.proven
+        if len(rows.values) != 1 or not bounded:
+            expected = "one measured count, with proven half-widths"
+            raise InvalidArgument("rows", expected, shown(rows))
         return rows
-    return None if rows is None else to_integer("rows", rows)
+    if rows is None:
+        return None
+    expected = "an integer of at least 0"
+    number = to_integer("rows", rows, expected)
+    if number < 0:
+        raise InvalidArgument("rows", expected, shown(number))
+    return number
 
 
 @frozen
@@ -106,7 +115,10 @@ class Certificate:
     ) -> Certificate:
         """The certificate of the references of a look, in their order."""
         bits = -round(math.log2(_to_looked(looked).accuracy.step))
-        return cls(looked, np.array([one.rounded(bits).sum() for one in references]), rows)
+        own = list(references) if isinstance(references, Iterable) else [references]
+        if not all(isinstance(one, Reference) for one in own):
+            raise InvalidArgument("references", "those of the look", shown(references))
+        return cls(looked, np.array([one.rounded(bits).sum() for one in own]), rows)
 
     def distances(self, beta: float) -> Floats:
         """With probability 1 - beta, no table is farther from the true counts, in L1 and in rows.
@@ -144,7 +156,9 @@ class Certificate:
             own, excess = whole, np.abs(masses - float(rows))
         distances = self.distances(own)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = _ROUNDED * (distances + np.minimum(distances, excess)) / (2 * masses)
+            # What is not known of a count is NaN: then the distance alone bounds it.
+            beyond = np.fmin(distances, excess + _ROUNDED * masses)
+            bounds = (1 + _ROUNDED) * (distances + beyond) / (2 * masses)
         # Of a table without any mass nothing is known.
         result: Floats = np.where(masses > 0.0, np.minimum(bounds, 1.0), 1.0)
         return result

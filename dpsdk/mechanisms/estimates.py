@@ -22,6 +22,7 @@ from dpsdk.typing import Floats
 
 __all__ = [
     "Cells",
+    "Combines",
     "Estimate",
     "EstimateAccuracy",
     "Reconstruction",
@@ -81,13 +82,21 @@ def _identity(form: LinearForm) -> bytes:
     return form.identity
 
 
+class Combines(Protocol):
+    """What knows how the noise of measured numbers adds up in answers."""
+
+    def combine(self, form: LinearForm) -> Combination:
+        """The weights that the measured numbers have in the answers to a form."""
+        ...
+
+
 @frozen
 class EstimateAccuracy(HalfWidths):
     """Answers that are sums of noisy numbers: how the noise adds up is worked out when asked."""
 
     _law: Plain = field(converter=to_plain, alias="law")
     step: float
-    reconstruction: Reconstruction
+    reconstruction: Combines
     _form: LinearForm = field(eq=_identity, repr=False)
     kind: str = field(init=False, default="proven tail of a sum of discrete noises")
     standing: Standing = field(init=False, default="proven")

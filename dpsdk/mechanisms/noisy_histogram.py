@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import cached_property
 
@@ -13,24 +12,16 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import (
-    Boxes,
-    Dense,
     Facts,
-    FormBlock,
-    Groups,
     Identity,
     Kronecker,
     LinearForm,
-    Prefix,
-    Range,
-    Residual,
-    Toeplitz,
 )
-from dpsdk.forms.factors import Factor
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.kernel import Kernel, Noise, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.cell_sums import of_block
 from dpsdk.mechanisms.combined import Combination
 from dpsdk.mechanisms.consistent import ConsistentAccuracy, possible, records
 from dpsdk.mechanisms.estimates import (
@@ -95,53 +86,7 @@ class CellByCell:
     def combine(self, form: LinearForm) -> Combination:
         """Weights on cells are weights on their noise."""
         sizes = dict(zip(self.domain.names, self.domain.shape, strict=True))
-        return Combination.stack([_of_block(block, sizes) for block in form.blocks])
-
-
-def _of_block(block: FormBlock, sizes: dict[str, int]) -> Combination:
-    repeated = math.prod(size for name, size in sizes.items() if name not in block.names)
-    if isinstance(block, Dense):
-        one = Combination.of(block.weights)
-        squares, peaks, counts = one.squares, one.peaks, one.counts
-    elif isinstance(block, Boxes):
-        scales = np.abs(block.scales)
-        counts = np.where(scales > 0, block.cells, 0.0)
-        squares, peaks = counts * scales**2, np.where(counts > 0, scales, 0.0)
-    else:
-        squares = peaks = counts = np.ones(1)
-        for factor in block.factors:
-            own = _of_factor(factor)
-            squares = np.outer(squares, own.squares).ravel()
-            peaks = np.outer(peaks, own.peaks).ravel()
-            counts = np.outer(counts, own.counts).ravel()
-        scale = abs(block.scale)
-        squares, peaks = squares * scale**2, peaks * scale
-        counts = counts if scale else np.zeros_like(counts)
-    return Combination(squares * repeated, peaks, counts * repeated)
-
-
-def _of_factor(factor: Factor) -> Combination:
-    """The same for weights along one attribute; ones are counted, and not written out."""
-    match factor:
-        case Identity(size):
-            lengths = np.ones(size)
-        case Prefix(size):
-            lengths = np.arange(1.0, size + 1)
-        case Range(_, start, stop):
-            lengths = np.array([float(stop - start)])
-        case Groups(size, width):
-            lengths = np.full(factor.rows, float(width))
-            lengths[-1] = size - width * (factor.rows - 1)
-        case Toeplitz(line):
-            peaks: Floats = np.maximum.accumulate(np.abs(line))
-            return Combination(np.cumsum(line**2), peaks, np.cumsum(line != 0).astype(np.float64))
-        case Residual(size):
-            # One cell weighs size - 1, and the others -1.
-            others, ones = np.full(size, size - 1.0), np.ones(size)
-            return Combination(others * size, others, ones * size * (size > 1))
-        case _:
-            return Combination.of(factor.matrix())
-    return Combination(lengths, (lengths > 0).astype(np.float64), lengths)
+        return Combination.stack([of_block(block, sizes) for block in form.blocks])
 
 
 def _consistent(accuracy: Accuracy, form: LinearForm, facts: Facts) -> Accuracy:

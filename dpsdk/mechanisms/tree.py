@@ -18,13 +18,24 @@ from dpsdk.mechanisms.paths import combine_runs, levels_of
 from dpsdk.mechanisms.runs import combined_over
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["Hierarchy", "Tree", "branching_for"]
+__all__ = ["Hierarchy", "Tree", "branching_for", "whole_of"]
 
 SIZE_LIMIT = 2**22
 """No tree has more leaves."""
 
 Whole: TypeAlias = Literal["known", "measured", "unknown"]
 """What is known of the count of all rows inside the domain, beside its parts."""
+
+
+def whole_of(facts: Facts) -> tuple[Whole, int | None]:
+    """What may be known of the count of all rows inside the domain, and that count if it is.
+
+    Under replace-one two records inside the domain do not move it, and a record that leaves it
+    moves as much as one of them, so that measuring it costs nothing.
+    """
+    if facts.neighbors is not Neighbors.REPLACE_ONE:
+        return "unknown", None
+    return ("measured", None) if facts.outside else ("known", facts.rows)
 
 
 def branching_for(size: int, noise: Noise) -> int:
@@ -74,13 +85,7 @@ class Hierarchy:
             advice = "declare a coarser attribute"
             raise TooLarge(f"Tree({attribute!r})", size, SIZE_LIMIT, "cells", advice)
         children = branching_for(size, noise) if branching is None else min(branching, max(2, size))
-        # Under replace-one two records inside the domain do not move the count of all, and a record
-        # that leaves it moves one count a level, so that this count costs nothing.
-        whole: Whole = "unknown"
-        if facts.neighbors is Neighbors.REPLACE_ONE:
-            whole = "measured" if facts.outside else "known"
-        total = facts.rows if whole == "known" else None
-        return cls(facts.domain, attribute, children, whole, total)
+        return cls(facts.domain, attribute, children, *whole_of(facts))
 
     @property
     def names(self) -> tuple[str, ...]:

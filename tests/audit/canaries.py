@@ -172,6 +172,16 @@ def both_cells(scale: Fraction) -> Program:
     return run
 
 
+def strategy(scale: Fraction, *, looked: bool = False) -> Program:
+    """Two blocks of a strategy, of norms one and three, measured with one law."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> tuple[int, ...]:
+        weights = (3, 1) if looked and cells(data)[0] < cells(data)[1] else (1, 3)
+        return tuple(weight * count(data) + laplace(noise, scale) for weight in weights)
+
+    return run
+
+
 def reused_noise(data: PrivateData, noise: NoiseSource) -> tuple[int, int]:
     shared = laplace(noise, Fraction(2, 3))
     return cells(data)[0] + shared, cells(data)[1] + shared
@@ -406,6 +416,16 @@ TWINS = (
             "noise of the whole budget for a share": opened_pairs(32),
         },
         rows=1,
+    ),
+    Twin(
+        "two blocks of a strategy",
+        strategy(Fraction(4, 3)),
+        THREE,
+        {
+            "column norm of one block forgotten": strategy(Fraction(1)),
+            "strategy optimised for the data": strategy(Fraction(4, 3), looked=True),
+        },
+        rows=2,
     ),
     Twin(
         "two answers, budget split",

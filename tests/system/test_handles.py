@@ -28,9 +28,11 @@ from dpsdk.kernel import (
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
+    Matrix,
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
@@ -73,6 +75,7 @@ def questions():
     for query in linear:
         yield query, Laplace("0.01")
         yield query, Gaussian(rho="0.0001")
+    yield Marginal("age", "sex"), Projection(rho="0.0001")
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
 
 
@@ -89,6 +92,8 @@ def channels():
     yield ResidualPlanner([tables], rho="0.001", objective="max", nonnegative=True), linear
     yield Tree("age", epsilon="0.1"), [linear[1], boxes]
     yield SquareRoot("age", rho="0.001"), [linear[1], boxes]
+    yield Matrix(Workload(linear), rho="0.001"), [*linear, boxes]
+    yield Matrix(Workload(Threshold("age", t) for t in range(8)), epsilon="0.1"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [*(Threshold("age", t) for t in range(8)), boxes]
     yield OnlinePMW("0.2", updates=3, start="pairs"), [Threshold("age", t) for t in range(8)]
     ages = Workload(Threshold("age", t) for t in range(7))

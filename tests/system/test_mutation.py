@@ -61,10 +61,12 @@ from dpsdk.mechanisms import (
     Fitted,
     Gaussian,
     Laplace,
+    Matrix,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
@@ -72,7 +74,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Count, Marginal
+from dpsdk.queries import Count, Marginal, Workload
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]
@@ -391,6 +393,9 @@ STREAMS = {
     "possible tables": ResidualPlanner(Marginal("a", "b"), rho="0.01", nonnegative=True),
     "tree": Tree("b", epsilon="0.1"),
     "root": SquareRoot("b", rho="0.01"),
+    "matrix": Matrix(Marginal("a", "b"), epsilon="0.1"),
+    "matrix, Gaussian": Matrix(Workload([Marginal("a", "b"), Count({"a": 1})]), rho="0.01"),
+    "projection": Projection(rho="0.01"),
     "weights": OnlinePMW(1, DELTA, updates=4, start="uniform"),
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),

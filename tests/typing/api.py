@@ -76,12 +76,14 @@ from dpsdk.mechanisms import (
     DistributionMechanism,
     Gaussian,
     Laplace,
+    Matrix,
     Mechanism,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
@@ -382,6 +384,12 @@ def what_is_measured_once_answers_every_linear_query(session: Session) -> None:
         with session.open(mechanism) as levels:
             assert_type(levels, Channel[LinearForm])
             assert_type(levels.answer(Threshold("age", 40)), float)
+    with session.open(Matrix(Threshold("age", 40), rho=1)) as planned:
+        assert_type(planned, Channel[LinearForm])
+        assert_type(planned.answer(Threshold("age", 40)), float)
+    assert_type(session.answer(Marginal("sex"), using=Projection(epsilon=1)), MarginalTable)
+    Matrix(3, rho=1)  # type: ignore[arg-type]  # no workload
+    session.answer(Count(), using=Matrix(Count(), rho=1))  # type: ignore[arg-type]  # must be opened
     workload = Workload([Marginal("sex", "age")])
     for planner in (
         ResidualPlanner(workload, rho=1),

@@ -1,4 +1,5 @@
 import gc
+import warnings
 from decimal import Decimal, localcontext
 from enum import IntEnum
 from fractions import Fraction
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from dpsdk._checks import (
     described,
+    kept,
     read_decimal,
     read_whole,
     shown,
     to_amount,
+    to_array,
     to_beta,
     to_count,
     to_delta,
@@ -24,7 +27,7 @@ from dpsdk._checks import (
     to_positive,
     to_probability,
 )
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, TooLarge
 from worlds import repeatable
 
 READ = {
@@ -586,3 +589,66 @@ def test_what_is_nested_deep_can_be_thrown_away():
     shown(value)
     del value
     gc.collect()
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [
+        [1, 2],
+        (True, 2),
+        np.array([1, 2], dtype=np.uint8),
+        np.array([1, 2], dtype=">f4"),
+        np.array([1, 2], dtype=np.longdouble),
+        np.array([Fraction(1), 2.0], dtype=object),
+        np.ma.array([1, 2]),
+        np.array([1, 9, 2])[::2],
+    ],
+)
+def test_arrays_of_real_numbers_are_copied_whatever_their_type(handed):
+    array = to_array("values", handed, "numbers")
+    assert array.dtype == np.float64
+    assert array.tolist() == [1, 2]
+    assert array.flags.c_contiguous
+    array[0] = 7
+    assert next(iter(handed)) == 1
+    still = kept(array)
+    assert still.tolist() == [7, 2]
+    with pytest.raises(ValueError):
+        still.flags.writeable = True
+
+
+class Unreadable:
+    def __array__(self, dtype=None, copy=None):
+        raise KeyError("values")
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [
+        "1",
+        ["1", "2"],
+        [b"1"],
+        [1, "2"],
+        [[1], [2, 3]],
+        1j,
+        np.array([1 + 2j]),
+        np.array([1], dtype="M8[D]"),
+        np.array([1], dtype="m8[s]"),
+        np.zeros(1, dtype=[("a", float)]),
+        np.ma.array([1, 2], mask=[False, True]),
+        [object()],
+        [10**400],
+        Unreadable(),
+    ],
+)
+def test_what_numpy_would_read_as_numbers_and_is_none_is_refused(handed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidArgument) as caught:
+            to_array("values", handed, "an array of numbers")
+    assert caught.value.parameter == "values"
+
+
+def test_an_array_that_no_memory_holds_is_refused_unread():
+    with pytest.raises(TooLarge):
+        to_array("values", np.broadcast_to(0.0, (2**40, 2)), "an array of numbers")

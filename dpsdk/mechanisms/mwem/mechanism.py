@@ -20,30 +20,14 @@ from dpsdk.mechanisms.mwem.plan import Parts, Plan, Rule, Total, planned
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
+from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import Quote
 from dpsdk.typing import Real
 
-__all__ = ["MWEM", "to_workload"]
+__all__ = ["MWEM"]
 
 _MOST_ROUNDS = 10_000
 _MOST_STEPS = 10_000
-
-
-def to_workload(value: Lowers[LinearForm]) -> Lowers[LinearForm]:
-    """Anything that lowers to a form.
-
-    Raises
-    ------
-    InvalidArgument
-        If it has no method for that.
-    """
-    # Texts have a method of that name, too.
-    if isinstance(value, type | str | bytes | bytearray) or not callable(
-        getattr(value, "lower", None)
-    ):
-        expected = "a query or a workload, which lowers to a linear form"
-        raise InvalidArgument("workload", expected, shown(value))
-    return value
 
 
 def _amount(parameter: str, value: Real | None) -> Fraction | None:

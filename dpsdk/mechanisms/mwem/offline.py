@@ -18,7 +18,6 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.learning import step_towards
 from dpsdk.mechanisms.base import DistributionMechanism
 from dpsdk.mechanisms.mwem.learners import learn
-from dpsdk.mechanisms.mwem.mechanism import to_workload
 from dpsdk.mechanisms.mwem.plan import (
     Parts,
     Plan,
@@ -31,13 +30,8 @@ from dpsdk.mechanisms.mwem.plan import (
 from dpsdk.mechanisms.mwem.strategy import MWEMStrategy, Promised
 from dpsdk.mechanisms.pmw.schedule import number_radius
 from dpsdk.mechanisms.refusals import check_shares, in_words
-from dpsdk.mechanisms.total import (
-    check_total,
-    to_epsilon,
-    to_rho,
-    to_zero_delta,
-    total_in_words,
-)
+from dpsdk.mechanisms.total import check_total, to_epsilon, to_rho, to_zero_delta, total_in_words
+from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import Cost, Quote
 
 __all__ = ["OfflinePMW", "OfflinePlan"]

@@ -18,7 +18,6 @@ from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.mechanisms.estimates import copied_form
-from dpsdk.mechanisms.mwem.mechanism import to_workload
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.mechanisms.residual_planner.estimate import (
     MovedAccuracy,
@@ -35,6 +34,7 @@ from dpsdk.mechanisms.residual_planner.plan import (
 )
 from dpsdk.mechanisms.residual_planner.possible import check_fits, possible
 from dpsdk.mechanisms.total import noise_for, to_epsilon, to_rho, to_zero_delta, total_in_words
+from dpsdk.mechanisms.workload import to_workload
 from dpsdk.noise import NoiseLaw
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 

@@ -175,3 +175,34 @@ def test_a_form_that_never_moves_has_sensitivity_zero():
     assert sensitivity(all_rows, facts(domain, outside=False)).l1 == 0
     assert sensitivity(all_rows, facts(domain, outside=True)).l1 == 1
     assert sensitivity(all_rows, facts(domain, Neighbors.ADD_REMOVE, outside=False)).l1 == 1
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_a_product_of_weights_is_bounded_by_its_columns_and_not_by_its_rows(
+    neighbors, outside, monkeypatch
+):
+    domain = Domain(Integer("a", 0, 3), Integer("b", 0, 4))
+    rng = np.random.default_rng(11)
+    factors = [Weights(rng.integers(-1, 4, size=(rows, n)) * 1.0) for rows, n in ((6, 4), (7, 5))]
+    form = LinearForm(domain, [Kronecker(("a", "b"), tuple(factors), 3.0)])
+    of = facts(domain, neighbors, outside=outside)
+    l1, l2, _ = moves(weights(form), of)
+    monkeypatch.setattr(module, "SPAN_LIMIT", 0)
+    found = sensitivity(form, of)
+    assert l1 <= found.l1 <= 2 * np.abs(weights(form)).sum(axis=0).max()
+    longest = (weights(form) ** 2).sum(axis=0).max()
+    assert l2 <= found.l2_squared < 3.5 * longest
+    if neighbors is Neighbors.ADD_REMOVE:
+        assert (found.l1, found.l2_squared) == (l1, l2)
+
+
+def test_blocks_of_other_attributes_are_bounded_one_by_one_where_a_search_is_not_exact(monkeypatch):
+    domain = Domain(Integer("a", 0, 5), Integer("b", 0, 5))
+    signs = Weights(np.diag([1.0, 1.0, 1.0, 1.0, 1.0, -1.0]))
+    form = LinearForm(domain, [Kronecker((name,), (signs,)) for name in domain.names])
+    of = facts(domain, outside=False)
+    monkeypatch.setattr(module, "_PAIR_LIMIT", 6)
+    found = sensitivity(form, of)
+    alone = sensitivity(LinearForm(domain, form.blocks[:1]), of)
+    assert found.l2_squared == 2 * alone.l2_squared == 4
+    assert found.l1 == 2 * alone.l1 == 4

@@ -166,6 +166,8 @@ def test_records_are_those_of_a_sample_and_as_many_as_it_stands_for():
     for wrong in (0, -1, 1.5, "a"):
         with pytest.raises(InvalidArgument, match="size"):
             found.synthesize(wrong)
+    with pytest.raises(InvalidArgument, match="got 0"):
+        found.synthesize(0)
     with pytest.raises(InvalidArgument, match="rows"):
         mixture().synthesize()
     with pytest.raises(InvalidArgument, match="rows"):
@@ -280,6 +282,11 @@ SMALL = Domain(Boolean("a"), Boolean("b"))
         ("tables", lambda: Mixture(SMALL, [1, 1], TABLES | {"b": [[1, 2, 3]] * 2})),
         ("tables", lambda: Mixture(SMALL, [1, 1], TABLES | {"b": [[1, 2], [0, 0]]})),
         ("tables", lambda: Mixture(SMALL, [1, 1], TABLES | {"b": [[1, 2], [0, math.inf]]})),
+        ("weights", lambda: Mixture(SMALL, ["1", "1"], TABLES)),
+        ("weights", lambda: Mixture(SMALL, np.ma.array([1, 1], mask=[0, 1]), TABLES)),
+        ("tables", lambda: Mixture(SMALL, [1, 1], TABLES | {"b": np.full((2, 2), 1 + 1j)})),
+        ("names", lambda: mixture(rows=5).counts("a", "a")),
+        ("names", lambda: mixture().records(("a", "b", "a"))),
         ("outside_mass", lambda: Mixture(SMALL, [1, 1], TABLES, outside_mass=1)),
         ("outside_mass", lambda: Mixture(SMALL, [1, 1], TABLES, outside_mass="x")),
         ("rows", lambda: Mixture(SMALL, [1, 1], TABLES, rows=0)),

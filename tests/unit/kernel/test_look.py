@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
             Look(references, GaussianNoise("0.5"), bits), Setting.of(known), PAIR
         )
         base = [cells[i] for i in rng.integers(0, len(cells), 4)]
-        worst = worst_squared = 0
+        worst = worst_squared = largest = 0
         for gone, come in itertools.product(cells, repeat=2):
             if neighbors is Neighbors.ADD_REMOVE:
                 one, other = base, [*base, *[come] * unit_rows]
@@ -99,6 +100,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
             moves = np.abs(distances(own, one) - distances(own, other))
             worst = max(worst, int(moves.sum()))
             worst_squared = max(worst_squared, int((moves**2).sum()))
+            largest = max(largest, int(moves.max()))
         if own.guarantee.free:
             assert worst == 0
             continue
@@ -106,6 +108,7 @@ def test_no_neighbours_move_the_distances_farther_than_is_paid_for(neighbors, ou
         assert worst <= own.law.scale
         assert isinstance(squared.law, DiscreteGaussian)
         assert worst_squared <= squared.law.variance
+        assert largest <= squared.guarantee.shift_max
 
 
 PAIR_CELLS = list(itertools.product(range(4), range(2)))
@@ -133,24 +136,47 @@ def distances(own, cells):
     return np.rint(values * 2**own.bits).astype(np.int64)
 
 
+@pytest.mark.parametrize("noise", [2**62 - 1, -(2**62 - 1)])
+def test_noise_that_saturates_hides_the_distance_altogether(noise):
+    setting = Setting.of(facts(PAIR, Neighbors.ADD_REMOVE, rows=6))
+    references = [Reference(["b"], [0, 2.0**60]), Reference(["b"], [0, 0])]
+    own = module.prepare_look(Look(references, QUIET, 0), setting, PAIR)
+    order = []
+
+    class Saturated:
+        def draw(self, law, size):
+            order.append("noise")
+            return np.full(size, noise, dtype=np.int64)
+
+    def opened():
+        order.append("table")
+        codes = {name: np.zeros(1, dtype=np.int64) for name in PAIR.names}
+        return Histogram(PAIR, codes, np.array([6.0]), 0)
+
+    values = own.run(Saturated(), opened).values
+    assert values.tolist() == [math.copysign(2.0**61, noise)] * 2
+    # How long a draw takes cannot depend on what is read.
+    assert order == ["noise", "table"]
+
+
 class Silence:
     def draw(self, law, size):
         return np.zeros(size, dtype=np.int64)
 
 
 @pytest.mark.parametrize(
-    ("neighbors", "outside", "references", "l1", "squared"),
+    ("neighbors", "outside", "references", "l1", "squared", "largest"),
     [
-        (Neighbors.ADD_REMOVE, True, [X, B, TOTAL], 3, 3),
-        (Neighbors.REPLACE_ONE, False, [X, B, TOTAL], 4, 8),
-        (Neighbors.REPLACE_ONE, True, [X, B, TOTAL], 4, 8),
-        (Neighbors.REPLACE_ONE, True, [TOTAL] * 3 + [X], 4, 4),
-        (Neighbors.REPLACE_ONE, True, [TOTAL], 1, 1),
+        (Neighbors.ADD_REMOVE, True, [X, B, TOTAL], 3, 3, 1),
+        (Neighbors.REPLACE_ONE, False, [X, B, TOTAL], 4, 8, 2),
+        (Neighbors.REPLACE_ONE, True, [X, B, TOTAL], 4, 8, 2),
+        (Neighbors.REPLACE_ONE, True, [TOTAL] * 3 + [X], 4, 4, 2),
+        (Neighbors.REPLACE_ONE, True, [TOTAL], 1, 1, 1),
     ],
 )
 @pytest.mark.parametrize("unit_rows", [1, 3])
 def test_the_price_is_that_of_the_joint_sensitivity(
-    neighbors, outside, references, l1, squared, unit_rows
+    neighbors, outside, references, l1, squared, largest, unit_rows
 ):
     terms = Terms(facts(PAIR, neighbors, rows=40, outside=outside, unit_rows=unit_rows))
     step = 2**12 * unit_rows
@@ -160,6 +186,8 @@ def test_the_price_is_that_of_the_joint_sensitivity(
     pricing = Look(references, GaussianNoise("0.5")).price(terms)
     assert pricing.law == DiscreteGaussian(squared * step**2)
     assert pricing.guarantee.rho == Fraction(1, 2)
+    assert pricing.guarantee.shift_squared == squared * step**2
+    assert pricing.guarantee.shift_max == largest * step
     assert isinstance(pricing, LookPricing)
     known = Look.guarantee_for([one.names for one in references], GaussianNoise("0.5"), terms)
     assert known == pricing.guarantee
@@ -220,6 +248,11 @@ def test_it_runs_with_others_under_one_charge_of_all():
     assert odometer.spent.charges == 2
 
 
+class Hostile:
+    def __float__(self):
+        raise RuntimeError("no number")
+
+
 def huge(names=("x",), value=2.0**60):
     return Reference(names, np.full(shape(names), value))
 
@@ -233,6 +266,11 @@ def huge(names=("x",), value=2.0**60):
         ("table", lambda: Reference(["x"], [1, 10**400, 0, 0])),
         ("table", lambda: Reference(["x"], ["a", "b", "c", "d"])),
         ("table", lambda: Reference(["x"], [1j] * 4)),
+        ("table", lambda: Reference(["x"], ["1", "2", "3", "4"])),
+        ("table", lambda: Reference(["x"], np.array([1 + 5j] * 4))),
+        ("table", lambda: Reference(["x"], np.array([1] * 4, dtype="M8[s]"))),
+        ("table", lambda: Reference(["x"], np.ma.array([1] * 4, mask=[0, 1, 0, 0]))),
+        ("table", lambda: Reference(["x"], [Hostile()] * 4)),
         ("names", lambda: Reference("x", [0] * 4)),
         ("names", lambda: Reference(["x", "x"], np.zeros((4, 4)))),
         ("names", lambda: Reference(5, [0] * 4)),
@@ -244,6 +282,7 @@ def huge(names=("x",), value=2.0**60):
         ("references", lambda: kernel()[0].look([Reference(["x", "b"], BOTH.table)], QUIET)),
         ("noise", lambda: kernel()[0].look([X], 5)),
         ("attributes", lambda: Look.guarantee_for([], QUIET, kernel()[0].terms)),
+        ("attributes", lambda: Look.guarantee_for(5, QUIET, kernel()[0].terms)),
         ("names", lambda: Look.guarantee_for(["x"], QUIET, kernel()[0].terms)),
         ("noise", lambda: Look.guarantee_for([["x"]], 1, kernel()[0].terms)),
         ("bits", lambda: Look.guarantee_for([["x"]], QUIET, kernel()[0].terms, 99)),
@@ -262,6 +301,37 @@ def test_what_does_not_fit_is_refused_by_name(parameter, make):
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize(("names", "sizes"), [(["y"], (0,)), (["x", "y"], (4, 0)), (["y"], (3,))])
+@pytest.mark.parametrize("others", [[], [X, B]])
+def test_attributes_that_nobody_declared_are_refused_before_anything_is_paid(names, sizes, others):
+    # A table without cells has no size that could be wrong.
+    asked, odometer = kernel()
+    with pytest.raises(InvalidArgument, match="attributes of the domain"):
+        asked.look([*others, Reference(names, np.zeros(sizes))], QUIET)
+    assert odometer.spent.charges == 0
+
+
+def test_the_sum_of_a_table_is_exact_to_the_last_step_and_takes_little_memory():
+    given = [2.0**60, 2.0**60 - 2.0**8, 0, 0]  # all rows have 255 steps to go
+    for rows, fits in ((255, True), (256, False)):
+        terms = Terms(evolve(facts(PAIR, Neighbors.ADD_REMOVE), row_limit=rows))
+        request = Look([Reference(["x"], given)], GaussianNoise(1), 0)
+        if fits:
+            assert request.price(terms).bits == 0
+        else:
+            with pytest.raises(InvalidArgument, match="bits"):
+                request.price(terms)
+    wide = Domain(Integer("x", 0, 2**18 - 1))
+    one = Reference(["x"], np.concatenate([[2.0**45], 2.0**30 + np.arange(1.0, 2**18)]))
+    terms = Terms(facts(wide, Neighbors.ADD_REMOVE))
+    tracemalloc.start()
+    try:
+        Look([one], GaussianNoise(1)).price(terms)
+        assert tracemalloc.get_traced_memory()[1] < 5 * one.table.nbytes
+    finally:
+        tracemalloc.stop()
+
+
 def test_sums_cannot_leave_the_integers_whatever_the_table_holds():
     for rows, bits, fits in ((2**48, 12, True), (2**49, 12, False), (2**52, 8, True)):
         terms = Terms(evolve(facts(PAIR, Neighbors.ADD_REMOVE), row_limit=rows))
@@ -271,6 +341,11 @@ def test_sums_cannot_leave_the_integers_whatever_the_table_holds():
         else:
             with pytest.raises(InvalidArgument, match="bits"):
                 request.price(terms)
+
+
+def test_a_table_that_no_memory_holds_is_refused_unread():
+    with pytest.raises(TooLarge):
+        Reference(["x"], np.broadcast_to(0.0, (2**45,)))
 
 
 def test_very_large_references_are_refused_before_anything_is_paid():

@@ -7,7 +7,7 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import Odometer, ZCDPComposition
-from dpsdk.accuracy import NoAccuracy, NoiseAccuracy
+from dpsdk.accuracy import HalfWidths, NoAccuracy, NoiseAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, Reference
@@ -85,11 +85,39 @@ def test_the_slack_is_that_of_the_noise_on_one_side():
 
 
 def test_a_measured_count_takes_a_tenth_of_beta():
-    looked, counted = silent([30.0]), one_count(190, DiscreteGaussian(100))
+    looked, counted = silent([30.0], DiscreteLaplace(2**14)), one_count(190, DiscreteGaussian(100))
     known = Certificate(looked, [200], counted)
     above = known.distances(0.045)[0]
     excess = 10 + DiscreteGaussian(100).radius(0.005)
     assert known.bounds(0.05)[0] == pytest.approx((above + min(above, excess)) / 400)
+
+
+class Guessed(HalfWidths):
+    kind, standing = "a guess", "predicted"
+
+    def radii(self, beta, *, joint):
+        return np.zeros(1)
+
+
+def test_a_count_that_is_not_known_says_as_little_as_none():
+    looked = silent([30.0])
+    nothing = Certificate(looked, [200]).bounds(0.05 * 0.9)
+    promised = PromisedAccuracy(1.0, 0.2, 1)  # at a beta of 0.2 and more
+    for counted in (one_count(math.nan, DiscreteLaplace(1)), Measurement(np.ones(1), promised)):
+        assert Certificate(looked, [200], counted).bounds(0.05) == pytest.approx(nothing)
+
+
+def test_what_floats_round_off_a_mass_is_no_excuse():
+    rows, more = 2**20, 2.0**-34
+    table = np.array([rows, more])
+    assert table.sum() == rows  # as floats have it
+    looked = Measurement(np.array([more]), NoiseAccuracy(DiscreteLaplace(0), 1, 2.0**-40, 0.0))
+    for certificate in (
+        Certificate(looked, [table.sum()], rows),
+        Certificate.of([Reference(["a"], table)], looked, rows),
+    ):
+        # Of the shares of so many rows in the first cell, so many are in the second one.
+        assert certificate.bounds(0.5)[0] >= more / (rows + 1)
 
 
 def test_nothing_is_said_of_a_table_without_mass_and_never_more_than_all():
@@ -150,7 +178,14 @@ def test_bounds_hold_as_often_as_they_say(known):
         ("masses", lambda: Certificate(silent([1.0]), [-1])),
         ("masses", lambda: Certificate(silent([1.0]), [math.nan])),
         ("masses", lambda: Certificate(silent([1.0]), "a")),
+        ("looked", lambda: Certificate(silent([]), [])),
+        ("looked", lambda: Certificate.of([Reference(["a"], [1])], 3)),
+        ("references", lambda: Certificate.of(3, silent([1.0]))),
+        ("references", lambda: Certificate.of([3], silent([1.0]))),
+        ("masses", lambda: Certificate.of([], silent([1.0]))),
         ("rows", lambda: Certificate(silent([1.0]), [1], 0.5)),
+        ("rows", lambda: Certificate(silent([1.0]), [1], -1)),
+        ("rows", lambda: Certificate(silent([1.0]), [1], Measurement(np.ones(1), Guessed()))),
         ("rows", lambda: Certificate(silent([1.0]), [1], silent([1.0, 2.0]))),
         ("beta", lambda: Certificate(silent([1.0]), [1]).bounds(0)),
         ("beta", lambda: Certificate(silent([1.0]), [1]).bounds(1.5)),

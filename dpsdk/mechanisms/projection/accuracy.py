@@ -1,0 +1,124 @@
+"""How far projected answers may be off: all of them together, and each by itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.forms import Facts, LinearForm, Neighbors, sensitivity
+from dpsdk.noise import DiscreteGaussian
+from dpsdk.release import HalfWidths, Standing
+from dpsdk.typing import Floats
+
+__all__ = ["TOTAL_BETA", "ProjectionAccuracy", "widest"]
+
+TOTAL_BETA = 1e-9
+"""Where the number of rows is private, the probability that the table has more than is assumed."""
+
+_ROUND = 1 + 1e-9
+"""What floats may round off in a bound."""
+
+
+def widest(form: LinearForm, facts: Facts) -> float:
+    """The largest distance of two columns, that of rows which do not count included where such are.
+
+    Of one row, whatever neighbours are.
+    """
+    beside = facts.outside or facts.rows is None
+    of = evolve(facts, neighbors=Neighbors.REPLACE_ONE, outside=beside, unit_rows=1)
+    return math.sqrt(sensitivity(form, of).l2_squared)
+
+
+@frozen
+class ProjectionAccuracy(HalfWidths):
+    """Noisy answers that were moved to the nearest ones of a convex set that has the truth in it.
+
+    The root of the sum of all squared errors is within `distance`, and so is each error; each is
+    also within the bound of the noise and by how much the answer was moved. See
+    docs/explanation/proofs/projection.md.
+
+    Parameters
+    ----------
+    noise
+        That of the noisy answers.
+    reach
+        By how much all rows, in the largest number that is assumed, times the largest distance of
+        two columns, can move the answers; `cells` is how many columns there are.
+    gap
+        How far half the squared distance from the noisy answers is above the least, at the most;
+        in squared rows.
+    moved
+        By how much each answer was moved, in rows; None before that is known.
+    counted
+        Whether the largest number of rows was told by a noisy count, and may be exceeded.
+    entries
+        How many numbers are answers; more may be measured.
+    """
+
+    noise: NoiseAccuracy
+    reach: float
+    cells: int
+    gap: float
+    _moved: tuple[float, ...] | None = field(repr=False)
+    counted: bool
+    entries: int
+
+    @property
+    def standing(self) -> Standing:  # type: ignore[override]  # derived here, a field elsewhere
+        """A theorem once it is known how far answers were moved, and a prediction before."""
+        return "predicted" if self._moved is None else "proven"
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]  # derived here, a field elsewhere
+        """What it rests on."""
+        if self._moved is None:
+            return "a projection, if it comes as near as it is meant to"
+        return "projection of noisy answers on those of possible tables"
+
+    def distance(self, beta: float) -> float:
+        """With probability 1 - beta the sum of the squared errors is not above this squared."""
+        left = beta - TOTAL_BETA if self.counted else beta
+        if left <= 0:
+            return math.inf
+        slack = self.noise.bias * math.sqrt(self.noise.entries)
+        length = self._length(left / 2) + slack
+        by_length = length / 2 + math.sqrt(length**2 / 4 + self.gap)
+        by_width = slack + math.sqrt(self._width(left / 2) + self.gap)
+        return min(by_length, by_width) * _ROUND
+
+    def mean_square(self, beta: float) -> float:
+        """With probability 1 - beta the mean of the squared errors, in squared rows, is not above.
+
+        Half of that of the noise, or less, is the point of a projection; it is of all answers
+        together, and of a single one no more follows than what `error` says.
+        """
+        return self.distance(beta) ** 2 / self.entries
+
+    def _length(self, beta: float) -> float:
+        """How long the noise is, by Bernstein's inequality where no number is too large."""
+        law, step, count = self.noise.law, self.noise.step, self.noise.entries
+        largest = law.radius(beta / 2, count) * step
+        variance = (law.standard_deviation() * step) ** 2
+        level = math.log(2 / beta)
+        third = level * largest**2 / 3
+        beyond = third + math.sqrt(third**2 + 2 * level * count * variance * largest**2)
+        return math.sqrt(count * variance + beyond)
+
+    def _width(self, beta: float) -> float:
+        """How far the noise points along the set, by the tail of the normal law."""
+        law = self.noise.law
+        if not isinstance(law, DiscreteGaussian):
+            return math.inf
+        deviation = math.sqrt(law.variance) * self.noise.step
+        return self.reach * deviation * math.sqrt(2 * math.log(self.cells / beta))
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        if self._moved is None:
+            return np.full(self.entries, self.distance(beta))
+        each = self.noise.radii(beta / 2, joint=joint)[: self.entries] + np.array(self._moved)
+        result: Floats = np.minimum(each, self.distance(beta / 2))
+        return result

@@ -1,0 +1,286 @@
+"""`Projection`, as a mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.forms import Dense, Facts, FormBlock, Kronecker, LinearForm
+from dpsdk.forms.blocks import Block
+from dpsdk.kernel import Kernel, Measure, Noise, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.learning import EntropicFit
+from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.projection.accuracy import TOTAL_BETA, ProjectionAccuracy, widest
+from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.total import (
+    noise_for,
+    to_epsilon,
+    to_rho,
+    to_zero_delta,
+    total_in_words,
+)
+from dpsdk.release import Cost, Measurement, Quote
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Projection"]
+
+CELL_LIMIT = 2**22
+"""The attributes that the queries touch have no more cells."""
+
+WEIGHT_LIMIT = 2**24
+"""Functions that are not plain marginals have no more weights in all, written out."""
+
+_STEPS = 50
+_ROUNDS = 24
+_NEAR = 0.02
+"""The search stops where it is so near the projection, as a part of what is proven of its error."""
+
+_NOMINAL_BETA = 0.05
+"""That error at this probability."""
+
+
+@frozen(eq=False)
+class _Set:
+    """The answers that tables of at most so many rows have, and how they are searched."""
+
+    form: LinearForm
+    domain: Domain
+    outside: bool
+
+    @classmethod
+    def of(cls, form: LinearForm, facts: Facts) -> _Set:
+        """That of a form.
+
+        Raises
+        ------
+        TooLarge
+            If the attributes have more than 2^22 cells together, or the functions more than 2^24
+            weights.
+        """
+        names = form.names or form.domain.names[:1]
+        domain = Domain(*[form.domain[name] for name in names])
+        if domain.size > CELL_LIMIT:
+            advice = "ask about fewer or coarser attributes, or open OnlinePMW or MWEM"
+            raise TooLarge("Projection", domain.size, CELL_LIMIT, "cells", advice)
+        weights = sum(
+            [block.rows * math.prod(block.shape) for block, _ in form.groups if not _plain(block)]
+        )
+        if weights > WEIGHT_LIMIT:
+            advice = "ask fewer queries at once, or open OnlinePMW or Matrix"
+            raise TooLarge("Projection", weights, WEIGHT_LIMIT, "weights", advice)
+        return cls(form, domain, facts.outside or facts.rows is None)
+
+    def nearest(
+        self, values: Floats, deviation: float, most: float, near: float
+    ) -> tuple[Floats, float]:
+        """The nearest answers of the set, and by how much half the squared distance is too large.
+
+        Parameters
+        ----------
+        values
+            What they are to be near to.
+        deviation
+            In this unit distances are told while they are searched.
+        most
+            How many rows a table has.
+        near
+            Where half the squared distance is known to be no more than so much too large, the
+            search stops.
+        """
+        fit = EntropicFit(self.domain, outside=self.outside)
+        for block, places in self.form.groups:
+            fit.add(_written(block), values[places] / most, deviation / most)
+        gap = math.inf
+        for _ in range(_ROUNDS):
+            made = fit.run(_STEPS)
+            gap = fit.gap() * deviation**2
+            if gap <= near or made < _STEPS:
+                break
+        counts = fit.weights() * most
+        return self._answers(counts), gap
+
+    def _answers(self, counts: Floats) -> Floats:
+        table = _Table(self.domain.names, counts)
+        values = np.empty(self.form.rows)
+        for block, places in self.form.groups:
+            values[places] = block.answer(table.of(block.names))
+        return values
+
+
+@frozen(eq=False)
+class _Table:
+    names: tuple[str, ...]
+    counts: Floats
+
+    def of(self, names: tuple[str, ...]) -> Floats:
+        others = tuple([axis for axis, name in enumerate(self.names) if name not in names])
+        left = [name for name in self.names if name in names]
+        summed = np.asarray(self.counts.sum(axis=others) if others else self.counts)
+        result: Floats = summed.transpose([left.index(name) for name in names])
+        return result
+
+
+def _plain(block: Block) -> bool:
+    return isinstance(block, Kronecker) and block.partition and block.rows == math.prod(block.shape)
+
+
+def _written(block: Block) -> FormBlock:
+    """A block with all its weights, unless it is one table of counts."""
+    if isinstance(block, Kronecker) and (_plain(block) or not block.names):
+        return block
+    cells = math.prod(block.shape)
+    codes: Ints = np.indices(block.shape).reshape(len(block.shape), cells)
+    return Dense(block.names, block.shape, block.columns(list(codes)))
+
+
+@frozen(eq=False)
+class Projecting:
+    """Measure each form as it comes, and answer with the nearest that tables could have."""
+
+    noise: Noise
+    given: Mapping[str, Fraction | None]
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows that some distribution has."""
+        check_linear(form, "Projection")
+        facts = kernel.facts
+        asked = _asked(form, facts)
+        possible = _Set.of(asked, facts)
+        try:
+            found = kernel.measure(asked, self.noise)
+        except InvalidArgument as error:
+            raise in_words(error, **self.given) from None
+        noise, count = found.accuracy, form.rows
+        most = _most_rows(facts, found)
+        deviation = noise.law.standard_deviation() * noise.step
+        values, gap = found.values, 0.0
+        if not most:
+            values = np.zeros(asked.rows)
+        elif deviation:
+            near = _near(_accuracy(form, asked, facts, noise, most))
+            values, gap = possible.nearest(found.values, deviation, float(most), near)
+        moved = np.abs(values - found.values)[:count]
+        accuracy = _accuracy(form, asked, facts, noise, most, gap, tuple(moved.tolist()))
+        return Measurement(values[:count], accuracy, "fitted")
+
+
+def _asked(form: LinearForm, facts: Facts) -> LinearForm:
+    """What is measured: the form, and the number of rows where that is private."""
+    if facts.rows is not None:
+        return form
+    return LinearForm.stack([form, LinearForm(form.domain, (Kronecker((), ()),))])
+
+
+def _most_rows(facts: Facts, found: Measurement[NoiseAccuracy]) -> int:
+    """The number of rows, or one that it exceeds with probability 10^-9 at the most."""
+    if facts.rows is not None:
+        return facts.rows
+    radius = found.accuracy.law.radius(TOTAL_BETA) * found.accuracy.step
+    # One at least, so that there is something to share out.
+    told = float(found.values[-1]) + radius + found.accuracy.bias
+    return min(facts.row_limit, max(1, math.ceil(told)))
+
+
+def _accuracy(
+    form: LinearForm,
+    asked: LinearForm,
+    facts: Facts,
+    noise: NoiseAccuracy,
+    most: int,
+    gap: float = 0.0,
+    moved: tuple[float, ...] | None = None,
+) -> ProjectionAccuracy:
+    counted = facts.rows is None
+    # Where the largest number of rows depends on the noise, each column counts twice.
+    cells = (math.prod([form.domain[name].size for name in form.names]) + 1) * (1 + counted)
+    reach = most * widest(asked, facts)
+    return ProjectionAccuracy(noise, reach, cells, gap, moved, counted, form.rows)
+
+
+def _near(accuracy: ProjectionAccuracy) -> float:
+    return _NEAR * accuracy.distance(_NOMINAL_BETA) ** 2
+
+
+@frozen(repr=False, cache_hash=True, kw_only=True)
+class Projection(OneShot[LinearForm]):
+    """Noisy answers, moved to the nearest ones that the rows of some table could have.
+
+    All queries that are asked at once are measured as by `Gaussian` or `Laplace`, and the answers
+    are replaced by the nearest, in the sum of squares, that a distribution over the universe has,
+    times the number of rows (Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015). It
+    costs no more, and answers are consistent with each other, and possible. Where many queries are
+    asked of few rows their mean squared error is much smaller than the noise; it is hardly larger
+    otherwise.
+
+    What is proven is about all answers together: `release.accuracy` has the `distance` from the
+    truth, in rows, and a `mean_square`. A projection keeps no bound of a single answer: `error` is
+    what follows from this distance, or from the noise and how far the answer was moved, and can be
+    larger than that of the noise. A quote cannot know either, and has a prediction.
+
+    Where the number of rows is private it is measured beside the queries. The projection is found
+    by entropic steps, up to a gap that is computed and is part of the bounds. The time follows from
+    public sizes: at most 1,200 passes over the cells of the attributes that the queries touch.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What an answer costs: discrete Laplace noise that is `epsilon`-DP where delta is 0, else
+        discrete Gaussian noise by the largest ρ that is certified for (ε, δ).
+    rho
+        Instead: discrete Gaussian noise that is ρ-zCDP.
+
+    Raises
+    ------
+    InvalidArgument
+        If the cost is not given in one of these ways.
+    TooLarge
+        When asked or quoted, before anything is paid: if the attributes that the queries touch have
+        more than 2^22 cells together, or functions that are no plain tables more than 2^24 weights.
+
+    >>> from dpsdk.mechanisms import Projection
+    >>> Projection(rho="0.005")
+    Projection(rho=0.005)
+    """
+
+    epsilon: Fraction | None = field(default=None, converter=to_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
+    rho: Fraction | None = field(default=None, converter=to_rho)
+
+    def __attrs_post_init__(self) -> None:
+        self._noise()
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        check_linear(form, "Projection")
+        facts = facts_of(terms)
+        asked = _asked(form, facts)
+        _Set.of(asked, facts)
+        try:
+            pricing = Measure(asked, self._noise()).price(terms)
+        except InvalidArgument as error:
+            raise in_words(error, **self._given) from None
+        noise, most = pricing.accuracy, facts.row_limit if facts.rows is None else facts.rows
+        gap = _near(_accuracy(form, asked, facts, noise, most))
+        accuracy = _accuracy(form, asked, facts, noise, most, gap)
+        return Quote(Cost(), Cost((pricing.guarantee,)), accuracy)
+
+    def open(self, kernel: Kernel, /) -> Projecting:
+        del kernel  # nothing is paid to open
+        return Projecting(self._noise(), self._given)
+
+    def _noise(self) -> Noise:
+        return noise_for("Projection", self.epsilon, self.delta, self.rho)
+
+    @property
+    def _given(self) -> dict[str, Fraction | None]:
+        return {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
+
+    def __repr__(self) -> str:
+        return f"Projection({total_in_words(self.epsilon, self.delta, self.rho)})"

@@ -1,0 +1,390 @@
+"""Strategies for workloads: unbiased, with exact variances, better than what is not optimised."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.forms import Dense, Identity, Kronecker, LinearForm, Prefix
+from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
+from dpsdk.mechanisms import (
+    Gaussian,
+    Laplace,
+    Matrix,
+    NoisyHistogram,
+    ResidualPlanner,
+    SquareRoot,
+    Tree,
+)  # fmt: skip
+from dpsdk.mechanisms.matrix import design
+from dpsdk.mechanisms.matrix.design import designed
+from dpsdk.mechanisms.matrix.optimal import best_for_gaussian, best_for_laplace
+from dpsdk.queries import (
+    Above,
+    Count,
+    Interval,
+    Linear,
+    Marginal,
+    Sum,
+    Threshold,
+    Workload,
+    marginals,
+)  # fmt: skip
+from dpsdk.testing import seeded
+from worlds import facts, weights
+
+RELATIONS = [(n, o) for n in Neighbors for o in (False, True)]
+DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]), Integer("hours", 0, 3))
+AGES = [Threshold("age", t) for t in range(10)]
+HOURS = [Interval("hours", a, b) for a in range(4) for b in range(a, 4)]
+
+
+class Stack:
+    """Anything that lowers is a workload."""
+
+    def __init__(self, *blocks):
+        self.blocks = blocks
+
+    def lower(self, domain):
+        return LinearForm(domain, self.blocks)
+
+
+PRODUCT = Stack(
+    Kronecker(("age", "sex"), (Prefix(10), Identity(2)), 2.0),
+    Kronecker(("age",), (Identity(10),)),
+)
+WORKLOADS = {
+    "thresholds": Workload(AGES),
+    "intervals": Workload(HOURS),
+    "two attributes": Workload([*AGES, *HOURS]),
+    "a product": PRODUCT,
+    "sums and conjunctions": Workload(
+        [
+            Sum("age", where={"sex": "F"}),
+            *(Count({"age": range(t), "hours": 1}) for t in range(1, 9)),
+        ]
+    ),
+    "tables": Workload([Marginal("age", "sex"), Marginal("age", "hours")]),
+    "any weights": Stack(
+        Dense(("sex", "hours"), (2, 4), np.arange(24.0).reshape(3, 8) % 5 - 1),
+        Kronecker(("age",), (Prefix(10),)),
+    ),
+    "a total": Count(),
+}
+NOISES = (GaussianNoise("0.01"), LaplaceNoise("0.5"))
+
+
+def asked_of(stack):
+    """Forms of every kind that a strategy answers."""
+    forms = [Count().lower(DOMAIN)]
+    for part in stack.parts:
+        names = part.measured.names
+        sizes = {name: DOMAIN[name].size for name in names}
+        forms.append(LinearForm(DOMAIN, [Kronecker(names, tuple(map(Identity, sizes.values())))]))
+        rows = np.arange(2.0 * math.prod(sizes.values())).reshape(2, -1) % 3 - 0.5
+        forms.append(LinearForm(DOMAIN, [Dense(names, tuple(sizes.values()), rows)]))
+        forms += [query.lower(DOMAIN) for query in (*AGES, *HOURS[3:5]) if query.attribute in names]
+    return forms
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "outside", "limit"),
+    [(*RELATIONS[0], 256), (*RELATIONS[1], 256), (*RELATIONS[2], 256), (*RELATIONS[3], 6)],
+)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_answers_have_no_bias_and_the_variances_they_say(
+    name, neighbors, outside, limit, monkeypatch
+):
+    monkeypatch.setattr(design, "DESIGN_LIMIT", limit)  # beyond it, products of strategies
+    monkeypatch.setattr(design, "_JOINED_LIMIT", limit)
+    of = facts(DOMAIN, neighbors, rows=1000, outside=outside)
+    form = WORKLOADS[name].lower(DOMAIN)
+    rng = np.random.default_rng(3)
+    counts = rng.multinomial(1000, rng.dirichlet(np.ones(DOMAIN.size))).astype(float)
+    for noise in NOISES:
+        stack = design._Designer(form, of, isinstance(noise, GaussianNoise)).stack(
+            design._attribute_sets(form)
+        )
+        strategy = weights(stack.strategy)
+        truth = strategy @ counts
+        tables = [stack.tables(row) for row in (truth, *(truth + np.eye(len(truth))))]
+        for asked in (form, *asked_of(stack)):
+            stack.check(asked, "Matrix", of)
+            found = np.array([stack.answers(asked, one) for one in tables])
+            np.testing.assert_allclose(found[0], weights(asked) @ counts, rtol=1e-7, atol=1e-6)
+            of_noise = (found[1:] - found[0]).T
+            combination = stack.combine(asked)
+            scale = 1e-9 * max(1.0, np.abs(found).max())
+            np.testing.assert_allclose(
+                combination.squares, (of_noise**2).sum(axis=1), rtol=1e-5, atol=scale**2
+            )
+            assert (combination.peaks * (1 + 1e-5) + scale >= np.abs(of_noise).max(axis=1)).all()
+
+
+def farthest(strategy, of):
+    """The largest L1 and squared L2 distance of two columns, or length of one."""
+    columns = strategy.T
+    if of.outside or of.neighbors is Neighbors.ADD_REMOVE:
+        columns = np.concatenate([columns, np.zeros((1, len(strategy)))])
+    if of.neighbors is Neighbors.ADD_REMOVE:
+        return np.abs(columns).sum(axis=1).max(), (columns**2).sum(axis=1).max()
+    apart = [np.abs(columns - one) for one in columns]
+    return max(d.sum(axis=1).max() for d in apart), max((d**2).sum(axis=1).max() for d in apart)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS[:3])
+def test_what_is_charged_covers_what_any_two_neighbours_differ_by(name, neighbors, outside):
+    # Column by column of what is measured, and not by what the kernel says of it.
+    of = facts(DOMAIN, neighbors, rows=1000, outside=outside)
+    form = WORKLOADS[name].lower(DOMAIN)
+    for noise in NOISES:
+        stack = designed(form, of, noise)
+        l1, l2 = farthest(weights(stack.strategy), of)
+        price = Measure(stack.strategy, noise).price(Terms(of))
+        unit = 4.0**price.bits
+        if isinstance(noise, GaussianNoise):
+            assert float(price.law.variance) >= l2 * unit / (2 * float(noise.rho)) * (1 - 1e-12)
+            assert float(price.law.variance) <= 2.2 * l2 * unit / (2 * float(noise.rho)) + 64
+        else:
+            assert float(price.law.scale) >= l1 / float(noise.epsilon) * (1 - 1e-12)
+
+
+def deviations(mechanism, form, of):
+    return mechanism.quote(form, Terms(of)).accuracy.variances
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+@pytest.mark.parametrize("total", [{"rho": "0.001"}, {"epsilon": "0.05"}], ids=str)
+def test_it_is_never_worse_than_what_it_may_choose_and_mostly_better(neighbors, outside, total):
+    domain = Domain(Integer("age", 0, 47))
+    of = facts(domain, neighbors, rows=10**4, outside=outside)
+    for queries in (
+        [Threshold("age", t) for t in range(48)],
+        [Interval("age", a, b) for a in range(48) for b in range(a, 48)],
+    ):
+        form = Workload(queries).lower(domain)
+        own = deviations(Matrix(Workload(queries), **total), form, of).mean()
+        others = [Tree("age", **total), SquareRoot("age", **total), NoisyHistogram(**total)]
+        best = min(deviations(other, form, of).mean() for other in others)
+        plain = (Gaussian if "rho" in total else Laplace)(**total)
+        one = plain.quote(form, Terms(of)).accuracy
+        assert own < 0.95 * best
+        assert own < 0.5 * (one.law.standard_deviation() * one.step) ** 2
+
+
+def test_blocks_on_different_attributes_share_the_total_as_is_best(monkeypatch):
+    monkeypatch.setattr(design, "_DESIGNS", design.Memo(1, 0))
+    # For Gaussian noise the least error of two parts is the square of the sum of their roots.
+    of = facts(DOMAIN, Neighbors.ADD_REMOVE, rows=10**4)
+    alone = [Workload(AGES).lower(DOMAIN), Workload(HOURS).lower(DOMAIN)]
+    both = LinearForm.stack(alone)
+    total = {"rho": "0.001"}
+
+    def error(form):
+        return deviations(Matrix(Stack(*form.blocks), **total), form, of).sum()
+
+    shared = sum(math.sqrt(error(one)) for one in alone) ** 2
+    # Here one strategy on both attributes is better still.
+    assert error(both) < 0.9 * shared
+    monkeypatch.setattr(design, "_JOINED_LIMIT", 0)
+    assert error(both) == pytest.approx(shared, rel=0.01)
+
+
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_plain_marginals_are_measured_by_their_residuals(neighbors, outside):
+    of = facts(DOMAIN, neighbors, rows=10**4, outside=outside)
+    workload = marginals(DOMAIN, 2)
+    form = workload.lower(DOMAIN)
+    found = Matrix(workload, rho="0.001").quote(form, Terms(of))
+    weighed = [block.rows for block in form.blocks]
+    planner = ResidualPlanner(workload, rho="0.001", weights=weighed)
+    assert found.accuracy == planner.quote(form, Terms(of)).accuracy
+    own = found.accuracy.variances.sum()
+    # Better than the tables themselves, and than strategies that do not know how they overlap.
+    one = Gaussian(rho="0.001").quote(form, Terms(of)).accuracy
+    assert own < 0.9 * form.rows * (one.law.standard_deviation() * one.step) ** 2
+    stack = design._Designer(form, of, gaussian=True).stack(design._attribute_sets(form))
+    price = Measure(stack.strategy, GaussianNoise("0.001")).price(Terms(of))
+    law = price.law.standard_deviation() * price.accuracy.step
+    assert own < stack.combine(form).squares.sum() * law**2
+    # Laplace noise has no such basis, and the same call has another strategy.
+    assert Matrix(workload, epsilon=1).quote(form, Terms(of)).accuracy.variances.min() > 0
+
+
+def test_the_optimum_for_gaussian_noise_is_met():
+    size = 32
+    cells = np.arange(size)
+    gram = size - np.maximum.outer(cells, cells).astype(float)
+    strategy = best_for_gaussian(gram)
+    assert (strategy**2).sum(axis=0).max() <= 1 + 1e-9
+    error = np.trace(np.linalg.solve(strategy.T @ strategy, gram))
+    # Weak duality, for multipliers of one's own: no strategy is better than that.
+    lower = 0.0
+    for multipliers in (np.ones(size), np.linspace(1.3, 0.7, size), 1 / np.diag(gram) ** -0.25):
+        root = np.sqrt(multipliers)
+        values = np.linalg.eigvalsh(gram * np.outer(root, root))
+        lower = max(lower, np.sqrt(np.maximum(values, 0)).sum() ** 2 / multipliers.sum())
+    assert lower <= error <= 1.1 * lower
+    # Of all cells alike the cells are the best there is.
+    assert np.abs(best_for_gaussian(np.eye(7)) - np.eye(7)).max() < 1e-6
+    assert (best_for_gaussian(np.zeros((3, 3))) == np.eye(3)).all()
+
+
+def test_strategies_for_laplace_noise_have_columns_of_one():
+    cells = np.arange(48)
+    gram = 48 - np.maximum.outer(cells, cells).astype(float)
+    strategy = best_for_laplace(gram)
+    assert strategy.min() >= 0
+    np.testing.assert_allclose(strategy.sum(axis=0), 1)
+    error = np.trace(np.linalg.solve(strategy.T @ strategy, gram))
+    assert error < 0.6 * np.trace(gram)
+    assert (best_for_laplace(np.eye(5)) == np.eye(5)).all()
+    assert (best_for_laplace(np.zeros((3, 3))) == np.eye(3)).all()
+
+
+MECHANISMS = {
+    "gaussian": ({"rho": "0.02"}, 31),
+    "laplace": ({"epsilon": 1}, 32),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "neighbors", "outside"),
+    [("gaussian", *RELATIONS[1]), ("laplace", *RELATIONS[0]), ("laplace", *RELATIONS[3])],
+)
+def test_bounds_hold_and_variances_are_attained(name, neighbors, outside):
+    total, seed = MECHANISMS[name]
+    rng = np.random.default_rng(5)
+    columns = {
+        "age": [*rng.integers(0, 10, 300), *[99] * (3 * outside)],
+        "sex": ["F"] * (300 + 3 * outside),
+        "hours": rng.integers(0, 4, 300 + 3 * outside),
+    }
+    data = PrivateData.from_columns(
+        columns, DOMAIN, neighbors=neighbors, outside="cell" if outside else "raise"
+    )
+    asked = Session(data, Budget(10**6, "0.1"), noise=seeded(seed))
+    ages = np.bincount(columns["age"][:300], minlength=10).cumsum()
+    counts = Workload(Threshold("age", t, normalized=False) for t in range(10))
+    mechanism = Matrix(Workload([*AGES, *HOURS]), **total)
+    one = Interval("hours", 1, 2, normalized=False)
+    truth = np.isin(columns["hours"][:300], [1, 2]).sum()
+    bound = asked.quote(counts, using=mechanism).error(0.2)
+    variance = asked.quote(one, using=mechanism).accuracy.variances[0]
+    missed, errors, runs = 0, [], 250
+    for _ in range(runs):
+        with asked.open(mechanism) as channel:
+            missed += np.abs(channel.answer(counts).values - ages).max() > bound
+            errors.append(channel.answer(one) - truth)
+    # Five deviations above a fifth of the runs, and of what the mean and the variance may be.
+    assert missed <= 50 + 5 * math.sqrt(runs * 0.16)
+    assert abs(np.mean(errors)) <= 5 * math.sqrt(variance / runs)
+    assert np.mean(np.square(errors)) == pytest.approx(variance, rel=5 * math.sqrt(5 / runs))
+
+
+def opened(mechanism, **given):
+    data = PrivateData.from_columns(
+        {"age": [1, 2, 3], "sex": ["F", "M", "F"], "hours": [0, 1, 3]}, DOMAIN, **given
+    )
+    return Session(data, Budget(9, "1e-3"), noise=seeded(1)), mechanism
+
+
+def test_it_is_paid_once_and_answers_what_its_blocks_depend_on():
+    asked, mechanism = opened(Matrix(Workload([*AGES, *HOURS]), rho="0.5"))
+    quote = asked.quote(Threshold("age", 4), using=mechanism)
+    with asked.open(mechanism) as channel:
+        release = channel.release(Threshold("age", 4))
+        assert release.error(0.1) == quote.error(0.1)
+        assert release.source == "fitted"
+        assert release == channel.release(Threshold("age", 4))
+        channel.answer(Linear(lambda record: record["hours"] / 3, ["hours"]))
+        channel.answer(Count())
+        assert asked.spent.charges == 1
+        for query in (Count({"age": 1, "sex": "F"}), Marginal("sex", "hours")):
+            with pytest.raises(QueryError, match="together"):
+                channel.answer(query)
+            with pytest.raises(QueryError, match="together"):
+                asked.quote(query, using=mechanism)
+        with pytest.raises(QueryError):
+            channel.answer(Above(Count(), 0.5))
+        # Functions of the same attributes add up.
+        cells = channel.answer(Marginal("hours")).values
+        assert channel.answer(Interval("hours", 1, 2)) == pytest.approx(cells[1] + cells[2])
+    assert asked.spent.charges == 1
+
+
+def test_what_is_refused_costs_nothing():
+    domain = Domain(Integer("age", 0, 2**30), Boolean("member"))
+    data = PrivateData.from_columns({"age": [1], "member": [True]}, domain)
+    asked = Session(data, Budget(1, "1e-6"), noise=seeded(1))
+    for workload, error in (
+        (Threshold("age", 7), TooLarge),
+        (Above(Count(), 0.5), QueryError),
+        (Count({"nothing": 1}), Exception),
+    ):
+        for attempt in (asked.open, lambda made: asked.quote(Count(), using=made)):
+            with pytest.raises(error):
+                attempt(Matrix(workload, epsilon="0.1"))
+    assert asked.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "given"),
+    [(Count(), {}), (Count(), {"epsilon": 1, "rho": 1}), (Count(), {"epsilon": 0}),
+     (Count(), {"rho": 1, "delta": "1e-6"}), ("age", {"rho": 1}), (3, {"rho": 1}),
+     (Workload, {"rho": 1})],
+    ids=repr,
+)  # fmt: skip
+def test_arguments_are_checked(workload, given):
+    with pytest.raises(InvalidArgument):
+        Matrix(workload, **given)
+
+
+def test_a_strategy_is_worked_out_once_for_equal_workloads(monkeypatch):
+    calls = []
+
+    def counted(gram):
+        calls.append(len(gram))
+        return best_for_gaussian(gram)
+
+    monkeypatch.setattr(design, "best_for_gaussian", counted)
+    domain = Domain(Integer("score", 0, 12))
+    of = facts(domain, rows=77)
+
+    def form():
+        return Workload(Threshold("score", t) for t in range(13)).lower(domain)
+
+    first = designed(form(), of, GaussianNoise("0.5"))
+    worked = len(calls)
+    assert designed(form(), of, GaussianNoise("0.25")) is first
+    assert len(calls) == worked > 0
+    # Other public facts may make another strategy best.
+    assert designed(form(), facts(domain, rows=78), GaussianNoise("0.5")) is not first
+    # It follows from public arguments: the same whatever came before.
+    monkeypatch.setattr(design, "_DESIGNS", design.Memo(1, 2**20))
+    again = designed(form(), of, GaussianNoise("0.5"))
+    assert (weights(again.strategy) == weights(first.strategy)).all()
+
+
+def test_what_is_handed_out_shares_nothing_that_can_be_changed():
+    asked, mechanism = opened(Matrix(Workload(AGES), rho="0.5"))
+    accuracy = asked.quote(Threshold("age", 4), using=mechanism).accuracy
+    before = accuracy.variances.tolist()
+    stack = accuracy.reconstruction
+    object.__setattr__(stack.parts[0], "scale", 1000)
+    for name in ("weights", "inverse"):
+        with pytest.raises(ValueError, match=r"read-only|writeable"):
+            getattr(stack.parts[0].measured, name)[:] = 0
+    again = asked.quote(Threshold("age", 4), using=mechanism).accuracy
+    assert again.variances.tolist() == before
+
+
+def test_tables_of_huge_numbers_of_rows_are_measured_cell_by_cell():
+    # Where exact sums leave no room for a lattice.
+    of = facts(DOMAIN, Neighbors.ADD_REMOVE, rows=2**49)
+    stack = designed(Workload(AGES).lower(DOMAIN), of, LaplaceNoise(1))
+    assert stack.strategy.integral
+    Measure(stack.strategy, LaplaceNoise(1)).price(Terms(of))

@@ -6,7 +6,13 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Intege
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel, Stopped
+from dpsdk.session.channel import (
+    Channel,
+    DistributionChannel,
+    HypothesisChannel,
+    Stopped,
+    TablesChannel,
+)
 
 __all__ = [
     "Attribute",
@@ -26,4 +32,5 @@ __all__ = [
     "Session",
     "Stopped",
     "SyntheticData",
+    "TablesChannel",
 ]

@@ -102,6 +102,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         beta=_decimal("--beta", arguments.beta),
         name=arguments.name,
         force=arguments.force,
+        method=arguments.method,
     )
 
 
@@ -253,6 +254,14 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         "--thousands",
         metavar="CHARACTER",
         help="what may stand between groups of three digits, as in 1,000 (default nothing)",
+    )
+    add(
+        "--method",
+        choices=["auto", "local", "independent"],
+        default="auto",
+        help="fit tables one by one with a certificate (local), or add independent noise to each "
+        "(independent); auto, the default, fits them for universes of more than 2,097,152 cells "
+        "if delta is above 0",
     )
     add("--name", help="what to call the table (default: its file name)")
     add("--force", action="store_true", help="write into DIR although it holds files")

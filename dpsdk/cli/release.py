@@ -10,6 +10,7 @@ from math import comb
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from attrs import frozen
 
 from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
@@ -19,10 +20,17 @@ from dpsdk.cli.declare import load
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_table
 from dpsdk.cli.words import printable
-from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnsupportedGuarantee
-from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.errors import (
+    DomainError,
+    InvalidArgument,
+    NoBound,
+    TooLarge,
+    UnsupportedGuarantee,
+)
+from dpsdk.mechanisms import FittedTable, Gaussian, Laplace, LocalMarginals
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import Answers, MarginalTable, Workload, marginals
+from dpsdk.release import Bound, Cost
 
 __all__ = ["Request", "installed_version", "release_tables"]
 
@@ -31,6 +39,12 @@ VERSION = 1
 
 ENTRY_LIMIT = 2**24
 """The tables of one release have no more entries than this together."""
+
+DENSE_LIMIT = 2**21
+"""In universes of more cells tables are many or large, and fitting them wins."""
+
+_CERTIFY = Fraction(1, 10)
+"""What part of the budget the certificate of fitted tables takes."""
 
 _SUMMARY = "release.json"
 _REPORT = "report.txt"
@@ -64,6 +78,9 @@ class Request:
         The error bounds hold with probability 1 - beta, for all entries of all tables at once.
     name
         What the table is called in the output, by default the name of its file.
+    method
+        "local" fits all tables by LocalMarginals, with a certificate; "independent" adds noise to
+        each of them; "auto" fits them where δ is above 0 and the universe has more than 2^21 cells.
     force
         Write into a directory that holds other files, over those of the same names.
     """
@@ -86,6 +103,7 @@ class Request:
     beta: float | Fraction = 0.05
     name: str | None = None
     force: bool = False
+    method: Literal["auto", "local", "independent"] = "auto"
 
     @property
     def label(self) -> str:
@@ -106,7 +124,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     OSError
         If a file cannot be read or written.
     """
-    beta = to_beta(float(request.beta))
+    to_beta(float(request.beta))
     if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
         expected = "given with --counts, as shares need the number of rows, which is private then"
         raise InvalidArgument("--neighbors add-remove", expected, "no --counts")
@@ -134,16 +152,86 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     with staged(request.out, _SUMMARY) as folder:
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
-        mechanism = _mechanism(session, workload)
-        release = session.release(workload, using=mechanism)
-        for name, table in zip(names, release.value, strict=True):
-            write_table(folder / name, table, release.error(beta))
-        report = _report(request, session, release)
+        made = _made(request, session, workload)
+        for name, table, error in zip(names, made.release.value, made.errors, strict=True):
+            write_table(folder / name, table, error)
+        report = _report(request, session, made)
         (folder / _REPORT).write_text(report, encoding="utf-8")
-        summary = _summary(request, session, release, mechanism, names)
+        summary = _summary(request, session, made, names)
         text = json.dumps(summary, indent=1, ensure_ascii=False)
         (folder / _SUMMARY).write_text(text + "\n", encoding="utf-8")
     return report
+
+
+@frozen(kw_only=True)
+class _Made:
+    """All tables, what they cost, and how far off they may be."""
+
+    release: Release[Answers[MarginalTable]]
+    mechanism: str
+    kind: str
+    price: Fraction
+    cost: Cost
+    bound: Bound
+    errors: tuple[float, ...]
+    """For each table: how far off an entry may be."""
+    listed: tuple[FittedTable, ...] | None = None
+    """What each table rests on, where that is not the same for all."""
+
+
+def _made(request: Request, session: Session, workload: Workload[MarginalTable]) -> _Made:
+    large = session.domain.size > DENSE_LIMIT and bool(request.budget.delta)
+    if request.method == "local" or (request.method == "auto" and large):
+        return _fitted(request, session, workload)
+    mechanism = _mechanism(session, workload)
+    release = session.release(workload, using=mechanism)
+    bound = release.bound(float(request.beta))
+    price = mechanism.rho if isinstance(mechanism, Gaussian) else mechanism.epsilon
+    return _Made(
+        release=release,
+        mechanism=type(mechanism).__name__,
+        kind="rho" if isinstance(mechanism, Gaussian) else "epsilon",
+        price=price or Fraction(0),
+        cost=release.cost,
+        bound=bound,
+        errors=(release.error(float(request.beta)),) * len(release.value),
+    )
+
+
+def _fitted(request: Request, session: Session, workload: Workload[MarginalTable]) -> _Made:
+    """Tables that were fitted one by one, each with its bound from the certificate."""
+    budget, beta = request.budget, float(request.beta)
+    if not budget.delta:
+        expected = "above 0 with --method local, whose noise is Gaussian"
+        raise InvalidArgument("--delta", expected, "0")
+    mechanism = LocalMarginals(
+        workload, epsilon=budget.epsilon, delta=budget.delta, certify=_CERTIFY, beta=beta
+    )
+    with session.open(mechanism) as channel:
+        cost = session.history[-1].cost
+        release = channel.release(workload)
+        known = {frozenset(one.names): one for one in channel.tables}
+    listed = tuple([known[frozenset(table.names)] for table in release.value])
+    # No share is off by more than 1, and no count by more than all rows that there may be.
+    most = float(session.facts.row_limit) if request.counts else 1.0
+    starts = np.cumsum([0, *[table.values.size for table in release.value]])[:-1]
+    try:
+        each = np.minimum(release.errors(beta), most)[starts]
+    except NoBound:
+        each = np.full(len(starts), most)
+    largest_error = float(each.max())
+    kind = "certificate of all tables at once, by their total variation"
+    bound = Bound(largest_error, beta, kind, "promised", vacuous=largest_error >= most)
+    return _Made(
+        release=release,
+        mechanism="LocalMarginals",
+        kind="rho",
+        price=cost.rho,
+        cost=cost,
+        bound=bound,
+        errors=tuple(each.tolist()),
+        listed=listed,
+    )
 
 
 def _mechanism(session: Session, workload: Workload[MarginalTable]) -> Gaussian | Laplace:
@@ -207,13 +295,10 @@ def _exact(number: Fraction) -> dict[str, float | str]:
 def _summary(
     request: Request,
     session: Session,
-    release: Release[Answers[MarginalTable]],
-    mechanism: Gaussian | Laplace,
+    made: _Made,
     names: list[str],
 ) -> dict[str, object]:
-    facts, bound = session.facts, release.bound(float(request.beta))
-    price = mechanism.rho if isinstance(mechanism, Gaussian) else mechanism.epsilon
-    kind = "rho" if isinstance(mechanism, Gaussian) else "epsilon"
+    facts, bound, release = session.facts, made.bound, made.release
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -232,8 +317,8 @@ def _summary(
             "delta": _exact(session.budget.delta),
             "share_spent": session.spent.fraction,
         },
-        "mechanism": type(mechanism).__name__,
-        "cost": {kind: _exact(price or Fraction(0)), "text": str(release.cost)},
+        "mechanism": made.mechanism,
+        "cost": {made.kind: _exact(made.price), "text": str(made.cost)},
         "unit": "rows" if request.counts else "share of the rows",
         "error": {
             "bound": bound.error,
@@ -249,14 +334,40 @@ def _summary(
                 "file": name,
                 "shape": list(table.values.shape),
                 "values": table.values.ravel().tolist(),
+                **_rested(made, place),
             }
-            for name, table in zip(names, release.value, strict=True)
+            for place, (name, table) in enumerate(zip(names, release.value, strict=True))
         ],
     }
 
 
-def _report(request: Request, session: Session, release: Release[Answers[MarginalTable]]) -> str:
-    bound = release.bound(float(request.beta))
+def _rested(made: _Made, place: int) -> dict[str, object]:
+    """What one table rests on, where each has bounds of its own."""
+    if made.listed is None:
+        return {}
+    one = made.listed[place]
+    return {
+        "source": one.source,
+        "error": made.errors[place],
+        "total_variation": one.total_variation,
+    }
+
+
+def _variation(made: _Made) -> str:
+    if made.listed is None:
+        return ""
+    known = [one.total_variation for one in made.listed if one.total_variation is not None]
+    if not known:
+        return ""
+    mean = sum(known) / len(known)
+    return (
+        f"Together with that, the total variation of each table is bounded, by {mean:.4g} in the "
+        f"mean\nand {max(known):.4g} at the most; {_SUMMARY} has both bounds of each table.\n"
+    )
+
+
+def _report(request: Request, session: Session, made: _Made) -> str:
+    release, bound = made.release, made.bound
     tables = len(release.value)
     entries = sum(table.values.size for table in release.value)
     unit = " rows" if request.counts else ", as a share of the rows"
@@ -267,7 +378,8 @@ def _report(request: Request, session: Session, release: Release[Answers[Margina
         f"{printable(request.out)}\n"
         f"With probability {1 - bound.beta:g}, no entry is off by more than {bound.error:.4g}"
         f"{unit}.{vacuous}\n"
-        f"cost: {release.cost}, by {release.mechanism}\n"
+        f"{_variation(made)}"
+        f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(session)}\n"
         f"{session!r}{seeded}\n"
         "Nothing is remembered between runs: what another run on this table spends comes on top.\n"

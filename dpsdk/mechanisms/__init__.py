@@ -3,11 +3,14 @@
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     DistributionStrategy,
+    FittedTable,
     HypothesisMechanism,
     HypothesisStrategy,
     Mechanism,
     OneShot,
     Strategy,
+    TablesMechanism,
+    TablesStrategy,
     Unfinished,
     WhyStopped,
 )
@@ -15,6 +18,7 @@ from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
+from dpsdk.mechanisms.local_marginals import LocalMarginals
 from dpsdk.mechanisms.matrix import Matrix
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
@@ -30,11 +34,13 @@ __all__ = [
     "Certificate",
     "DistributionMechanism",
     "DistributionStrategy",
+    "FittedTable",
     "Fitted",
     "Gaussian",
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Laplace",
+    "LocalMarginals",
     "MWEM",
     "Matrix",
     "Mechanism",
@@ -50,6 +56,8 @@ __all__ = [
     "SmallDB",
     "SquareRoot",
     "Strategy",
+    "TablesMechanism",
+    "TablesStrategy",
     "Tree",
     "Unfinished",
     "WhyStopped",

@@ -5,22 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from attrs import define
+from attrs import define, frozen
 
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis
+from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.release import Measurement, Quote
+from dpsdk.release import Measurement, Quote, Source
+from dpsdk.typing import Floats
 
 __all__ = [
     "DistributionMechanism",
     "DistributionStrategy",
+    "FittedTable",
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Mechanism",
     "OneShot",
     "Strategy",
+    "TablesMechanism",
+    "TablesStrategy",
     "Unfinished",
     "WhyStopped",
 ]
@@ -135,6 +139,61 @@ class DistributionMechanism(Mechanism[LinearForm]):
 
     @abstractmethod
     def open(self, kernel: Kernel, /) -> DistributionStrategy:
+        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+@frozen
+class FittedTable:
+    """What one table of a channel rests on. Public, as all that the channel holds.
+
+    Parameters
+    ----------
+    names
+        Its attributes, in the order of the domain.
+    requested
+        Whether the workload asks for it, and not only for wider tables that it is a margin of.
+    source
+        "measured" if noisy numbers of its own were bought; "fitted" if not, so that it is what the
+        distribution says, brought to the margins that its narrower tables have.
+    deviation
+        The scale of the noise, in rows, on each cell of what was measured of it beyond its margins;
+        None if nothing was. It is no standard deviation of the table, which was fitted.
+    total_variation
+        The certified bound of its total variation from the true one, None without a certificate.
+    """
+
+    names: tuple[str, ...]
+    requested: bool
+    source: Source
+    deviation: float | None
+    total_variation: float | None
+
+
+class TablesStrategy(DistributionStrategy, Protocol):
+    """A strategy that has tables of its own beside its distribution, and answers from them."""
+
+    @property
+    def distribution(self) -> Mixture:
+        """A mixture of products near to the tables."""
+        ...
+
+    @property
+    def listing(self) -> tuple[FittedTable, ...]:
+        """What each table rests on."""
+        ...
+
+    def shares(self, names: tuple[str, ...], /) -> Floats:
+        """The marginal of attributes in the order of the domain, in shares of the rows."""
+        ...
+
+
+class TablesMechanism(DistributionMechanism):
+    """A mechanism with tables of its own; its channel lists them as `channel.tables`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, kernel: Kernel, /) -> TablesStrategy:
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Generic, TypeVar, cast, overload
 
@@ -158,6 +158,20 @@ class Workload(LinearQuery[Answers[A_co]]):
             rows.append(form.rows)
         self._parts[domain] = tuple(rows)
         return LinearForm(domain, blocks)
+
+    def forms(self, domain: Domain, /) -> Iterator[LinearForm]:
+        """The forms of its queries one by one, which may have more numbers than one form together.
+
+        Raises
+        ------
+        DomainError, QueryError
+            If a query cannot be put to this universe.
+        """
+        for query in self.queries:
+            if isinstance(query, Workload):
+                yield from cast("Workload[object]", query).forms(domain)
+            else:
+                yield query.lower(domain)
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
         parts = self._split(raw, facts)

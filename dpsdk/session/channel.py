@@ -9,20 +9,27 @@ from attrs import define
 from dpsdk._lifetime import Closable
 from dpsdk.errors import DpsdkError, QueryError, Redacted
 from dpsdk.forms import Form, LinearForm
-from dpsdk.hypothesis import Distribution, Hypothesis
+from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question
-from dpsdk.mechanisms.base import DistributionStrategy, HypothesisStrategy, Strategy, WhyStopped
+from dpsdk.mechanisms.base import (
+    DistributionStrategy,
+    FittedTable,
+    HypothesisStrategy,
+    Strategy,
+    TablesStrategy,
+    WhyStopped,
+)
 from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
-from dpsdk.typing import Label
+from dpsdk.typing import Floats, Label
 
-__all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped"]
+__all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped", "TablesChannel"]
 
 A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -151,6 +158,8 @@ class DistributionChannel(Channel[LinearForm]):
     def marginal(self, *names: str) -> MarginalTable:
         """The marginal table of the distribution, in shares of the rows. Free.
 
+        A channel with tables of its own gives its own table, where it has one.
+
         Raises
         ------
         UnknownAttribute, InvalidArgument
@@ -159,9 +168,13 @@ class DistributionChannel(Channel[LinearForm]):
         domain = self._context.facts.domain
         wanted = to_names(names)
         ordered = tuple(sorted(wanted, key=domain.position))
-        table = self.distribution.table(ordered)
+        table = self._shares(ordered)
         table = table.transpose([ordered.index(name) for name in wanted])
         return MarginalTable(tuple(domain[name] for name in wanted), table)
+
+    def _shares(self, names: tuple[str, ...]) -> Floats:
+        """The table of attributes in the order of the domain."""
+        return self.distribution.table(names)
 
     def sample(self, size: int, seed: Seed | None = None) -> dict[str, list[Label]]:
         """Independent random records of the distribution, inside the domain. Free.
@@ -177,6 +190,36 @@ class DistributionChannel(Channel[LinearForm]):
             As there.
         """
         return self.distribution.sample(size, seed)
+
+
+@final
+class TablesChannel(DistributionChannel):
+    """A channel to a mechanism that has tables of its own beside its public distribution.
+
+    It answers from the tables where it has them. The distribution may differ from them by a few per
+    cent: it is one object for the whole universe, and each table was fitted by itself.
+    """
+
+    __slots__ = ("_tables",)
+
+    def __init__(
+        self, strategy: TablesStrategy, name: str, access: Access, context: Context
+    ) -> None:
+        super().__init__(strategy, name, access, context)
+        self._tables = strategy
+
+    @property
+    def distribution(self) -> Mixture:
+        """A mixture of products near to the tables, to sample, synthesize, tabulate and save."""
+        return self._tables.distribution
+
+    @property
+    def tables(self) -> tuple[FittedTable, ...]:
+        """What was measured, fitted and certified of each table of the workload, and below it."""
+        return self._tables.listing
+
+    def _shares(self, names: tuple[str, ...]) -> Floats:
+        return self._tables.shares(names)
 
 
 @final

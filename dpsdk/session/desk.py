@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from threading import get_ident
-from typing import NoReturn, TypeAlias, TypeVar, overload
+from typing import NoReturn, TypeAlias, TypeVar, cast, overload
 
 from dpsdk._checks import described, shown
 from dpsdk._lifetime import Lifetime
@@ -21,13 +21,21 @@ from dpsdk.mechanisms.base import (
     HypothesisMechanism,
     Mechanism,
     OneShot,
+    TablesMechanism,
+    TablesStrategy,
     Unfinished,
     WhyStopped,
 )
 from dpsdk.observe import Event, Opened, Progress
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
-from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel, Stopped
+from dpsdk.session.channel import (
+    Channel,
+    DistributionChannel,
+    HypothesisChannel,
+    Stopped,
+    TablesChannel,
+)
 from dpsdk.session.context import Context
 
 __all__ = ["Desk"]
@@ -106,6 +114,10 @@ class Desk:
     ) -> HypothesisChannel: ...
     @overload
     def open(  # type: ignore[overload-overlap]  # the same
+        self, mechanism: TablesMechanism, *, stop: Stop | None = None
+    ) -> TablesChannel: ...
+    @overload
+    def open(  # type: ignore[overload-overlap]  # the same
         self, mechanism: DistributionMechanism, *, stop: Stop | None = None
     ) -> DistributionChannel: ...
     @overload
@@ -156,7 +168,12 @@ class Desk:
                     strategy = mechanism.open(kernel)
                 except Unfinished as early:
                     strategy, ended = early.strategy, early.why
-                channel = DistributionChannel(strategy, name, access, context)
+                if isinstance(mechanism, TablesMechanism):
+                    # What such a mechanism opens to, early or not.
+                    tables = cast("TablesStrategy", strategy)
+                    channel = TablesChannel(tables, name, access, context)
+                else:
+                    channel = DistributionChannel(strategy, name, access, context)
             else:
                 channel = Channel(mechanism.open(kernel), name, access, context)
             # An opening that cost nothing is no entry of the history.

@@ -12,6 +12,7 @@ import pytest
 
 from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.__main__ import main
+from dpsdk.cli import release as release_module
 from dpsdk.mechanisms import Gaussian
 from dpsdk.queries import marginals
 from dpsdk.testing import seeded
@@ -135,6 +136,59 @@ def test_gaussian_noise_takes_all_of_the_budget_that_one_run_can(folder, domain)
     assert written["budget"]["delta"]["exact"] == "1/1000000"
     report = (folder / "out" / "report.txt").read_text()
     assert f"{100 * share:.7g}% of (1, 1e-6)-DP is spent" in report
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_fitted_tables_come_with_a_bound_each(folder, domain, columns, counts):
+    given = ["--epsilon", "2", "--delta", "1e-6", "--method", "local", "--beta", "0.02"]
+    assert release(folder, *given, *["--counts"] * counts) == 0
+    written = summary(folder)
+    assert written["mechanism"] == "LocalMarginals"
+    assert written["error"]["beta"] == 0.02
+    assert written["error"]["bound"] == max(table["error"] for table in written["tables"])
+    for table in written["tables"]:
+        values = np.array(table["values"]).reshape(table["shape"])
+        exact = truth(domain, columns, table["attributes"])
+        assert values.min() >= 0
+        assert np.abs(values - exact / (1 if counts else ROWS)).max() <= table["error"]
+        apart = np.abs(values / values.sum() - exact / exact.sum()).sum() / 2
+        assert apart <= table["total_variation"] <= 1
+        assert table["source"] == "measured"
+        with (folder / "out" / table["file"]).open(newline="", encoding="utf-8") as file:
+            _, *lines = csv.reader(file)
+        assert {float(line[-1]) for line in lines} == {table["error"]}
+    report = (folder / "out" / "report.txt").read_text()
+    assert "total variation" in report
+    assert 0.9 < written["budget"]["share_spent"] <= 1
+
+
+def test_tables_of_next_to_no_budget_have_the_bounds_that_all_have(folder):
+    given = ["--epsilon", "1e-4", "--delta", "1e-9", "--method", "local"]
+    assert release(folder, *given) == 0
+    written = summary(folder)
+    assert written["error"]["vacuous"]
+    assert {table["error"] for table in written["tables"]} == {1.0}
+
+
+def test_large_universes_are_fitted_unless_noise_is_to_be_independent(folder, monkeypatch):
+    given = ["--epsilon", "1", "--force", "--delta"]
+    assert release(folder, *given, "1e-6") == 0
+    assert summary(folder)["mechanism"] == "Gaussian"
+    monkeypatch.setattr(release_module, "DENSE_LIMIT", 4)
+    for options, mechanism in (
+        (["1e-6"], "LocalMarginals"),
+        (["1e-6", "--method", "independent"], "Gaussian"),
+        (["0"], "Laplace"),
+    ):
+        assert release(folder, *given, *options) == 0
+        assert summary(folder)["mechanism"] == mechanism
+        assert ("source" in summary(folder)["tables"][0]) == (mechanism == "LocalMarginals")
+
+
+def test_fitted_tables_need_a_delta(folder, capsys):
+    assert release(folder, "--epsilon", "1", "--method", "local") == 2
+    assert "--delta" in capsys.readouterr().err
+    assert not (folder / "out").exists()
 
 
 def test_without_delta_laplace_noise_takes_all_of_epsilon(folder):

@@ -28,6 +28,7 @@ from dpsdk.kernel import (
 from dpsdk.mechanisms import (
     Gaussian,
     Laplace,
+    LocalMarginals,
     Matrix,
     NoisyHistogram,
     NumericSparse,
@@ -89,6 +90,8 @@ def channels():
     yield NoisyHistogram(rho="0.001", consistent=True), linear
     tables = Marginal("sex", "age")
     yield ResidualPlanner(tables, rho="0.001"), linear
+    # Of one attribute no mixture is fitted, which takes the longest.
+    yield LocalMarginals(Marginal("age"), rho="0.001", certify="0.1"), linear[1:2]
     yield ResidualPlanner([tables], rho="0.001", objective="max", nonnegative=True), linear
     yield Tree("age", epsilon="0.1"), [linear[1], boxes]
     yield SquareRoot("age", rho="0.001"), [linear[1], boxes]
@@ -143,6 +146,7 @@ def held(session, events):
             things += [channel.release(query) for query in queries]
             things.append(getattr(channel, "hypothesis", None))
             things.append(getattr(channel, "distribution", None))
+            things += getattr(channel, "tables", ())
     watching = Watching("0.1", "0.1")
     kernel = Kernel(DATA, Odometer(Budget(1), BasicComposition()), seeded(1), "test")
     things += [watching, kernel.watch(watching).parameters, kernel.facts, kernel.terms]
@@ -169,6 +173,7 @@ CLOSED = (
     "Channel",
     "DistributionChannel",
     "HypothesisChannel",
+    "TablesChannel",
     "PrivateData",
 )
 

@@ -25,6 +25,7 @@ from dpsdk import (
     Session,
     Stopped,
     SyntheticData,
+    TablesChannel,
     queries,
 )
 from dpsdk.accounting import (
@@ -74,8 +75,10 @@ from dpsdk.mechanisms import (
     MWEM,
     Certificate,
     DistributionMechanism,
+    FittedTable,
     Gaussian,
     Laplace,
+    LocalMarginals,
     Matrix,
     Mechanism,
     NoisyHistogram,
@@ -343,6 +346,20 @@ def a_workload_is_learnt_until_it_is_stopped(session: Session) -> None:
     assert_type(MWEM.averaged(Marginal("sex"), rho=1), MWEM)
     assert_type(session.open(OnlinePMW(1, updates=9), stop=late), HypothesisChannel)
     assert_type(session.open(Laplace(1), stop=late), Channel[LinearForm])
+
+
+def local_marginals_list_their_tables(session: Session) -> None:
+    workload = Workload([Marginal("age", "sex")])
+    with session.open(LocalMarginals(workload, epsilon=1, delta="1e-9", certify=0.1)) as channel:
+        assert_type(channel, TablesChannel)
+        assert_type(channel.tables, tuple[FittedTable, ...])
+        assert_type(channel.tables[0].total_variation, float | None)
+        assert_type(channel.distribution, Mixture)
+        assert_type(channel.distribution.synthesize(10), SyntheticData)
+        assert_type(channel.marginal("age"), MarginalTable)
+        assert_type(channel.answer(workload), Answers[MarginalTable])
+    LocalMarginals(workload, 1)  # type: ignore[call-arg]  # by name, since it may be a rho
+    session.answer(Count(), using=LocalMarginals(workload, rho=1))  # type: ignore[arg-type]  # must be opened
 
 
 def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:

@@ -1,0 +1,297 @@
+"""The steps of LocalMarginals: buy, look, plan, buy again, fit, and look at what came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk.errors import BudgetExceeded
+from dpsdk.forms import Facts
+from dpsdk.forms.facts import replaces
+from dpsdk.forms.residuals import centred
+from dpsdk.kernel import GaussianNoise, Kernel, Reference, ResidualAccuracy
+from dpsdk.learning.purchases import Candidates, Curves, deviations_for, purchases
+from dpsdk.mechanisms.base import Unfinished
+from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
+from dpsdk.mechanisms.local_marginals.spending import (
+    Spending,
+    counted,
+    first_deviations,
+    prices,
+    request_for,
+)
+from dpsdk.mechanisms.local_marginals.strategy import Certified, LocalStrategy
+from dpsdk.mechanisms.local_marginals.tables import Look, Residual, Tables
+from dpsdk.noise import DiscreteGaussian
+from dpsdk.release import Measurement, NoiseAccuracy
+from dpsdk.typing import Floats
+
+__all__ = ["Learning"]
+
+_COMPONENTS = 8
+"""So many products the prior of tables is a mixture of; 16 gain next to nothing."""
+
+_PIECE = 2**20
+"""Cells of the public tables that one request to look holds."""
+
+BITS = 12
+"""Public tables are rounded to 2^-12 rows before they are looked from."""
+
+_LEAST_SEEN = 0.25
+"""A table is taken to be at least so many standard deviations of the look from independence."""
+
+
+@frozen(eq=False)
+class _Standing:
+    """What was released so far, and what was made of it."""
+
+    done: int = 0
+    total: float = 0.0
+    rows: Measurement[ResidualAccuracy] | int | None = None
+    """The number of rows inside the domain, as it was released."""
+    residuals: dict[Attributes, Residual] = field(factory=dict[Attributes, Residual])
+    look: Look | None = None
+    tables: Tables | None = None
+    certified: Certified | None = None
+
+
+class Learning:
+    """One opening of LocalMarginals at work. Not safe for use by several threads at once."""
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        facts: Facts,
+        spending: Spending,
+        *,
+        components: int,
+        beta: float,
+    ) -> None:
+        self._lattice = lattice
+        self._facts = facts
+        self._names = facts.domain.names
+        self._spending = spending
+        self._components = components
+        self._beta = beta
+        # One field, so that an interrupt finds all of a step or nothing.
+        self._state = _Standing()
+
+    def learn(self, kernel: Kernel) -> LocalStrategy:
+        """All steps, unless somebody stops them.
+
+        Raises
+        ------
+        Unfinished
+            If the opening was stopped, or interrupted or out of budget once something was learnt.
+        """
+        steps = self._steps()
+        try:
+            for done, step in enumerate(steps):
+                if kernel.progress(done, len(steps), "steps"):
+                    raise Unfinished(self._strategy(), "stop")
+                # A refusal that the stop meets with questions of its own is for the caller.
+                try:
+                    self._state = evolve(step(kernel), done=done + 1)
+                except BudgetExceeded:
+                    if not self._state.done:
+                        raise
+                    raise Unfinished(self._strategy(), "budget") from None
+            kernel.progress(len(steps), len(steps), "steps")
+        except KeyboardInterrupt:
+            if not self._state.done:
+                raise
+            raise Unfinished(self._strategy(), "interrupt") from None
+        return self._strategy()
+
+    def _steps(self) -> list[Callable[[Kernel], _Standing]]:
+        spending = self._spending
+        steps: list[Callable[[Kernel], _Standing]] = [self._begin]
+        if spending.look is not None:
+            steps.append(self._look)
+        if spending.rest is not None:
+            steps.append(self._buy)
+        steps.append(self._fit)
+        if spending.certify is not None:
+            steps.append(self._certify)
+        return steps
+
+    def _strategy(self) -> LocalStrategy:
+        state = self._state
+        tables = state.tables or self._tables(state.total, state.residuals, state.look)
+        return LocalStrategy(tables, self._facts, self._components, state.certified)
+
+    def _tables(
+        self, total: float, residuals: dict[Attributes, Residual], look: Look | None
+    ) -> Tables:
+        return Tables.of(self._lattice, self._facts.domain, total, residuals, look)
+
+    def _begin(self, kernel: Kernel) -> _Standing:
+        """The number of rows, and each attribute by itself."""
+        noise, facts, lattice = self._spending.first, self._facts, self._lattice
+        sets: list[Attributes] = [] if counted(facts) else [()]
+        sets += [chosen for chosen in lattice.singles if lattice.cells(chosen) > 1]
+        total = float(facts.rows or 0)
+        rows: Measurement[ResidualAccuracy] | int | None = facts.rows
+        residuals: dict[Attributes, Residual] = {}
+        if noise is not None:
+            wanted = first_deviations(lattice, sets, replaced=replaces(facts.neighbors))
+            deviations = dict(zip(sets, wanted.tolist(), strict=True))
+            residuals, accuracy = self._bought(kernel, deviations, noise)
+            count = residuals.pop((), None)
+            if count is not None:
+                value = float(count.values)
+                # Never less than one row, so that there are shares of it.
+                total = min(max(value, 1.0), float(max(facts.row_limit, 1)))
+                first = ResidualAccuracy(accuracy.law, (1,), accuracy.steps[:1])
+                rows = Measurement(np.array([value]), first)
+        tables = self._tables(total, residuals, None)
+        return _Standing(0, total, rows, residuals, None, tables)
+
+    def _bought(
+        self, kernel: Kernel, deviations: dict[Attributes, float], noise: GaussianNoise
+    ) -> tuple[dict[Attributes, Residual], ResidualAccuracy]:
+        """Residuals with noise in given proportions, centred."""
+        lattice = self._lattice
+        limit = self._facts.row_limit
+        request = request_for(deviations, lattice, self._names, limit, noise)
+        measured = kernel.run(request)
+        ends = np.cumsum([lattice.cells(chosen) for chosen in deviations])[:-1]
+        parts = np.split(measured.values, ends)
+        found = {
+            chosen: Residual(centred(part.reshape(lattice.shape(chosen)), len(chosen)), deviation)
+            for chosen, part, deviation in zip(
+                deviations, parts, measured.accuracy.deviations, strict=True
+            )
+        }
+        return found, measured.accuracy
+
+    def _look(self, kernel: Kernel) -> _Standing:
+        """How far tables of two attributes or more are from products of single ones."""
+        state, noise = self._state, self._spending.look
+        tables = state.tables
+        if noise is None or tables is None:
+            raise RuntimeError
+        sets = [
+            chosen
+            for stack in self._lattice.stacks
+            for chosen in stack.sets
+            if chosen in self._lattice.measurable
+        ]
+        looked, _ = self._looked(kernel, sets, lambda one: tables.independent([one])[0], noise)
+        seen = dict(zip(sets, looked.values.tolist(), strict=True))
+        look = Look(seen, _scale(looked.accuracy), tables.single)
+        after = self._tables(state.total, state.residuals, look)
+        return evolve(state, look=look, tables=after)
+
+    def _looked(
+        self,
+        kernel: Kernel,
+        sets: Sequence[Attributes],
+        table: Callable[[Attributes], Floats],
+        noise: GaussianNoise,
+    ) -> tuple[Measurement[NoiseAccuracy], list[float]]:
+        """Noisy distances from public tables, and what these have in sum once they are rounded.
+
+        In several requests, one after the other, so that few tables are held at once.
+        """
+        pieces: list[list[Attributes]] = []
+        room = 0
+        for chosen in sets:
+            cells = self._lattice.cells(chosen)
+            if cells > room or not pieces:
+                pieces.append([])
+                room = max(cells, _PIECE)
+            pieces[-1].append(chosen)
+            room -= cells
+        found: list[Measurement[NoiseAccuracy]] = []
+        masses: list[float] = []
+        for piece in pieces:
+            # In proportion to what it asks, so that all noise is the same.
+            share = GaussianNoise(noise.rho * Fraction(len(piece), len(sets)))
+            named = [tuple([self._names[place] for place in chosen]) for chosen in piece]
+            references = [
+                Reference(names, table(chosen)) for names, chosen in zip(named, piece, strict=True)
+            ]
+            found.append(kernel.look(references, share, bits=BITS))
+            masses += [float(one.rounded(BITS).sum()) for one in references]
+        widest = max([one.accuracy for one in found], key=_scale)
+        accuracy = NoiseAccuracy(widest.law, len(sets), widest.step, 0.0)
+        return Measurement(np.concatenate([one.values for one in found]), accuracy), masses
+
+    def _buy(self, kernel: Kernel) -> _Standing:
+        """What is worth most."""
+        state, noise = self._state, self._spending.rest
+        if noise is None or state.tables is None:
+            raise RuntimeError
+        bought = self._planned(state.tables, float(noise.rho))
+        residuals = dict(state.residuals)
+        if bought:
+            for chosen, new in self._bought(kernel, bought, noise)[0].items():
+                known = residuals.get(chosen)
+                residuals[chosen] = new if known is None else known.joined(new)
+        tables = self._tables(state.total, residuals, state.look)
+        return evolve(state, residuals=residuals, tables=tables)
+
+    def _planned(self, tables: Tables, rho: float) -> dict[Attributes, float]:
+        """Which residuals are bought, and at what noise."""
+        lattice, look = self._lattice, tables.look
+        tried = deviations_for(rho)
+        candidates: list[Attributes] = []
+        curves: list[Curves] = []
+        for chosen in lattice.singles:
+            if lattice.cells(chosen) > 1:
+                known = np.array([tables.residuals[chosen].deviation ** -2])
+                curves.append(Curves.of(tables.table(chosen)[None], tried, known))
+                candidates.append(chosen)
+        for stack in lattice.stacks if look is not None else ():
+            sets = [chosen for chosen in stack.sets if chosen in lattice.measurable]
+            if sets and look is not None:
+                away = np.array([look.away(one, _LEAST_SEEN) for one in sets])
+                # No two tables of so many rows are farther apart than all of both.
+                part = np.minimum(away / max(tables.total, 1.0), 2.0)[:, None]
+                scales = tables.independent(sets).reshape(len(sets), -1)
+                curves.append(Curves.of(scales * part, tried))
+                candidates += sets
+        price = prices(candidates, lattice.sizes, replaced=replaces(self._facts.neighbors))
+        worths = lattice.worths(candidates)
+        found = purchases(Candidates(price, worths, Curves.joined(curves)), tried, rho)
+        return {
+            chosen: deviation
+            for chosen, deviation in zip(candidates, found.tolist(), strict=True)
+            if deviation < np.inf
+        }
+
+    def _fit(self, kernel: Kernel) -> _Standing:
+        """Tables from independence, a mixture of products from them, and tables from that."""
+        del kernel
+        state = self._state
+        if state.tables is None:
+            raise RuntimeError
+        tables = state.tables.fitted()
+        if self._lattice.stacks:
+            tables = tables.fitted(tables.mixture(_COMPONENTS))
+        return evolve(state, tables=tables)
+
+    def _certify(self, kernel: Kernel) -> _Standing:
+        """How far the tables of the workload are from the true ones, whatever was done to them."""
+        state, noise, lattice = self._state, self._spending.certify, self._lattice
+        if noise is None or state.tables is None:
+            raise RuntimeError
+        sets = [chosen for stack in lattice.stacks for chosen in stack.sets]
+        wanted = frozenset(lattice.wanted)
+        sets = [chosen for chosen in [*lattice.singles, *sets] if chosen in wanted]
+        looked, masses = self._looked(kernel, sets, state.tables.table, noise)
+        bounds = Certificate(looked, masses, state.rows).bounds(self._beta)
+        return evolve(state, certified=Certified.of(sets, bounds, masses, self._beta, BITS))
+
+
+def _scale(accuracy: NoiseAccuracy) -> float:
+    """The scale of Gaussian noise, in rows."""
+    law = accuracy.law
+    variance = law.variance if isinstance(law, DiscreteGaussian) else Fraction(0)
+    return math.sqrt(variance) * accuracy.step

@@ -21,7 +21,7 @@ from typing import TypeGuard
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import FormBlock, Kronecker
@@ -52,7 +52,7 @@ fitted, and the largest error is up to 1.8 times that of the uniform distributio
 there, and 8 makes the largest error up to a third larger where there are some 3,000 rows."""
 
 _CLOSE = 0.01
-"""It stops where the minimum is lower by no more than this part of half the squared residuals."""
+"""A pass ends where its minimum is no lower than by this part of half the squared residuals."""
 
 _REMEMBERED = 12
 _REMEMBERED_NUMBERS = 2**24
@@ -104,19 +104,43 @@ class EntropicFit:
         The universe, of at most 2^24 cells.
     outside
         Whether there is a cell outside the domain, where every function is zero.
+    prior
+        What a unit of divergence from the uniform distribution counts beside half the sum of
+        squared residuals, at least 0. Without it passes come as near to the answers as any
+        distribution, whatever part of them is noise.
+    hold
+        How many deviations from its answer hold back a function whose multiplier a pass moves by 1,
+        above 0: the smaller, the fewer passes get near to the end, and the more noise is fitted.
 
     Raises
     ------
+    InvalidArgument
+        If `prior` or `hold` is not finite, or too small.
     TooLarge
         If the universe has more cells.
     """
 
-    __slots__ = ("_begun", "_chain", "_domain", "_point", "_released", "_ways", "outside")
+    __slots__ = (
+        "_begun", "_chain", "_domain", "_hold", "_point", "_prior", "_released", "_ways", "outside",
+    )  # fmt: skip
 
-    def __init__(self, domain: Domain, *, outside: bool = False) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        outside: bool = False,
+        prior: float = _PRIOR,
+        hold: float = _ENTROPY,
+    ) -> None:
         if domain.size > FIT_LIMIT:
             advice = "declare fewer attributes, or coarser ones"
             raise TooLarge("a fit", domain.size, FIT_LIMIT, "cells", advice)
+        self._prior = float(to_finite("prior", prior))
+        if self._prior < 0:
+            raise InvalidArgument("prior", "at least 0", shown(prior))
+        self._hold = float(to_finite("hold", hold))
+        if self._hold <= 0:
+            raise InvalidArgument("hold", "above 0", shown(hold))
         self._domain = domain
         self.outside: bool = outside
         self._released: tuple[_Released, ...] = ()
@@ -219,8 +243,15 @@ class EntropicFit:
             np.broadcast_to(columns, (block.rows, max(1, math.prod(shape))))
         )
 
-    def run(self, steps: int) -> int:
+    def run(self, steps: int, *, close: float = _CLOSE) -> int:
         """One pass: move the distribution towards the released answers, by at most so many steps.
+
+        Parameters
+        ----------
+        steps
+            Of one evaluation and sometimes a few more each.
+        close
+            It ends where `excess` is no more than this part of `loss`.
 
         Returns
         -------
@@ -231,11 +262,11 @@ class EntropicFit:
             return 0
         point, pull = self._here(), self._pull()
         # Two divergences are one, from the weighted geometric mean of what they are from.
-        self._begun = point.multipliers * (1 - _PRIOR / pull)
+        self._begun = point.multipliers * (1 - self._prior / pull)
         most = max(2, min(_REMEMBERED, _REMEMBERED_NUMBERS // (2 * len(point.multipliers))))
         for made in range(steps):
             half = 0.5 * float(point.residuals @ point.residuals)
-            if self._excess(point, pull) <= _CLOSE * half:
+            if self._excess(point, pull) <= close * half:
                 return made
             later = self._step(point, pull)
             if later is None:
@@ -295,7 +326,7 @@ class EntropicFit:
         deviations = np.repeat(
             [one.deviation for one in self._released], [len(one.values) for one in self._released]
         )
-        return _PRIOR + _ENTROPY / float(np.median(deviations))
+        return self._prior + self._hold / float(np.median(deviations))
 
     def _excess(self, point: _Point, pull: float) -> float:
         # The gap between primal and dual, at any multipliers whatever.

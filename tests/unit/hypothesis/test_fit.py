@@ -9,7 +9,6 @@ import pytest
 from dpsdk import Boolean, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Dense, Identity, Kronecker, Prefix, Range
-from dpsdk.hypothesis import fit as module
 from dpsdk.learning import EntropicFit
 
 DOMAIN = Domain(Integer("a", 0, 3), Boolean("b"), Integer("c", 0, 4))
@@ -36,6 +35,13 @@ def test_nothing_released_is_the_uniform_distribution():
     assert fit.run(10) == 0
     assert fit.hypothesis().outside_mass == pytest.approx(1 / 41)
     assert fit.weights().max() == fit.weights().min() == pytest.approx(1 / 41)
+
+
+@pytest.mark.parametrize("parameter", ["prior", "hold"])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "much"])
+def test_what_holds_back_is_a_number(parameter, value):
+    with pytest.raises(InvalidArgument, match=parameter):
+        EntropicFit(DOMAIN, **{parameter: value})
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -176,7 +182,7 @@ def test_passes_end_where_residuals_and_the_divergence_from_uniform_balance():
         fit.run(200)
     # At the minimum every residual is what its multiplier pulls: nothing walks away from there.
     point = fit._here()
-    off = point.residuals + module._PRIOR * point.multipliers
+    off = point.residuals + 2 * point.multipliers
     assert 0.5 * off @ off <= 0.011 * fit.loss
     assert np.linalg.norm(point.residuals) > 1
 

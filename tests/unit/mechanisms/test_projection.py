@@ -58,6 +58,18 @@ def test_what_is_found_is_a_projection_but_for_the_gap(workload, neighbors, outs
     assert (found <= high + 1e-6).all()
 
 
+def test_one_answer_that_is_possible_is_as_it_was_measured():
+    wide = Domain(Integer("age", 0, 99))
+    data = PrivateData.from_counts(np.arange(100) * 10, wide)
+    query = Threshold("age", 90, normalized=False)
+    for epsilon in ("0.01", "1"):
+        found = [
+            Session(data, Budget(1), noise=seeded(5)).answer(query, using=kind(epsilon=epsilon))
+            for kind in (Laplace, Projection)
+        ]
+        assert found[1] == pytest.approx(found[0], abs=0.2 / float(epsilon))
+
+
 def session_of(counts, neighbors, outside, seed, budget=10**6):
     rows = [place for place, count in enumerate(counts) for _ in range(count)]
     records = [DOMAIN.record(place) for place in rows] + [{"age": 99, "sex": "F", "hours": 0}] * (

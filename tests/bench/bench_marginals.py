@@ -11,7 +11,8 @@ beside what it had before; noise is seeded, so that errors repeat; times do not.
 
 COMMAND is run once for each world and ε, with a directory of the codes (`codes.npy`, `world.json`
 with sizes, sets, rho, epsilon and delta) as its last argument; it prints a line of JSON with the
-fields that `report` reads. So peers run in environments of their own, beside these.
+fields that `report` reads. So peers run in environments of their own, beside these: such as by
+`PEER_PYTHON tests/bench/peer_marginals.py METHOD --world`.
 """
 
 from __future__ import annotations
@@ -301,7 +302,8 @@ def main() -> None:
                     print(*told, sep="\n", end="\n" if told else "")
                     report(method, json.loads(last))
             for command in given.peers:
-                report(shlex.split(command)[-1], by_peer(command, made(), epsilon))
+                found = by_peer(command, made(), epsilon)
+                report(str(found.get("method", shlex.split(command)[-1])), found)
 
 
 if __name__ == "__main__":

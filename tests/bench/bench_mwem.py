@@ -1,12 +1,15 @@
 """MWEM beside independent Gaussian noise: all two- and three-way marginals of seven columns.
 
 python tests/bench/bench_mwem.py [--adult FILE] [--epsilon 1 0.1] [--seeds 3] [--rounds R] [--wide]
+    [--peer METHOD=PYTHON ...]
 
 FILE holds coded columns, as in `adult.csv` of the synthetic-data benchmarks (48,842 rows); without
 it, the table is docs/examples/adult.csv.gz on its own attributes. With --wide, the occupation is
 one more column of FILE (1,814,400 cells). All marginals of a dense hypothesis are timed beside one
-sum each. δ is 1e-9. Errors are shares of the rows over all cells of all marginals; noise is seeded,
-so that they repeat; times do not.
+sum each. A METHOD of peer_marginals.py is run by a PYTHON that has what it needs, once for each ε,
+on the same columns, and shown under add-remove neighbours, which are those of all peers. δ is 1e-9.
+Errors are shares of the rows over all cells of all marginals; noise is seeded, so that they repeat;
+times do not.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bench_pmw import adult, coded
+import peers
+from bench_pmw import SIZES, adult, coded
 
 from dpsdk import Budget, Domain, Neighbors, PrivateData, Session
 from dpsdk.hypothesis import DenseHypothesis
@@ -67,6 +71,21 @@ def show(name: str, errors: list[Floats], seconds: float) -> None:
     )
 
 
+def beside(methods: list[str], table: Path, epsilon: str) -> None:
+    """What peers do with the same marginals."""
+    for each in methods:
+        found = peers.run(each, table, list(SIZES), [2, 3], epsilon, DELTA, 0)
+        name = each.partition("=")[0]
+        if isinstance(found, str):
+            print(f"  {name:34} ended: {found}", flush=True)
+            continue
+        print(
+            f"  {name:34} max {found['max']:.4f}  mean {found['mean']:.2e}"
+            f"  {found['cpu_s']:.2f} CPU s  {found['peak_mb']:.0f} MB at the most",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adult", type=Path)
@@ -76,7 +95,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--mwem", action="store_true", help="leave out independent noise")
     parser.add_argument("--wide", action="store_true", help="one more column of the file")
+    parser.add_argument("--peer", nargs="+", default=[], metavar="METHOD=PYTHON")
     given = parser.parse_args()
+    if given.peer and (given.adult is None or given.wide):
+        parser.error("peers take the seven columns of --adult FILE")
     if given.adult is None:
         table = adult()
         domain, counts = table.domain, table.counts
@@ -107,6 +129,8 @@ def main() -> None:
                     values = np.clip(channel.answer(workload).values, 0, rows) / rows
                 errors.append(np.abs(values - true))
             show(name, errors, time.process_time() - start)
+        if relation is Neighbors.ADD_REMOVE:
+            beside(given.peer, given.adult, epsilon)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     PEER_PYTHON tests/bench/peer_marginals.py METHOD --table FILE [--columns C ...]
         [--sizes FILE] [--ways 2 3] [--epsilon 1] [--delta 1e-9] [--seed 0]
+    PEER_PYTHON tests/bench/peer_marginals.py METHOD --world FOLDER
 
 It runs in the peer's own environment and needs nothing of this package:
 
@@ -11,7 +12,9 @@ It runs in the peer's own environment and needs nothing of this package:
 - `smartnoise-mwem` (pure ε), `smartnoise-aim`, `smartnoise-mst`: the package smartnoise-synth.
 
 FILE has a header and one row of small codes for each record; sizes are a JSON object from column
-to number of codes. The peers do not draw from a secure source here, and are seeded.
+to number of codes. FOLDER is what bench_marginals.py writes for those that it is told of: run it
+with `--peers "PEER_PYTHON tests/bench/peer_marginals.py METHOD --world"`. The
+peers do not draw from a secure source here, and are seeded.
 """
 
 from __future__ import annotations
@@ -49,6 +52,15 @@ def read(table: Path, sizes: Path, columns: list[str]) -> tuple[list[str], list[
     places = [header.index(name) for name in kept]
     codes = np.loadtxt(table, delimiter=",", skiprows=1, dtype=np.int64, usecols=places, ndmin=2)
     return kept, [int(known[name]) for name in kept], codes
+
+
+def world(folder: Path, given: Any) -> tuple[list[str], list[int], Codes]:
+    """The same of a folder, which says what is asked for, too."""
+    facts = json.loads((folder / "world.json").read_text("utf-8"))
+    given.epsilon, given.delta = facts["epsilon"], facts["delta"]
+    given.ways = sorted({len(kept) for kept in facts["sets"]})
+    codes = np.load(folder / "codes.npy").astype(np.int64)
+    return [f"x{place}" for place in range(len(facts["sizes"]))], facts["sizes"], codes
 
 
 def mbi(method: str, names: list[str], sizes: list[int], codes: Codes, given: Any) -> Codes:
@@ -126,15 +138,21 @@ def errors(true: Codes, made: Codes, sizes: list[int], ways: list[int]) -> dict[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("method", choices=METHODS)
-    parser.add_argument("--table", type=Path, required=True)
-    parser.add_argument("--sizes", type=Path, required=True)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--sizes", type=Path)
+    parser.add_argument("--world", type=Path)
     parser.add_argument("--columns", nargs="*", default=[])
     parser.add_argument("--ways", nargs="+", type=int, default=[2, 3])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-9)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    names, sizes, codes = read(given.table, given.sizes, given.columns)
+    if given.world is not None:
+        names, sizes, codes = world(given.world, given)
+    elif given.table is None or given.sizes is None:
+        parser.error("a peer needs --table and --sizes, or --world")
+    else:
+        names, sizes, codes = read(given.table, given.sizes, given.columns)
     random.seed(given.seed)
     np.random.seed(given.seed)
     run: Callable[..., Codes] = mbi if given.method.startswith("mbi-") else smartnoise
@@ -144,7 +162,9 @@ def main() -> None:
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = errors(codes, made, sizes, given.ways)
-    print(json.dumps({"method": given.method, **found, "cpu_s": seconds, "peak_mb": peak}))
+    told = {"method": given.method, **found, "cpu_s": seconds, "peak_mb": peak}
+    # Under the names of bench_marginals.py, too.
+    print(json.dumps(told | {"max_cell": found["max"], "seconds": seconds}))
 
 
 if __name__ == "__main__":

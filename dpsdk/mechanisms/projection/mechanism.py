@@ -39,8 +39,10 @@ WEIGHT_LIMIT = 2**24
 """Functions that are not plain marginals have no more weights in all, written out."""
 
 _STEPS = 50
-_MOST_STEPS = 1200
-"""So many passes over the cells are made, at the most, and it is seen how near they have come."""
+_ROUNDS = 100
+_HOLD = 0.5
+_CLOSE = 1e-5
+"""Short passes, each of them exact: what a pass is off by stays in the gap of all later ones."""
 
 _NEAR = 0.02
 """The search stops where it is so near the projection, as a part of what is proven of its error."""
@@ -101,17 +103,15 @@ class _Set:
             Where half the squared distance is known to be no more than so much too large, the
             search stops.
         """
-        fit = EntropicFit(self.domain, outside=self.outside)
+        fit = EntropicFit(self.domain, outside=self.outside, prior=0, hold=_HOLD)
         for block, places in self.form.groups:
             fit.add(_written(block), values[places] / most, deviation / most)
-        gap, left = math.inf, _MOST_STEPS
-        while gap > near and left > 0:
-            # A pass may end before its steps do, near where it began; the next one goes on.
-            made = fit.run(min(_STEPS, left))
+        gap = math.inf
+        for _ in range(_ROUNDS):
+            made = fit.run(_STEPS, close=_CLOSE)
             gap = fit.gap() * deviation**2
-            if not made:
+            if gap <= near or not made:
                 break
-            left -= made + 1
         counts = fit.weights() * most
         return self._answers(counts), gap
 

@@ -1,7 +1,7 @@
 """The fit of a dense distribution to noisy answers."""
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -35,6 +35,13 @@ def test_nothing_released_is_the_uniform_distribution():
     assert fit.run(10) == 0
     assert fit.hypothesis().outside_mass == pytest.approx(1 / 41)
     assert fit.weights().max() == fit.weights().min() == pytest.approx(1 / 41)
+
+
+@pytest.mark.parametrize("parameter", ["prior", "hold"])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "much"])
+def test_what_holds_back_is_a_number(parameter, value):
+    with pytest.raises(InvalidArgument, match=parameter):
+        EntropicFit(DOMAIN, **{parameter: value})
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -137,6 +144,47 @@ def test_each_pass_comes_nearer_to_the_answers():
     # A hundredth is what a pass may be off by.
     assert all(after <= before / 0.99 for before, after in pairwise(losses))
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("deviation", [3.0, 1e3])
+def test_where_noise_is_all_there_is_it_is_hardly_worse_than_the_uniform_distribution(deviation):
+    domain = Domain(*(Boolean(f"x{place}") for place in range(6)))
+    rng = np.random.default_rng(6)
+    weights = rng.random(domain.shape) ** 8
+    weights /= weights.sum()
+    kept = list(combinations(range(6), 3))
+
+    def tables(of):
+        gone = [tuple(axis for axis in range(6) if axis not in each) for each in kept]
+        return np.array([of.sum(axis=axes).reshape(-1) for axes in gone])
+
+    true, errors = tables(weights), []
+    for _ in range(5):
+        fit = EntropicFit(domain)
+        for place in range(len(kept)):
+            names = [domain.names[axis] for axis in kept[place]]
+            block = Kronecker(names, (Identity(2),) * 3)
+            fit.add(block, true[place] + rng.normal(0, deviation, 8), deviation)
+        for _ in range(30):
+            fit.run(40)
+        errors.append(np.abs(tables(fit.weights()) - true))
+    flat = np.abs(tables(np.full(domain.shape, 1 / 64)) - true)
+    assert np.mean([each.max() for each in errors]) <= 1.1 * flat.max()
+    assert np.mean(errors) <= 1.1 * flat.mean()
+
+
+def test_passes_end_where_residuals_and_the_divergence_from_uniform_balance():
+    fit, rng = EntropicFit(DOMAIN, outside=True), np.random.default_rng(7)
+    for names in ("a", "c"), ("b",), ("b", "c"):
+        block = marginal(*names)
+        fit.add(block, rng.normal(0.1, 1.0, block.rows), 1.0)
+    for _ in range(200):
+        fit.run(200)
+    # At the minimum every residual is what its multiplier pulls: nothing walks away from there.
+    point = fit._here()
+    off = point.residuals + 2 * point.multipliers
+    assert 0.5 * off @ off <= 0.011 * fit.loss
+    assert np.linalg.norm(point.residuals) > 1
 
 
 def test_a_copy_goes_its_own_way():

@@ -217,6 +217,24 @@ def test_a_workload_of_single_functions_and_weights_is_learnt():
     assert errors(channel, workload, np.array([*true, ROWS])).max() < ROWS / 50
 
 
+def test_a_table_of_few_rows_is_not_answered_worse_than_by_the_uniform_distribution():
+    domain = Domain(*(Boolean(f"x{place}") for place in range(6)))
+    table = np.random.default_rng(6).multinomial(70, np.full(64, 1 / 64)).reshape(domain.shape)
+    table[0] //= 3
+    workload = Workload(
+        Marginal(*kept, normalized=False) for kept in itertools.combinations(domain.names, 3)
+    )
+    true = DenseHypothesis.from_weights(domain, table.astype(float)).answers(workload.lower(domain))
+    found = []
+    for seed in range(6):
+        opened = Session(PrivateData.from_counts(table, domain), Budget("0.1"), noise=seeded(seed))
+        with opened.open(MWEM(workload, epsilon="0.1")) as channel:
+            answers = channel.distribution.answers(workload.lower(domain))
+            found.append(np.abs(answers - true))
+    assert np.mean([each.max() for each in found]) <= 1.1 * np.abs(1 / 8 - true).max()
+    assert np.mean(found) <= 1.1 * np.abs(1 / 8 - true).mean()
+
+
 def test_thousands_of_single_functions_are_learnt_in_passes_and_not_in_squares(monkeypatch):
     priced = []
     monkeypatch.setattr(

@@ -1,7 +1,7 @@
 """All marginals of large domains: LocalMarginals beside ResidualPlanner and independent noise.
 
 python tests/bench/bench_marginals.py --adult CSV --domain JSON [--pums CSV] [--only NAME ...]
-    [--epsilon 1 0.1] [--seeds 1] [--certify SHARE] [--peers COMMAND]
+    [--epsilon 1 0.1] [--seeds 1] [--certify SHARE] [--peers COMMAND ...] [--plot FILE]
 
 CSV of Adult holds coded columns, JSON their sizes, as in the synthetic-data benchmarks (48,842
 rows, 14 attributes); that of PUMS has ten columns after its first. Neighbours are add-remove, δ is
@@ -12,7 +12,8 @@ beside what it had before; noise is seeded, so that errors repeat; times do not.
 COMMAND is run once for each world and ε, with a directory of the codes (`codes.npy`, `world.json`
 with sizes, sets, rho, epsilon and delta) as its last argument; it prints a line of JSON with the
 fields that `report` reads. So peers run in environments of their own, beside these: such as by
-`PEER_PYTHON tests/bench/peer_marginals.py METHOD --world`.
+`PEER_PYTHON tests/bench/peer_marginals.py METHOD --world`. FILE becomes a picture of error against
+time, all runs of one world in it; that needs matplotlib.
 """
 
 from __future__ import annotations
@@ -267,6 +268,25 @@ def by_peer(command: str, world: World, epsilon: float) -> dict[str, float]:
     return found
 
 
+def draw(points: list[tuple[str, float, float]], path: Path) -> None:
+    """Mean total variation against CPU seconds, a point a run."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams.update({"svg.hashsalt": "dpsdk", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.5, 4))
+    for name, seconds, error in points:
+        own = name in METHODS
+        axes.plot(seconds, error, "o" if own else "s", color="C0" if own else "C7")
+        axes.annotate(name, (seconds, error), (5, 4), textcoords="offset points")
+    axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="mean total variation")
+    axes.margins(0.2)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -280,8 +300,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--certify")
     parser.add_argument("--peers", nargs="*", default=[])
+    parser.add_argument("--plot", type=Path)
     parser.add_argument("--run", nargs=3, metavar=("METHOD", "EPSILON", "SEED"))
     given = parser.parse_args()
+    points: list[tuple[str, float, float]] = []
     for name, made in worlds(given):
         if given.only and name not in given.only:
             continue
@@ -300,10 +322,16 @@ def main() -> None:
                     ran = subprocess.run(command, check=True, capture_output=True, text=True)
                     *told, last = ran.stdout.strip().splitlines()
                     print(*told, sep="\n", end="\n" if told else "")
-                    report(method, json.loads(last))
+                    found: dict[str, float] = json.loads(last)
+                    report(method, found)
+                    points.append((method, found["seconds"], found["mean_tv"]))
             for command in given.peers:
                 found = by_peer(command, made(), epsilon)
-                report(str(found.get("method", shlex.split(command)[-1])), found)
+                called = str(found.get("method", shlex.split(command)[-1]))
+                report(called, found)
+                points.append((called, found["seconds"], found["mean_tv"]))
+    if given.plot:
+        draw(points, given.plot)
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def projected(epsilon: Fraction) -> Program:
 
     def run(data: PrivateData, noise: NoiseSource) -> Hashable:
         kernel = Kernel(data, Odometer(Budget(10**6), BasicComposition()), noise, "projection")
-        with patch.multiple(projection, _MOST_STEPS=1):
+        with patch.multiple(projection, _ROUNDS=1):
             return Projection(epsilon=epsilon).open(kernel).answer(form, kernel).values.tobytes()
 
     return run
@@ -371,10 +371,11 @@ TWO_TABLES = Workload([Marginal("a"), Marginal("b")])
 @cache
 def on_one_record(outside: bool) -> EntropicFit:
     """Fitted to shares that put all on one record, so that scores are as far apart as can be."""
-    fit = EntropicFit(PAIR, outside=outside)
+    fit = EntropicFit(PAIR, outside=outside, prior=0, hold=0.5)
     for name in PAIR.names:
-        fit.add(Marginal(name).lower(PAIR).blocks[0], np.array([1.0, 0.0]), 1e-3)
-    fit.run(100)
+        fit.add(Marginal(name).lower(PAIR).blocks[0], np.array([1.0, 0.0]), 1e-9)
+    for _ in range(60):
+        fit.run(100, close=1e-12)
     return fit
 
 

@@ -56,7 +56,7 @@ def _certify(value: Real | None) -> Fraction | None:
     return None if value is None else to_probability("certify", value)
 
 
-@frozen(repr=False, eq=False, kw_only=True)
+@frozen(repr=False, eq=False)
 class LocalMarginals(TablesMechanism):
     """Marginals of a domain of whatever size, each fitted by itself, and paid for together.
 
@@ -120,15 +120,15 @@ class LocalMarginals(TablesMechanism):
     LocalMarginals(Marginal('sex', 'income'), epsilon=1, delta=1e-09)
     """
 
-    workload: Lowers[LinearForm] = field(converter=to_workload, kw_only=False)
-    epsilon: Fraction | None = field(default=None, converter=to_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
-    rho: Fraction | None = field(default=None, converter=to_rho)
-    first: Fraction = field(default=_FIRST, converter=_first)
-    look: Fraction = field(default=_LOOK, converter=_look)
-    certify: Fraction | None = field(default=None, converter=_certify)
-    beta: float = field(default=0.05, converter=to_beta)
-    components: int = field(default=_COMPONENTS, converter=_to_components)
+    workload: Lowers[LinearForm] = field(converter=to_workload)
+    epsilon: Fraction | None = field(default=None, converter=to_epsilon, kw_only=True)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta, kw_only=True)
+    rho: Fraction | None = field(default=None, converter=to_rho, kw_only=True)
+    first: Fraction = field(default=_FIRST, converter=_first, kw_only=True)
+    look: Fraction = field(default=_LOOK, converter=_look, kw_only=True)
+    certify: Fraction | None = field(default=None, converter=_certify, kw_only=True)
+    beta: float = field(default=0.05, converter=to_beta, kw_only=True)
+    components: int = field(default=_COMPONENTS, converter=_to_components, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):

@@ -48,8 +48,8 @@ def test_what_is_found_is_a_projection_but_for_the_gap(workload, neighbors, outs
         columns @ rng.dirichlet(np.ones(columns.shape[1]) * 0.1) + rng.normal(size=form.rows) * 9
     )
     found, gap = possible.nearest(values, 9.0, 40.0, 0.5)
-    # Of half a variance of one answer, where a full search would have a hundredth of it.
-    # Some libraries' floats show no way down a little earlier than others'.
+    # A ninth of a variance of one answer; mostly far less, but floats of some libraries show no way
+    # down a little earlier than those of others.
     assert gap <= 9.0
     # No distribution is nearer to the noisy answers by more than the gap, along any cell.
     slopes = (found - values) @ (found[:, None] - columns)

@@ -136,7 +136,9 @@ def test_sensitivities(name, neighbors, outside, unit_rows):
     assert float(found.maximum) == pytest.approx(float(wanted.maximum), rel=1e-12)
 
 
-@pytest.mark.parametrize("listed", [members_module._LISTED, 0])
+@pytest.mark.parametrize(
+    "listed", [pytest.param(members_module._LISTED, marks=pytest.mark.slow), 0]
+)
 def test_members(listed, monkeypatch):
     monkeypatch.setattr(members_module, "_LISTED", listed)
     for workload in FORMS.values():

@@ -165,8 +165,27 @@ def _to_share(value: Real) -> Fraction:
     return number
 
 
+class _Blended(Start):
+    """A start that measures marginals for its share, and ends a little blended with the uniform."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _width(self) -> int:
+        """The most attributes that a marginal has."""
+
+    @override
+    def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
+        return (Measure(_marginals(terms.facts, self._width), noise).price(terms).guarantee,)
+
+    @override
+    def kl_cap(self, facts: Facts) -> float:
+        return math.log(_cells(facts) / _BLEND)
+
+
 @frozen
-class Product(Start):
+class Product(_Blended):
     """Independent attributes, with noisy one-way marginals, a little blended with the uniform.
 
     The number of rows must be public, and the universe have at most 2^28 cells.
@@ -187,13 +206,10 @@ class Product(Start):
             advice = "declare fewer attributes, or coarser ones"
             raise TooLarge("a hypothesis", facts.domain.size, CELL_LIMIT, "cells", advice)
 
+    @property
     @override
-    def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
-        return (Measure(_marginals(terms.facts, 1), noise).price(terms).guarantee,)
-
-    @override
-    def kl_cap(self, facts: Facts) -> float:
-        return math.log(_cells(facts) / _BLEND)
+    def _width(self) -> int:
+        return 1
 
     @override
     def open(
@@ -229,7 +245,7 @@ def _to_width(value: int) -> int:
 
 
 @frozen
-class Pairs(Start):
+class Pairs(_Blended):
     """The distribution of most entropy that fits noisy marginals of few attributes each.
 
     All marginals of up to `width` attributes are measured together, by one run whose noise is that
@@ -262,13 +278,10 @@ class Pairs(Start):
         if (size := _marginal_cells(facts.domain, self.width)) > FIT_LIMIT:
             raise TooLarge("a fit", size, FIT_LIMIT, "cells of marginals", advice)
 
+    @property
     @override
-    def price(self, noise: Noise, terms: Terms) -> tuple[Guarantee, ...]:
-        return (Measure(_marginals(terms.facts, self.width), noise).price(terms).guarantee,)
-
-    @override
-    def kl_cap(self, facts: Facts) -> float:
-        return math.log(_cells(facts) / _BLEND)
+    def _width(self) -> int:
+        return self.width
 
     @override
     def open(

@@ -1,0 +1,6 @@
+"""Convex minimisation over a private table: one model, or a guarded stream of them."""
+
+from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
+
+__all__ = ["Oracle", "PrivateMinimizer", "Total"]

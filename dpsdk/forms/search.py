@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsdk.forms.blocks import Block
+from dpsdk.forms.diameter import Columns, diameter
 from dpsdk.forms.move import Move, by_rows, pair_bound
 from dpsdk.typing import Floats
 
@@ -21,6 +22,15 @@ PAIR_LIMIT = 2**11
 
 _WORK_LIMIT = 2**32
 """The most multiplications that such a search makes."""
+
+LOOK_LIMIT = 2**24
+"""The most weights that such a search looks at one by one, where they are multiplied out."""
+
+WRITTEN_LIMIT = 2**26
+"""The same for those that are written out already."""
+
+_QUICK = 2**22
+"""Looking at so many weights is quicker than comparing the heaviest columns with each other."""
 
 _NARROW = 2**6
 _PRODUCT = 2**18
@@ -40,8 +50,9 @@ def search(blocks: Sequence[Block], sizes: dict[str, int], *, replace: bool, out
     signed = any(block.limits()[0] < 0 for block in blocks)
     rows = sum(block.rows for block in blocks)
     width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(_WORK_LIMIT // max(rows, 1)))
+    columns = Columns(blocks, names, shape)
     found = [
-        _worst_pair(blocks, names, shape, norm, width, power, signed=signed, outside=outside)
+        _farthest(columns, norm, width, power, signed=signed, outside=outside)
         for power, norm in zip(powers, norms, strict=True)
     ]
     return Move(found[0][0], found[-1][0], top, exact=all(exact for _, exact in found))
@@ -59,48 +70,57 @@ def _joint_norms(
     return total.reshape(-1)
 
 
-def _worst_pair(
-    blocks: Sequence[Block],
-    names: tuple[str, ...],
-    shape: tuple[int, ...],
-    norms: Floats,
-    width: int,
-    power: int,
-    *,
-    signed: bool,
-    outside: bool,
+def _farthest(
+    columns: Columns, norms: Floats, width: int, power: int, *, signed: bool, outside: bool
 ) -> tuple[float, bool]:
     """The largest distance of two columns, or a bound of it; and whether it is attained."""
+    square = power == 2 or _binary(columns.blocks)
+    if not square and width > 1:
+        width = min(width, max(2, round((WEIGHT_LIMIT * 16 / columns.rows) ** 0.5)))
+    size = columns.rows * columns.cells
+    looks = columns.cells > width and size <= (WRITTEN_LIMIT if columns.written else LOOK_LIMIT)
+    first = looks and (columns.written or size <= _QUICK)
+    found = (math.inf, False)
+    least = float(norms.max()) if outside else 0.0
+    if first:
+        found = diameter(columns, norms, least, squared=square)
+    if not found[1]:
+        pair = _worst_pair(columns, norms, width, power, signed=signed, outside=outside)
+        found = _better(found, pair)
+    if looks and not first and not found[1]:
+        found = _better(found, diameter(columns, norms, least, squared=square))
+    return found
+
+
+def _better(one: tuple[float, bool], other: tuple[float, bool]) -> tuple[float, bool]:
+    """Of two bounds the one that is attained, or else the lower one."""
+    return min(one, other, key=lambda found: (not found[1], found[0]))
+
+
+def _worst_pair(
+    columns: Columns, norms: Floats, width: int, power: int, *, signed: bool, outside: bool
+) -> tuple[float, bool]:
+    """The largest distance of two heavy columns, or what lighter ones can do."""
+    binary = _binary(columns.blocks)
     if width < 2:
         return pair_bound(norms, norms, power, signed=signed), False
-    if power == 1 and not _binary(blocks):
-        width = min(width, max(2, round((WEIGHT_LIMIT * 16 / sum(b.rows for b in blocks)) ** 0.5)))
     if len(norms) <= width:
         heaviest, lighter = np.arange(len(norms)), norms[:0]
     else:
         order = np.argsort(-norms, kind="stable")
         heaviest, lighter = order[:width], norms[order[width:]]
-    cells = np.unravel_index(heaviest, shape) if shape else ()
-    codes = dict(zip(names, cells, strict=True))
-    pieces = [block.columns([codes[name] for name in block.names]) for block in blocks]
-    # A block without attributes has one column for all cells.
-    wide = [np.broadcast_to(p, (len(p), len(heaviest))) for p in pieces]
-    # Of a single block they are already an array of their own.
-    alone = len(pieces) == 1 and pieces[0].shape == wide[0].shape
-    columns = pieces[0] if alone else np.concatenate(wide)
+    heavy = columns.at(heaviest)
     best = float(norms.max()) if outside else 0.0
-    if power == 2 or _binary(blocks):
+    if power == 2 or binary:
         # |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, and for 0/1 columns the same sum is the L1 norm.
         # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
         # floats round off is small beside it, however much the columns have in common.
-        columns -= columns[:, :1].copy()
-        own = np.einsum("ij,ij->j", columns, columns)
-        best = max(best, float((own[:, None] + own[None, :] - 2 * _products(columns)).max()))
+        heavy -= heavy[:, :1].copy()
+        own = np.einsum("ij,ij->j", heavy, heavy)
+        best = max(best, float((own[:, None] + own[None, :] - 2 * _products(heavy)).max()))
     else:
-        for number in range(columns.shape[1] - 1):
-            distances = np.abs(columns[:, number + 1 :] - columns[:, number : number + 1]).sum(
-                axis=0
-            )
+        for number in range(heavy.shape[1] - 1):
+            distances = np.abs(heavy[:, number + 1 :] - heavy[:, number : number + 1]).sum(axis=0)
             best = max(best, float(distances.max()))
     if not len(lighter):
         return best, True

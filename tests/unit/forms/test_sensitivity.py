@@ -15,6 +15,7 @@ from dpsdk.forms import (
     Prefix,
     Range,
     Weights,
+    diameter,
     search,
     sensitivity,
     structured,
@@ -28,7 +29,7 @@ RELATIONS = list(itertools.product(Neighbors, [True, False]))
 
 def limited(monkeypatch, name, value):
     """A limit of the search, in all modules that know of it."""
-    holders = [one for one in (module, search, structured) if hasattr(one, name)]
+    holders = [one for one in (module, search, structured, diameter) if hasattr(one, name)]
     assert holders
     for one in holders:
         monkeypatch.setattr(one, name, value)
@@ -54,14 +55,30 @@ def test_small_whole_forms_have_exact_sensitivities(neighbors, outside):
         assert compare(form, neighbors, outside), form
 
 
+UNSEEN = {"LOOK_LIMIT": 0, "WRITTEN_LIMIT": 0}
+SHORT = {"PAIR_LIMIT": 0, "SIGN_LIMIT": 0, "_BATCH": 1, "_FIRST": 1, "_SAMPLE": 1, "_CALL": 1}
+SHORT["_ROUNDS"] = 1
 LIMITS = {
     "clusters": {"SPAN_LIMIT": 6},
     "by rows": {"SPAN_LIMIT": 0},
-    "pair bounds only": {"WEIGHT_LIMIT": 1},
-    "a few pairs": {"PAIR_LIMIT": 3},
-    "little work": {"_WORK_LIMIT": 40},
+    "pair bounds only": {"WEIGHT_LIMIT": 1, **UNSEEN},
+    "a few pairs": {"PAIR_LIMIT": 3, **UNSEEN},
+    "little work": {"_WORK_LIMIT": 40, **UNSEEN},
     "clusters and few pairs": {"SPAN_LIMIT": 6, "PAIR_LIMIT": 2},
+    "no comparisons": {**SHORT, "PRODUCT_LIMIT": 0, "DIFFERENCE_LIMIT": 0},
+    "few columns held": {**SHORT, "KEPT_LIMIT": 1},
 }
+
+
+@pytest.mark.parametrize("limits", [{"PAIR_LIMIT": 0}, SHORT])
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_sensitivities_are_exact_where_few_columns_are_compared(
+    limits, neighbors, outside, monkeypatch
+):
+    for limit, value in limits.items():
+        limited(monkeypatch, limit, value)
+    for seed in range(60):
+        assert compare(random_form(np.random.default_rng(seed)), neighbors, outside), seed
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -71,7 +88,7 @@ def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(
 ):
     for limit, value in LIMITS[name].items():
         limited(monkeypatch, limit, value)
-    marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(80)}
+    marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(60)}
     # Some forms are exact by their structure whatever the limits; but the branch was reached.
     assert False in marks or (
         neighbors is Neighbors.ADD_REMOVE and "SPAN_LIMIT" not in LIMITS[name]

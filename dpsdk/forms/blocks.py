@@ -315,13 +315,22 @@ class Dense(Block):
 
     @property
     def integral(self) -> bool:
-        return bool((self.weights == np.rint(self.weights)).all())
+        return self._integral
+
+    @cached_property
+    def _integral(self) -> bool:
+        return all(bool((row == np.rint(row)).all()) for row in self.weights)
 
     @property
     def reach(self) -> float:
-        return max(1.0, float(np.abs(self.weights).max()))
+        return max(1.0, *map(abs, self.limits()))
 
     def extents(self) -> tuple[Floats, Floats]:
+        low, high = self._ends
+        return low.copy(), high.copy()
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
         return self.weights.min(axis=1), self.weights.max(axis=1)
 
     def answer(self, table: Floats) -> Floats:

@@ -28,10 +28,10 @@ KEPT_LIMIT = 2**23
 """The most weights of far columns that are held at once."""
 
 _CHUNK = 2**17
-_SAMPLE = 2**11
+_SAMPLE = 2**9
 _FIRST = 2**6
 _BATCH = 2**6
-_ROUNDS = 2**5
+_ROUNDS = 2**4
 _PRODUCT = 2**18
 """Longer products are shared out to threads, which on busy machines wait for each other."""
 

@@ -85,8 +85,7 @@ def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
         slopes = _asked(loss.derivative, "derivative", name, grid, some)
         bends = _asked(loss.curvature, "curvature", name, grid, some)
         bounds = bounds or _declared(loss, name, low, high, labels)
-        first = _asked(lambda z, y: loss.slopes(z, y)[0], "slopes", name, grid, some)
-        second = _asked(lambda z, y: loss.slopes(z, y)[1], "slopes", name, grid, some)
+        first, second = _asked_both(loss, name, grid, some)
         if not (np.array_equal(first, slopes) and np.allclose(second, bends, rtol=1e-6)):
             raise QueryError(name, "slopes() differs from derivative() and curvature()")
         _convex(name, grid, values, slopes, bends)
@@ -119,27 +118,47 @@ def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) ->
 
 def _asked(rule: Rule, what: str, name: str, grid: Floats, labels: Floats) -> Floats:
     """What a rule says, twice, of copies that it may not change."""
+    return _answers(lambda z, y: (rule(z, y),), 1, what, name, grid, labels)[0]
+
+
+def _asked_both(loss: Loss, name: str, grid: Floats, labels: Floats) -> tuple[Floats, Floats]:
+    """The derivative and the curvature, asked for at once."""
+    first, second = _answers(loss.slopes, 2, "slopes", name, grid, labels)
+    return first, second
+
+
+def _answers(
+    rule: Callable[[Floats, Floats], Sequence[Floats]],
+    count: int,
+    what: str,
+    name: str,
+    grid: Floats,
+    labels: Floats,
+) -> list[Floats]:
     shape = (len(grid), len(labels))
     margins, numbers = np.broadcast_to(grid, shape).copy(), np.broadcast_to(labels, shape).copy()
     margins.flags.writeable = numbers.flags.writeable = False
-    answers: list[Floats] = []
+    asked: list[list[Floats]] = []
     for _ in range(2):
         try:
             with np.errstate(all="ignore"):
-                answer = np.asarray(rule(margins, numbers))
+                answers = [np.asarray(answer) for answer in rule(margins, numbers)]
         except Exception as error:
             raise QueryError(name, f"{what}() raised {type(error).__name__}") from error
-        if answer.shape != shape or answer.dtype != np.float64:
-            reason = f"{what}() gives {shown(answer.dtype)} of shape {answer.shape}"
-            raise QueryError(name, f"{reason}, and not float64 of the shape of its arguments")
-        answers.append(answer.copy())
-    if not np.isfinite(answers[0]).all():
-        raise QueryError(
-            name, f"{what}() is NaN or infinite at {_place(~np.isfinite(answers[0]), grid, labels)}"
-        )
-    if not np.array_equal(answers[0], answers[1]):
-        raise QueryError(name, f"{what}() gives other numbers when it is asked again")
-    return answers[0]
+        if len(answers) != count:
+            raise QueryError(name, f"{what}() gives {len(answers)} arrays, and not {count}")
+        for answer in answers:
+            if answer.shape != shape or answer.dtype != np.float64:
+                reason = f"{what}() gives {shown(answer.dtype)} of shape {answer.shape}"
+                raise QueryError(name, f"{reason}, and not float64 of the shape of its arguments")
+        asked.append([answer.copy() for answer in answers])
+    for one, other in zip(*asked, strict=True):
+        if not np.isfinite(one).all():
+            place = _place(~np.isfinite(one), grid, labels)
+            raise QueryError(name, f"{what}() is NaN or infinite at {place}")
+        if not np.array_equal(one, other):
+            raise QueryError(name, f"{what}() gives other numbers when it is asked again")
+    return asked[0]
 
 
 def _place(

@@ -127,14 +127,11 @@ over=Ball(radius=8.0))
                 raise InvalidArgument("label", expected, shown(self.label))
 
     def lower(self, domain: Domain, /) -> ConvexForm:
-        inputs, target = self._read(domain)
-        names = [attribute.name for attribute in inputs.attributes]
-        check_cells([*names, self.label], domain)
-        return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, self.over)
+        return self._form(domain, *self._read(domain))
 
     def lift(self, raw: Floats, facts: Facts, /) -> Model:
         """The model of raw numbers: its coefficients, and the gap last."""
-        return self._model(raw[:-1], float(raw[-1]), facts.domain)
+        return Model(raw[:-1], float(raw[-1]), *self._read(facts.domain), self.loss)
 
     def fit(self, distribution: Distribution, /) -> Model:
         """The model of least average loss over a distribution. Public, so that it costs nothing.
@@ -146,16 +143,20 @@ over=Ball(radius=8.0))
         """
         if not isinstance(distribution, Distribution):
             raise InvalidArgument("distribution", "a distribution", shown(distribution))
-        theta, gap = self.lower(distribution.domain).minimise(distribution)
-        return self._model(theta, gap, distribution.domain)
+        domain = distribution.domain
+        inputs, target = self._read(domain)
+        theta, gap = self._form(domain, inputs, target).minimise(distribution)
+        return Model(theta, gap, inputs, target, self.loss)
 
     def _read(self, domain: Domain) -> tuple[Inputs, Target]:
         check_cells([self.label], domain)
         inputs = Inputs.of(self.features, domain, intercept=self.intercept)
         return inputs, Target.of(domain[self.label], self.loss)
 
-    def _model(self, theta: Floats, gap: float, domain: Domain) -> Model:
-        return Model(theta, gap, *self._read(domain), self.loss)
+    def _form(self, domain: Domain, inputs: Inputs, target: Target) -> ConvexForm:
+        names = [attribute.name for attribute in inputs.attributes]
+        check_cells([*names, self.label], domain)
+        return ConvexForm(domain, inputs.vector, self.label, target.numbers, self.loss, self.over)
 
     def __repr__(self) -> str:
         parts = [described(self.loss), f"features=[{', '.join(map(_shown, self.features))}]"]

@@ -89,10 +89,9 @@ class Objective:
         for cells, z, y, weights, first in self._parts(margins):
             bends: Floats
             slope, bends = self.loss.slopes(z, y)
-            slope, bends = weights * slope, weights * bends
-            mass += float(np.abs(slope).sum())
-            _add(slopes[cells], slope, first=first)
-            _add(curvatures[cells], bends, first=first)
+            mass += float(np.vdot(weights, np.abs(slope)))
+            _add(slopes[cells], weights, slope, first=first)
+            _add(curvatures[cells], weights, bends, first=first)
         gradient = self.design.gradient(slopes) + self.linear + self.ridge * theta
         doubt = self._rounding(mass, theta)
         gap = max(self.over.gap(theta, gradient, ridge=self.ridge), 0.0) + doubt
@@ -168,8 +167,12 @@ def _largest(theta: Floats) -> float:
     return float(np.abs(theta).max())
 
 
-def _add(target: Floats, parts: Floats, *, first: bool) -> None:
-    total = parts[0] if len(parts) == 1 else parts.sum(axis=0)
+def _add(target: Floats, weights: Floats, parts: Floats, *, first: bool) -> None:
+    """Add up numbers of labels, each times its weight."""
+    if first and len(parts) == 1:
+        np.multiply(weights[0], parts[0], out=target)
+        return
+    total = (weights * parts).sum(axis=0) if len(parts) > 1 else weights[0] * parts[0]
     if first:
         target[:] = total
     else:

@@ -18,7 +18,7 @@ __all__ = ["Columns", "diameter"]
 PRODUCT_LIMIT = 2**31
 """The most multiplications of a search for the largest Euclidean distance."""
 
-DIFFERENCE_LIMIT = 2**28
+DIFFERENCE_LIMIT = 2**27
 """The most differences of two weights of a search for the largest sum of them."""
 
 SIGN_LIMIT = 2**28

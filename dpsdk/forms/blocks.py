@@ -329,10 +329,12 @@ class Dense(Block):
         return result
 
     def answer_records(self, codes: Sequence[Ints], counts: Floats) -> Floats:
-        flat = np.ravel_multi_index(tuple(codes), self.shape)
+        flat = numbered(codes, self.shape, len(counts))
         return self.answer(tally(flat, counts, self.shape))
 
     def columns(self, codes: Sequence[Ints]) -> Floats:
+        if not codes:
+            return self.weights
         return self.weights[:, np.ravel_multi_index(tuple(codes), self.shape)]
 
     def column_norms(self, power: int) -> Floats:

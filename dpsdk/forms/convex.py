@@ -20,6 +20,7 @@ from dpsdk.forms.design import Design
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
+from dpsdk.forms.moments import distinct, repeats
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -248,25 +249,60 @@ class ConvexForm(Form):
         TooLarge
             If they would have more than 2^24 weights.
         """
-        parts, sizes = self.coordinates, [one.width for one in self.coordinates]
-        label = Coordinates((self.label,), self.targets[None, :])
-        needed = 0
-        for place, one in enumerate(parts):
-            for other in (*parts[place:], label):
-                needed += self._cells_of(one, other) * one.width * other.width
-        if needed > WEIGHT_LIMIT:
-            advice = "use fewer features, or coarser ones"
-            raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
-        blocks: list[Dense | Kronecker] = []
-        for place, one in enumerate(parts):
-            for later in range(place, len(parts)):
-                rows, columns = _within(sizes, place, later)
-                scales = np.where((rows == columns) & (place == later), 1.0, math.sqrt(2))
-                blocks.append(self._product(one, rows, parts[later], columns, scales))
-        for one in parts:
-            rows = np.arange(one.width)
-            blocks.append(self._product(one, rows, label, np.zeros_like(rows), np.ones(one.width)))
-        return LinearForm(self.domain, blocks)
+        return LinearForm(self.domain, self._moments(self._lengths))
+
+    def distinct_moments(self) -> tuple[LinearForm, Ints]:
+        """The second moments without those that are always 0, and those that are always equal once.
+
+        Of one-hot features many are: x² = x = x·1, and products of two labels of one attribute are
+        0. Nothing is left out for being constant, since a record outside the domain has moments 0.
+        A function that stands for several of `moments` is as long as these are together, so that
+        the numbers of a record have the same length as there, and noise on them hurts no more than
+        it does on the best average of all. `moments_from` reads them.
+
+        Returns
+        -------
+        form, places
+            For each function of `moments` the place of its own in the form, −1 for one that is 0. A
+            form of nothing but 0 has one function.
+
+        Raises
+        ------
+        TooLarge
+            As `moments` does.
+        """
+        blocks = self._moments(np.ones(len(self._lengths)))
+        places = repeats(blocks)
+        form = LinearForm(self.domain, distinct(blocks, places, self._joint(places)))
+        return form, places
+
+    def moments_from(self, values: Array | Sequence[float], places: Ints) -> Floats:
+        """The numbers of `moments`, read off those of `distinct_moments`; a linear map.
+
+        Parameters
+        ----------
+        values
+            One for each function that is distinct.
+        places
+            As they came with it.
+
+        Raises
+        ------
+        InvalidArgument
+            If there are not as many of the one or the other.
+        """
+        own, expected = np.asarray(places), f"{len(self._lengths)} integers from -1"
+        if own.shape != self._lengths.shape or own.dtype.kind != "i" or own.min() < -1:
+            raise InvalidArgument("places", expected, shown(places))
+        joint = self._joint(own)
+        count = max(len(joint), 1)
+        numbers = to_array("values", values, f"{count} numbers")
+        if numbers.shape != (count,):
+            raise InvalidArgument("values", f"{count} numbers", f"shape {numbers.shape}")
+        result = np.zeros(len(own))
+        kept = own >= 0
+        result[kept] = (numbers[own[kept]] / joint[own[kept]]) * self._lengths[kept]
+        return result
 
     @property
     def nbytes(self) -> int:
@@ -310,6 +346,42 @@ class ConvexForm(Form):
         result[first, second] = numbers
         result[second, first] = numbers
         return result
+
+    def _moments(self, scales: Floats) -> list[Dense | Kronecker]:
+        """The second moments, each times its scale."""
+        parts, sizes = self.coordinates, [one.width for one in self.coordinates]
+        label = Coordinates((self.label,), self.targets[None, :])
+        needed = 0
+        for place, one in enumerate(parts):
+            for other in (*parts[place:], label):
+                needed += self._cells_of(one, other) * one.width * other.width
+        if needed > WEIGHT_LIMIT:
+            advice = "use fewer features, or coarser ones"
+            raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
+        blocks: list[Dense | Kronecker] = []
+        start = 0
+        for place, one in enumerate(parts):
+            for later in range(place, len(parts)):
+                rows, columns = _within(sizes, place, later)
+                own = scales[start : (start := start + len(rows))]
+                blocks.append(self._product(one, rows, parts[later], columns, own))
+        for one in parts:
+            rows = np.arange(one.width)
+            own = scales[start : (start := start + len(rows))]
+            blocks.append(self._product(one, rows, label, np.zeros_like(rows), own))
+        return blocks
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        """How long each of `moments` is beside the plain product."""
+        first, second = self.pairs
+        scales = np.where(first == second, 1.0, math.sqrt(2))
+        return np.concatenate([scales, np.ones(self.dimension)])
+
+    def _joint(self, places: Ints) -> Floats:
+        """How long functions are that stand for several, one for each place."""
+        kept = places >= 0
+        return np.sqrt(np.bincount(places[kept], weights=np.rint(self._lengths[kept] ** 2)))
 
     def _product(
         self, one: Coordinates, rows: Ints, other: Coordinates, columns: Ints, scales: Floats

@@ -607,6 +607,9 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     assert_type(form.hessian([0.0, 1.0]), LinearForm)
     assert_type(form.moments(), LinearForm)
     assert_type(form.matrix([1.0]), Floats)
+    distinct, places = form.distinct_moments()
+    assert_type(distinct, LinearForm)
+    assert_type(form.moments_from([1.0], places), Floats)
 
 
 def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownAttribute
-from dpsdk.forms import Ball, Box, ConvexForm, Coordinates, LinearForm, Simplex
+from dpsdk.forms import Ball, Box, ConvexForm, Coordinates, LinearForm, Simplex, sensitivity
 from dpsdk.forms.coordinates import longest
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.losses import (
@@ -17,6 +17,7 @@ from dpsdk.losses import (
     SquaredLoss,
     SVMLoss,
 )
+from worlds import facts, weights
 
 DOMAIN = Domain(
     Integer("age", 0, 4),
@@ -117,6 +118,93 @@ def test_moments_touch_the_attributes_of_two_coordinates_alone():
     touched = {block.names for block in form(SquaredLoss()).moments().blocks}
     assert ("age", "sex", "rich", "edu") not in touched
     assert {(), ("age",), ("sex",), ("rich",), ("age", "edu"), ("age", "sex", "edu")} <= touched
+
+
+ONE_HOT = [
+    Coordinates(("age",), np.eye(5)[1:] / 2),
+    Coordinates(("sex",), np.eye(2)[1:] / 2),
+    Coordinates(("age", "sex"), (np.eye(5)[1:, :, None] * np.eye(2)[1]) / 2),
+    Coordinates((), np.array([0.5])),
+]
+MERGED = {
+    "one-hot": (ONE_HOT, (-1.0, 1.0)),
+    "any": (COORDINATES, (-1.0, 1.0)),
+    "a label that is constant": (ONE_HOT, (0.5, 0.5)),
+    "repeated": ([COORDINATES[0], COORDINATES[0], COORDINATES[2]], (0.0, 1.0)),
+    "with signed zeros": ([Coordinates(("age",), [[0.0, -0.0, 1, 1, 1], [1, 0, 0, 0, 0]])], (0, 1)),
+    "several constants": ([Coordinates((), np.array([0.5, 0.5])), *ONE_HOT], (-1.0, 1.0)),
+    "zero": ([Coordinates(("age",), np.zeros((2, 5)))], (-1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_distinct_moments_say_all_that_moments_do(name):
+    coordinates, targets = MERGED[name]
+    convex = form(SquaredLoss(), targets=targets, coordinates=coordinates)
+    full, (merged, places) = convex.moments(), convex.distinct_moments()
+    long, short = weights(full), weights(merged)
+    assert merged.rows == max(places.max() + 1, 1)
+    np.testing.assert_array_equal(places < 0, ~long.any(axis=1))
+    plain = short / np.maximum(np.abs(short).max(axis=1, keepdims=True), 1e-300)
+    assert len(np.unique(plain, axis=0)) == len(plain)
+    for cell in range(0, DOMAIN.size, 7):
+        np.testing.assert_allclose(
+            convex.moments_from(short[:, cell], places), long[:, cell], atol=1e-15
+        )
+    # Noise that is as large on each number of the one is so on each direction of the other.
+    read = np.array([convex.moments_from(unit, places) for unit in np.eye(merged.rows)])
+    alone = np.eye(len(read)) if places.max() >= 0 else 0.0
+    np.testing.assert_allclose(read @ read.T, alone, atol=1e-14)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_distinct_moments_cost_no_more_than_moments(neighbors):
+    for coordinates in (ONE_HOT, COORDINATES, MERGED["several constants"][0]):
+        convex = form(SquaredLoss(), coordinates=coordinates)
+        of = facts(DOMAIN, neighbors)
+        whole, merged = sensitivity(convex.moments(), of), convex.distinct_moments()[0]
+        found = sensitivity(merged, of)
+        assert found.l2_squared <= whole.l2_squared * (1 + 2**-40)
+        assert found.l1 <= whole.l1 * (1 + 2**-40)
+        if coordinates is ONE_HOT:
+            assert found.l1 < whole.l1
+            assert merged.rows < convex.moments().rows / 2
+
+
+def test_constant_moments_are_measured_since_records_may_be_outside():
+    half = DenseHypothesis.from_weights(DOMAIN, WEIGHTS, outside_mass=0.5)
+    convex = form(SquaredLoss(), coordinates=ONE_HOT)
+    for asked, read in (
+        (convex.moments(), lambda numbers: numbers),
+        (
+            convex.distinct_moments()[0],
+            lambda n: convex.moments_from(n, convex.distinct_moments()[1]),
+        ),
+    ):
+        numbers = read(half.answers(asked))
+        second = convex.matrix(numbers[: -convex.dimension])
+        # The intercept's own moment is the share of the rows that are inside.
+        assert second[-1, -1] == pytest.approx(0.5 * 0.25)
+        slopes = half.answers(convex.gradient(np.full(convex.dimension, 0.3)))
+        np.testing.assert_allclose(
+            second @ np.full(convex.dimension, 0.3) - numbers[-convex.dimension :], slopes
+        )
+    of = facts(DOMAIN)
+    constant = [
+        n
+        for n, (low, high) in enumerate(zip(*convex.moments().extents(), strict=True))
+        if low == high != 0
+    ]
+    assert sensitivity(convex.moments().row(constant[0]), of).l1 == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("values", "places"),
+    [([1.0], [0]), ([1.0], [-2] * 27), ([1.0], [0.5] * 27), ([1.0, 2.0], [0] * 27)],
+)
+def test_numbers_are_read_by_places_that_fit(values, places):
+    with pytest.raises(InvalidArgument):
+        form(SquaredLoss()).moments_from(values, np.array(places))
 
 
 @pytest.mark.parametrize("name", SMOOTH)

@@ -115,6 +115,16 @@ def test_signed_or_many_rowed_conditions_are_not_taken_for_masks(condition, scal
         compare(form, neighbors, outside)
 
 
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_weights_of_no_attribute_stand_beside_others(neighbors, outside):
+    domain = Domain(Integer("a", 0, 3))
+    constant = Dense((), (), np.array([[2.0], [-1.0]]))
+    for blocks in ([constant], [constant, Dense(("a",), (4,), np.eye(4))]):
+        assert compare(LinearForm(domain, blocks), neighbors, outside)
+    counts = np.array([1.0, 4.0])
+    assert constant.answer_records([], counts).tolist() == [10.0, -5.0]
+
+
 def test_all_thresholds_of_one_attribute_move_by_their_number_at_the_most():
     domain = Domain(Integer("age", 0, 9))
     form = LinearForm(domain, [Kronecker.of(domain, {"age": Prefix(10)})])

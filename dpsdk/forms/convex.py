@@ -20,6 +20,7 @@ from dpsdk.forms.design import Design
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
+from dpsdk.forms.objective import Objective
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -183,17 +184,12 @@ class ConvexForm(Form):
         InvalidArgument
             If the weights are not finite numbers of at least 0 or an argument is not as described.
         """
-        weights = np.asarray(tables.table(self.names), dtype=np.float64)
-        if weights.shape != self._shape:
-            expected = f"weights of shape {self._shape} on {self.names}"
-            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
-        order, places = self._order, self._places
-        joint = weights.transpose(order).reshape(len(self.targets), -1)
+        places = self._places
         least = minimise(
             self._design,
             self.loss,
             self.targets,
-            joint,
+            self._joint(tables),
             self._set,
             linear=None if linear is None else self._vector("linear", linear)[places],
             ridge=ridge,
@@ -202,6 +198,39 @@ class ConvexForm(Form):
         theta = np.empty(self.dimension)
         theta[places] = least.theta
         return theta, least.gap
+
+    def expand(
+        self, tables: Tables, theta: Array | Sequence[float]
+    ) -> tuple[Floats, Floats]:
+        """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
+
+        Neither is written out cell by cell, so that models of any admitted size have both.
+
+        Parameters
+        ----------
+        tables
+            The weights w, of at least 0.
+        theta
+            Coefficients.
+
+        Raises
+        ------
+        InvalidArgument
+            If the weights or θ are not as described.
+        """
+        places = self._places
+        start = self._vector("theta", theta)[places]
+        joint = self._joint(tables)
+        if not (joint >= 0.0).all():  # NaN is not either
+            raise InvalidArgument("tables", "weights of at least 0", "others among them")
+        objective = Objective(
+            self._design, self.loss, self.targets, joint, self._set, np.zeros_like(start), 0.0
+        )
+        point = objective.at(start)
+        gradient, hessian = np.empty_like(start), np.empty((len(start), len(start)))
+        gradient[places] = point.gradient
+        hessian[np.ix_(places, places)] = objective.hessian(point)
+        return gradient, hessian
 
     def gradient(self, theta: Array | Sequence[float]) -> LinearForm:
         """The gradient of the summed loss at θ: one function a coordinate, φ′(⟨θ, x⟩, y)·x_j.
@@ -310,6 +339,14 @@ class ConvexForm(Form):
         result[first, second] = numbers
         result[second, first] = numbers
         return result
+
+    def _joint(self, tables: Tables) -> Floats:
+        """Public weights by label, and by the cells of the design."""
+        weights = np.asarray(tables.table(self.names), dtype=np.float64)
+        if weights.shape != self._shape:
+            expected = f"weights of shape {self._shape} on {self.names}"
+            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
+        return weights.transpose(self._order).reshape(len(self.targets), -1)
 
     def _product(
         self, one: Coordinates, rows: Ints, other: Coordinates, columns: Ints, scales: Floats

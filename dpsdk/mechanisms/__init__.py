@@ -15,6 +15,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.convex import Corrected, Moments, Oracle, PrivateMinimizer
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -32,6 +33,7 @@ from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "Certificate",
+    "Corrected",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",
@@ -44,11 +46,14 @@ __all__ = [
     "MWEM",
     "Matrix",
     "Mechanism",
+    "Moments",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "Oracle",
+    "PrivateMinimizer",
     "Projection",
     "ProjectionAccuracy",
     "ResidualPlan",

@@ -6,11 +6,13 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import to_amount, to_delta
+from dpsdk._checks import shown, to_amount, to_delta
 from dpsdk.accounting import Budget
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
 from dpsdk.release import Measurement, Quote
 from dpsdk.typing import Real
@@ -24,6 +26,11 @@ def _epsilon(value: Real) -> Fraction:
 
 def _delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
+
+
+def _oracle(_: object, __: object, value: Oracle) -> None:
+    if not isinstance(value, Oracle):
+        raise InvalidArgument("oracle", "an oracle, such as Corrected()", shown(value))
 
 
 @frozen(eq=False)
@@ -44,7 +51,7 @@ class PrivateMinimizer(OneShot[ConvexForm]):
 
     epsilon: Fraction = field(converter=_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=_delta)
-    oracle: Oracle
+    oracle: Oracle = field(factory=Corrected, validator=_oracle)
 
     def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
         return self.oracle.quote(form, terms, self._total)

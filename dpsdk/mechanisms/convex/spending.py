@@ -1,0 +1,191 @@
+"""What the runs of an oracle may cost, and with which noise: chosen from public facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from attrs import frozen
+
+from dpsdk.accounting import Budget, Guarantee
+from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.prices.covering import covers
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import (
+    Allowance,
+    GaussianNoise,
+    Kernel,
+    LaplaceNoise,
+    Measure,
+    Noise,
+    Terms,
+)
+from dpsdk.mechanisms.convex.oracle import Total
+from dpsdk.release import Cost
+from dpsdk.typing import Floats
+
+__all__ = ["Measured", "Part", "Spending", "measured"]
+
+_DIGITS = 15
+
+
+@frozen
+class Part:
+    """Runs of one kind.
+
+    Parameters
+    ----------
+    share
+        What all of them take of the total.
+    runs
+        How many there are.
+    form
+        What is measured, or something like it.
+    """
+
+    share: Fraction
+    runs: int
+    form: LinearForm
+
+
+@frozen(eq=False)
+class Measured:
+    """Numbers that were measured, and the standard deviation of the noise of each, in rows."""
+
+    form: LinearForm
+    values: Floats
+    deviation: float
+
+
+@frozen
+class Spending:
+    """The noise of each run of each part, which a total pays for.
+
+    Noise is Gaussian or Laplace in all of the runs, whichever makes less of it: a list that has one
+    Gaussian run is priced by ρ, of which Laplace noise of the same variance takes twice as much and
+    more, so that a mixture never pays.
+    """
+
+    parts: tuple[Part, ...]
+    noises: tuple[Noise, ...]
+
+    @classmethod
+    def within(cls, parts: Sequence[Part], total: Total, terms: Terms) -> Spending:
+        """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
+
+        Raises
+        ------
+        InvalidArgument
+            If nothing can be measured for so little, or its noise does not fit the lattices.
+        """
+        taken = tuple(parts)
+        if not taken:
+            return cls((), ())
+        plans = _laplace(taken, total, terms), _gaussian(taken, total, terms)
+        possible = [plan for plan in plans if plan is not None]
+        if not possible:
+            expected = "large enough that the runs fit by the composition of the session"
+            raise InvalidArgument(_name(total), expected, str(total))
+        chosen = min(possible, key=lambda plan: _loudness(taken, plan, terms))
+        for part, noise in zip(taken, chosen, strict=True):
+            Measure(part.form, noise).price(terms)
+        return cls(taken, chosen)
+
+    @property
+    def cost(self) -> Cost:
+        """What the runs cost at the most."""
+        covered = zip(self.parts, self.noises, strict=True)
+        return Cost([(noise.cover, part.runs) for part, noise in covered])
+
+    def paid(self, kernel: Kernel) -> Allowance | None:
+        """Pay for all runs, or for none.
+
+        Raises
+        ------
+        BudgetExceeded
+            If they do not fit. Nothing was charged.
+        """
+        return kernel.allowance(self.cost.guarantees) if self.parts else None
+
+
+def measured(
+    form: LinearForm, noise: Noise, kernel: Kernel, allowance: Allowance | None
+) -> Measured | None:
+    """Measure with noise that was paid for; nothing where the noise does not fit the form.
+
+    That follows from what is public, and is not charged for.
+    """
+    try:
+        guarantee = Measure(form, noise).price(kernel.terms).guarantee
+    except InvalidArgument:
+        return None
+    if not covers(noise.cover, guarantee):
+        return None
+    numbers = kernel.measure(form, noise, allowance=allowance)
+    law, step = numbers.accuracy.law, numbers.accuracy.step
+    deviation = 0.0 if guarantee.free else law.standard_deviation() * step
+    return Measured(form, numbers.values, deviation)
+
+
+def _name(total: Total) -> str:
+    return "epsilon and delta" if isinstance(total, Budget) else "rho"
+
+
+def _laplace(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Noise, ...] | None:
+    def at(scale: Fraction) -> tuple[Noise, ...]:
+        return tuple([LaplaceNoise(scale * part.share / part.runs) for part in parts])
+
+    if isinstance(total, Budget) and not total.delta:
+        # Amounts of pure ε add up, whatever else a composition may know.
+        return at(total.epsilon)
+    return _largest(parts, at, total, terms)
+
+
+def _gaussian(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Noise, ...] | None:
+    if isinstance(total, Budget) and not total.delta:
+        return None
+
+    def at(scale: Fraction) -> tuple[Noise, ...]:
+        rhos = [truncated(scale * part.share / part.runs, _DIGITS) for part in parts]
+        return tuple(map(GaussianNoise.covered, rhos))
+
+    return _largest(parts, at, total, terms)
+
+
+def _largest(
+    parts: tuple[Part, ...],
+    at: Callable[[Fraction], tuple[Noise, ...]],
+    total: Total,
+    terms: Terms,
+) -> tuple[Noise, ...] | None:
+    """The noise at the largest scale whose runs fit, none where there is no such scale."""
+
+    def runs(scale: Fraction) -> list[Guarantee]:
+        covered = zip(parts, at(scale), strict=True)
+        return [noise.cover for part, noise in covered for _ in range(part.runs)]
+
+    try:
+        if isinstance(total, Budget):
+            scale = terms.calibrate(runs, total)
+        else:
+            scale = terms.calibrate(runs, rho=total)
+    except UnsupportedGuarantee:
+        return None
+    return at(scale) if scale else None
+
+
+def _loudness(parts: tuple[Part, ...], noises: tuple[Noise, ...], terms: Terms) -> float:
+    """The mean logarithm of the noise, each by the share of its part."""
+    total = 0.0
+    for part, noise in zip(parts, noises, strict=True):
+        try:
+            pricing = Measure(part.form, noise).price(terms)
+        except InvalidArgument:
+            return math.inf
+        deviation = pricing.law.standard_deviation()
+        total += float(part.share) * math.log2(max(deviation, 2.0**-60)) - pricing.bits * float(
+            part.share
+        )
+    return total

@@ -14,15 +14,15 @@ from typing import TypeAlias
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, shown, to_beta
+from dpsdk._checks import described, kept, to_beta
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearForm
 from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.kernel import Allowance, Kernel, Noise
-from dpsdk.losses import Constants
 from dpsdk.mechanisms.convex.bounds import curved, frank_wolfe, self_concordant
-from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, Pattern, distinct_rows
+from dpsdk.mechanisms.convex.confidence import check_moments, least_squares, read_moments
+from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, distinct_rows
 from dpsdk.mechanisms.convex.span import Span, vectors
 from dpsdk.mechanisms.convex.tails import Tails
 from dpsdk.release import Measurement
@@ -71,8 +71,9 @@ class Curvature:
     coordinates: tuple[Coordinates, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, measured: MeasuredMatrix, form: ConvexForm, constants: Constants) -> Curvature:
+    def of(cls, measured: MeasuredMatrix, form: ConvexForm) -> Curvature:
         """For the loss of a form."""
+        constants = form.constants
         span = Span.of(form.coordinates)
         reach = form.over.diameter(form.dimension) * span.missed
         bend = constants.self_concordance
@@ -162,21 +163,24 @@ def batches(form: ConvexForm, *, moments: bool = False) -> int:
     Parameters
     ----------
     moments
-        Whether measured second moments will be handed in, which a squared loss does with.
+        Whether measured second moments will be handed in, for a squared loss.
 
     Raises
     ------
     TooLarge
         If a gradient would have more than 2^24 weights.
+    QueryError
+        If moments are handed in for another loss.
     """
     weights = form.dimension * form.cells
     if weights > WEIGHT_LIMIT:
         advice = "use fewer features, or coarser attributes"
         raise TooLarge("a gradient of a model", weights, WEIGHT_LIMIT, "weights", advice)
-    concordance = form.constants.self_concordance
-    if moments and not concordance:
+    if moments:
+        if not least_squares(form):
+            raise QueryError(described(form.loss), "second moments tell of the squared loss alone")
         return 1
-    return 1 + _bends_help(form, concordance)
+    return 1 + _bends_help(form)
 
 
 def certified(
@@ -207,31 +211,34 @@ def certified(
 
     Raises
     ------
-    InvalidArgument, TooLarge, BudgetExceeded
-        As the kernel's `measure` does. Whatever is measured, nothing else is raised.
+    QueryError, TooLarge
+        As `batches` does.
+    InvalidArgument, BudgetExceeded
+        As the kernel's `measure` does, or if arguments do not go with the form. Nothing is raised
+        for what was measured.
     """
     wanted = batches(form, moments=moments is not None)
     if len(noises) != wanted:
         raise InvalidArgument("noises", f"{wanted} of them", f"{len(noises)}")
     own = kept(np.array(theta, dtype=np.float64))
-    constants = form.constants
-    concordance = constants.self_concordance
     matrix = None
-    if moments is not None and concordance == 0.0:
-        matrix = _from_moments(form, moments)
+    if moments is not None:
+        pattern, _, _, several = read_moments(form)
+        check_moments(moments, several)
+        matrix = MeasuredMatrix.of(pattern, moments)
     elif wanted > 1:
-        asked, pattern = distinct_rows(form, _bends(form, own, concordance).blocks)
+        asked, pattern = distinct_rows(form, _bends(form, own).blocks)
         measured = kernel.measure(asked, noises[1], allowance=allowance)
         matrix = MeasuredMatrix.of(pattern, measured)
     gradient, counted = _gradient(form, kernel, own, noises[0], rows, allowance)
     return CertifiedExcess(
         form.over,
         own,
-        gradient.values,
+        kept(gradient.values),
         Tails.of(gradient.accuracy),
         counted,
-        constants.range,
-        None if matrix is None else Curvature.of(matrix, form, constants),
+        form.constants.range,
+        None if matrix is None else Curvature.of(matrix, form),
     )
 
 
@@ -257,39 +264,22 @@ def _gradient(
     return Measurement(found.values[:-1], own), Measurement(found.values[-1:] / weight, count)
 
 
-def _bends(form: ConvexForm, theta: Floats, concordance: float) -> LinearForm:
+def _bends(form: ConvexForm, theta: Floats) -> LinearForm:
     """The curvature at θ, as `hessian` orders it."""
-    if concordance:
+    if not least_squares(form):
         return form.hessian(theta)
-    # Of a quadratic loss the same everywhere, and so each function on two coordinates alone.
+    # The same at every θ, and each function on the attributes of two coordinates alone.
     return LinearForm(form.domain, form.moments().blocks[: -len(form.coordinates)])
 
 
-def _bends_help(form: ConvexForm, concordance: float) -> bool:
+def _bends_help(form: ConvexForm) -> bool:
     """Whether curvature bounds the excess, and can be written out."""
-    if not math.isfinite(concordance):
+    if not math.isfinite(form.constants.self_concordance):
         return False
-    if concordance:
+    if not least_squares(form):
         return len(form.pairs[0]) * form.cells <= WEIGHT_LIMIT
     try:
         form.moments()
     except TooLarge:
         return False
     return True
-
-
-def _from_moments(form: ConvexForm, measured: Measurement[NoiseAccuracy]) -> MeasuredMatrix:
-    """The second moments x xᵀ of those that were measured with y x.
-
-    Raises
-    ------
-    InvalidArgument
-        If they are not those of the form.
-    """
-    asked, places = form.distinct_moments()
-    if len(measured.values) != asked.rows or not isinstance(measured.accuracy, NoiseAccuracy):
-        expected = "the measured numbers of distinct_moments()"
-        raise InvalidArgument("moments", expected, shown(measured))
-    several = len(form.pairs[0])
-    shares = form.moments_from(np.ones(asked.rows), places)[:several]
-    return MeasuredMatrix.of(Pattern.of(form, places[:several], shares), measured)

@@ -15,7 +15,16 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
-from dpsdk.mechanisms.convex import Corrected, Moments, Oracle, PrivateMinimizer
+from dpsdk.mechanisms.convex import (
+    CertifiedExcess,
+    CoefficientSet,
+    Corrected,
+    Moments,
+    Oracle,
+    PredictedExcess,
+    PrivateMinimizer,
+    SufficientStatistics,
+)
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -33,6 +42,8 @@ from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "Certificate",
+    "CertifiedExcess",
+    "CoefficientSet",
     "Corrected",
     "DistributionMechanism",
     "DistributionStrategy",
@@ -53,6 +64,7 @@ __all__ = [
     "OneShot",
     "OnlinePMW",
     "Oracle",
+    "PredictedExcess",
     "PrivateMinimizer",
     "Projection",
     "ProjectionAccuracy",
@@ -61,6 +73,7 @@ __all__ = [
     "SmallDB",
     "SquareRoot",
     "Strategy",
+    "SufficientStatistics",
     "TablesMechanism",
     "TablesStrategy",
     "Tree",

@@ -7,23 +7,30 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from dpsdk._checks import shown, to_integer, to_probability
+from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
 from dpsdk.errors import DpsdkError, InvalidArgument
-from dpsdk.forms import ConvexForm, Kronecker, LinearForm
+from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
-from dpsdk.losses import SquaredLoss
+from dpsdk.mechanisms.convex.certificate import (
+    certificate_part,
+    coefficients,
+    proven,
+    to_certify,
+)
+from dpsdk.mechanisms.convex.certify import Rows
+from dpsdk.mechanisms.convex.confidence import least_squares
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.prediction import constant_model, of_gradient, of_start, smooth
-from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, measured
+from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
 from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Floats
 
 __all__ = ["Corrected", "StartOfModel"]
 
@@ -31,9 +38,16 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 """What `Corrected` may begin with."""
 
 _SHARE = Fraction(3, 10)
-_COUNT_SHARE = Fraction(1, 20)
 _MANY = 15
-_FEW_ROWS = 1e5
+"""Dimensions above which pairs are more accurate than moments for all losses."""
+
+_LITTLE = 1e5
+_TINY = 2e3
+"""Rows times ε: in many dimensions, and in few, less leaves nothing for gradients."""
+
+_HOPELESS = 5.0
+"""A constant model is returned where noise is expected to do so many times what features do."""
+
 _TOLERANCE = 1e-9
 
 _FITTED = NoAccuracy(
@@ -67,10 +81,6 @@ def _to_gradients(value: int | None) -> int | None:
     if number not in (0, 1, 2):
         raise InvalidArgument("gradients", expected, shown(number))
     return number
-
-
-def _to_certify(value: Real | None) -> Fraction | None:
-    return None if value is None else to_probability("certify", value)
 
 
 @frozen
@@ -111,7 +121,7 @@ class Corrected(Oracle):
 
     start: StartOfModel | None = field(default=None, converter=_to_start)
     gradients: int | None = field(default=None, converter=_to_gradients, kw_only=True)
-    certify: Fraction | None = field(default=None, converter=_to_certify, kw_only=True)
+    certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = _Plan.of(self, form, terms, total)
@@ -134,39 +144,31 @@ class _Plan:
     """What the start measures."""
     gradients: int
     spending: Spending
-    names: tuple[str, ...]
-    """What each part of the spending is for."""
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
         facts = terms.facts
-        start = _chosen_start(form) if oracle.start is None else oracle.start
+        start = oracle.start or _chosen_start(form, facts.rows, total)
         if isinstance(start, Given) and start.distribution.domain != facts.domain:
             expected = "a distribution over the domain of the table"
             raise InvalidArgument("start", expected, "one over another domain")
         count = oracle.gradients
         if count is None:
             count = _chosen_gradients(form, start, facts.rows, total)
-        smoothed = smooth(form)
-        gradient = smoothed.gradient(form.over.centre(form.dimension)) if count else None
-        measures = None if isinstance(start, Given) else start_form(start, form)
+        smoothed, left = smooth(form), 1 - (oracle.certify or Fraction(0))
         parts: dict[str, Part] = {}
-        if measures is not None and not isinstance(start, Given):
-            parts["start"] = Part(start.share if count else Fraction(1), 1, measures)
-        if gradient is not None:
-            share = 1 - parts["start"].share if parts else Fraction(1)
-            parts["gradients"] = Part(share, count, gradient)
-        if parts and facts.rows is None:
-            kept = 1 - _COUNT_SHARE
-            parts = {name: evolve(part, share=part.share * kept) for name, part in parts.items()}
-            rows = LinearForm(form.domain, [Kronecker((), ())])
-            parts = {"rows": Part(_COUNT_SHARE, 1, rows), **parts}
-        spending = Spending.within(list(parts.values()), total, terms)
-        return cls(form, smoothed, start, measures, count, spending, tuple(parts))
-
-    def noise(self, name: str) -> Noise:
-        """The noise of one of its parts."""
-        return self.spending.noises[self.names.index(name)]
+        measures = None
+        if not isinstance(start, Given):
+            measures = start_form(start, form)
+            parts["start"] = Part(left * start.share if count else left, 1, measures)
+            left -= parts["start"].share
+        if count:
+            gradient = smoothed.gradient(form.over.centre(form.dimension))
+            parts["gradients"] = Part(left, count, gradient)
+        if oracle.certify is not None:
+            reused = isinstance(start, Moments) and least_squares(form)
+            parts |= certificate_part(form, oracle.certify, moments=reused)
+        return cls(form, smoothed, start, measures, count, Spending.within(parts, total, terms))
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
@@ -179,13 +181,17 @@ class _Plan:
             return _LATER
         tables = within(self.start.distribution, terms.facts)
         theta, _ = self.form.minimise(tables, tolerance=_TOLERANCE)
-        deviation = _deviation(self.smooth.gradient(theta), self.noise("gradients"), terms)
-        predicted = of_gradient(self.smooth, tables, theta, deviation / max(rows, 1))
+        noise = self.spending.noises["gradients"]
+        deviation = _deviation(self.smooth.gradient(theta), noise, terms)
+        predicted = of_gradient(self.smooth, tables, theta, deviation / divisor(rows))
         return PredictedExcess(predicted)
 
 
-def _chosen_start(form: ConvexForm) -> StartOfModel:
-    if type(form.loss) is SquaredLoss and form.dimension <= _MANY:
+def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
+    if form.dimension > _MANY:
+        return Pairs(_SHARE)
+    classes = len(form.targets) == 2
+    if least_squares(form) or (classes and _strength(rows, total) < _TINY):
         return Moments(_SHARE)
     return Pairs(_SHARE)
 
@@ -193,12 +199,21 @@ def _chosen_start(form: ConvexForm) -> StartOfModel:
 def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
     if isinstance(start, Given):
         return 1
-    if type(form.loss) is SquaredLoss:
+    if least_squares(form):
         return 0
-    many = form.dimension > _MANY
-    # An (ε, δ) of a small δ has a ρ of about ε² / 80.
-    epsilon = total.epsilon if isinstance(total, Budget) else math.sqrt(80.0 * total)
-    return 0 if many and (rows is None or rows * float(epsilon) < _FEW_ROWS) else 1
+    strength = _strength(rows, total)
+    if isinstance(start, Moments) and strength < _TINY:
+        return 0
+    return 0 if form.dimension > _MANY and strength < _LITTLE else 1
+
+
+def _strength(rows: int | None, total: Total) -> float:
+    """The number of rows times ε, as far as it is public."""
+    if rows is None:
+        return math.inf
+    # A ρ is worth about an ε of √(80 ρ), where δ is 1e-9.
+    epsilon = float(total.epsilon) if isinstance(total, Budget) else math.sqrt(80.0 * total)
+    return rows * epsilon
 
 
 def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
@@ -211,99 +226,121 @@ def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
 
 
 @frozen(eq=False)
+class _Found:
+    """A model of a public distribution, and what is to be expected of it."""
+
+    tables: Tables
+    theta: Floats
+    gap: float
+    spare: float
+    """By how much the loss of the best constant model exceeds that of θ on the distribution."""
+    noise: float | None
+    """What the noise of the start alone is expected to do."""
+
+
+@frozen(eq=False)
 class _Work:
     """One model being found, once all was paid."""
 
     plan: _Plan
     kernel: Kernel
     allowance: Allowance | None
+    batches: list[Measured] = field(factory=list[Measured])
 
     def done(self) -> Measurement:
         """The model, and what is expected of it."""
-        plan = self.plan
-        rows = self._rows()
-        batches: list[Measured] = []
+        plan, kernel, noises = self.plan, self.kernel, self.plan.spending.noises
+        counted = rows_of(plan.spending, kernel, self.allowance)
+        rows = divisor(counted)
         if plan.measures is not None:
-            self._measure(plan.measures, plan.noise("start"), batches)
-        tables = self._tables(batches, rows)
-        theta, gap = self._least(tables)
+            self._measure(plan.measures, noises["start"])
+        found = self._fitted(rows)
+        theta, gap, predicted = found.theta, found.gap, found.noise
         source: Source = "hypothesis" if plan.measures is None else "fitted"
-        predicted = self._predicted(batches, tables, theta, rows)
-        spare = self._spare(tables, theta)
         for _ in range(plan.gradients):
-            noise = plan.noise("gradients")
             form = plan.smooth.gradient(theta)
-            deviation = _deviation(form, noise, self.kernel.terms) / rows
-            harm = of_gradient(plan.smooth, tables, theta, deviation)
-            if batches and plan.measures is not None and not harm <= spare:
+            deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
+            harm = of_gradient(plan.smooth, found.tables, theta, deviation)
+            if plan.measures is not None and source == "fitted" and not harm <= found.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                self._measure(plan.measures, noise, batches)
-                tables = self._tables(batches, rows)
-                theta, gap = self._least(tables)
-                predicted = self._predicted(batches, tables, theta, rows)
-                spare = self._spare(tables, theta)
+                self._measure(plan.measures, noises["gradients"])
+                found = self._fitted(rows)
+                theta, gap, predicted = found.theta, found.gap, found.noise
                 continue
-            found = measured(form, noise, self.kernel, self.allowance)
-            if found is None:
+            one = measured(form, noises["gradients"], kernel, self.allowance)
+            if one is None:
                 break
             step = corrected(
-                plan.smooth, tables, theta, found.values / rows, found.deviation / rows
+                plan.smooth, found.tables, theta, one.values / rows, one.deviation / rows
             )
             theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
-        accuracy: Accuracy = _FITTED if batches else _GIVEN
-        if predicted is not None:
-            kind = _AFTER_START if source == "fitted" else "noise of the gradient"
-            constant = constant_model(plan.form, tables)
-            if predicted > spare and constant is not None:
-                theta = constant
-            accuracy = PredictedExcess(predicted, kind)
+        if source == "fitted" and (constant := self._constant(found)) is not None:
+            theta = constant
+        accuracy = self._accuracy(theta, predicted, source, found, counted)
         return Measurement(np.append(theta, gap), accuracy, source)
 
-    def _measure(self, form: LinearForm, noise: Noise, batches: list[Measured]) -> None:
+    def _accuracy(
+        self, theta: Floats, predicted: float | None, source: Source, found: _Found, counted: Rows
+    ) -> Accuracy:
+        """What is known of the excess of the θ that is released."""
+        plan, batches = self.plan, self.batches
+        own = batches[0] if batches and isinstance(plan.start, Moments) else None
+        if "certificate" in plan.spending.parts:
+            reused = own.numbers if own is not None and least_squares(plan.form) else None
+            accuracy = proven(
+                plan.spending, plan.form, self.kernel, theta, counted, self.allowance, reused
+            )
+            if accuracy is not None:
+                return accuracy
+        if predicted is None:
+            return _GIVEN if plan.measures is None else _FITTED
+        kind = "noise of the gradient, by the curvature of the distribution"
+        if source == "fitted":
+            kind, whole = _AFTER_START, self._constant_loss(found)
+            # No model that smoothing makes misses more than the constant one loses.
+            predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
+        sets = None if own is None else coefficients(plan.form, own)
+        return PredictedExcess(predicted, kind, sets)
+
+    def _measure(self, form: LinearForm, noise: Noise) -> None:
         found = measured(form, noise, self.kernel, self.allowance)
         if found is not None:
-            batches.append(found)
+            self.batches.append(found)
 
-    def _rows(self) -> float:
-        """How many rows the average loss is of: all, or those inside where that is private."""
-        rows, plan = self.kernel.facts.rows, self.plan
-        if rows is not None:
-            return float(max(rows, 1))
-        if "rows" not in plan.names:
-            return 1.0
-        place = plan.names.index("rows")
-        form, noise = plan.spending.parts[place].form, plan.spending.noises[place]
-        found = measured(form, noise, self.kernel, self.allowance)
-        return 1.0 if found is None else max(float(found.values[0]), 1.0)
-
-    def _tables(self, batches: list[Measured], rows: float) -> Tables:
-        plan, facts = self.plan, self.kernel.facts
+    def _fitted(self, rows: float) -> _Found:
+        """The best model of what is known by now. Never fails for what was measured."""
+        plan, form, facts = self.plan, self.plan.form, self.kernel.facts
         if isinstance(plan.start, Given):
-            return within(plan.start.distribution, facts)
-        outside = facts.outside and facts.rows is not None
-        return fitted(batches, plan.form, rows, outside=outside, start=plan.start)
-
-    def _least(self, tables: Tables) -> tuple[Floats, float]:
-        form = self.plan.form
+            tables = within(plan.start.distribution, facts)
+        else:
+            outside = facts.outside and facts.rows is not None
+            tables = fitted(self.batches, form, rows, outside=outside, start=plan.start)
         try:
-            return form.minimise(tables, tolerance=_TOLERANCE)
+            theta, gap = form.minimise(tables, tolerance=_TOLERANCE)
         except DpsdkError:
-            return form.over.centre(form.dimension), math.inf
-
-    def _spare(self, tables: Tables, theta: Floats) -> float:
-        """By how much the loss of the best constant model exceeds that of θ on the distribution."""
-        form = self.plan.form
+            theta, gap = form.over.centre(form.dimension), math.inf
         constant = constant_model(form, tables)
-        if constant is None:
-            return math.inf
-        return form.value(tables, constant) - form.value(tables, theta)
+        spare = math.inf
+        if constant is not None:
+            spare = form.value(tables, constant) - form.value(tables, theta)
+        noise = None
+        if not isinstance(plan.start, Given) and self.batches:
+            # Independent measurements of the same numbers, as good as one with this noise.
+            exact = sum([1.0 / max(one.deviation, 1e-9) ** 2 for one in self.batches])
+            deviation = 1.0 / math.sqrt(exact) / rows
+            noise = of_start(plan.start, plan.smooth, tables, theta, deviation)
+        return _Found(tables, theta, gap, spare, noise)
 
-    def _predicted(
-        self, batches: list[Measured], tables: Tables, theta: Floats, rows: float
-    ) -> float | None:
-        start = self.plan.start
-        if isinstance(start, Given) or not batches:
+    def _constant(self, found: _Found) -> Floats | None:
+        """The constant model, where noise leaves nothing better to find."""
+        if found.noise is None or not found.noise > max(
+            _HOPELESS * found.spare, self._constant_loss(found)
+        ):
             return None
-        # Independent measurements of the same numbers, as good as one with this noise.
-        deviation = sum([one.deviation**-2 for one in batches if one.deviation]) ** -0.5
-        return of_start(start, self.plan.smooth, tables, theta, deviation / rows)
+        return constant_model(self.plan.form, found.tables)
+
+    def _constant_loss(self, found: _Found) -> float:
+        """What the best constant model loses on the distribution; 0 if there is none."""
+        form = self.plan.form
+        constant = constant_model(form, found.tables)
+        return 0.0 if constant is None else form.value(found.tables, constant)

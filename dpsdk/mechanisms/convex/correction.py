@@ -17,6 +17,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm
 from dpsdk.forms.convex import Tables
+from dpsdk.mechanisms.convex.confidence import CoefficientSet
 from dpsdk.typing import Floats
 
 __all__ = ["Correction", "PredictedExcess", "corrected"]
@@ -35,6 +36,8 @@ class PredictedExcess(ScalarAccuracy):
 
     value: float
     kind: str = "noise of the gradient, by the curvature of the distribution"
+    coefficients: CoefficientSet | None = None
+    """Where the least-squares coefficients of the table are, for models of measured moments."""
     standing: Standing = field(init=False, default="predicted")
 
     def error(self, beta: float) -> float:

@@ -106,8 +106,7 @@ def _inverse(form: ConvexForm, tables: Tables, theta: Floats, deviation: float) 
     diameter = form.over.diameter(dimension) or 1.0
     mean = float(np.trace(hessian)) / dimension
     ridge = max(4.0 * deviation * math.sqrt(dimension) / diameter, _LEAST * mean, _LEAST)
-    inverse: Floats = np.linalg.inv(hessian + ridge * np.eye(dimension))
-    return inverse
+    return np.linalg.inv(hessian + ridge * np.eye(dimension)).astype(np.float64)
 
 
 def _marginal_squares(form: ConvexForm, theta: Floats, width: int) -> Floats:

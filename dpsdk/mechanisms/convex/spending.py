@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dpsdk.accounting import Budget, Guarantee
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.prices.covering import covers
+from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
-from dpsdk.forms import LinearForm
+from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.kernel import (
     Allowance,
     GaussianNoise,
@@ -22,13 +23,17 @@ from dpsdk.kernel import (
     Noise,
     Terms,
 )
+from dpsdk.mechanisms.convex.certify import Rows
 from dpsdk.mechanisms.convex.oracle import Total
-from dpsdk.release import Cost
+from dpsdk.mechanisms.refusals import in_words
+from dpsdk.release import Cost, Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["Measured", "Part", "Spending", "measured"]
+__all__ = ["Measured", "Part", "Spending", "divisor", "measured", "rows_of"]
 
 _DIGITS = 15
+
+_ROWS_SHARE = Fraction(1, 20)
 
 
 @frozen
@@ -55,8 +60,13 @@ class Measured:
     """Numbers that were measured, and the standard deviation of the noise of each, in rows."""
 
     form: LinearForm
-    values: Floats
+    numbers: Measurement[NoiseAccuracy]
     deviation: float
+
+    @property
+    def values(self) -> Floats:
+        """The numbers."""
+        return self.numbers.values
 
 
 @frozen
@@ -68,36 +78,47 @@ class Spending:
     more, so that a mixture never pays.
     """
 
-    parts: tuple[Part, ...]
-    noises: tuple[Noise, ...]
+    parts: Mapping[str, Part]
+    noises: Mapping[str, Noise]
 
     @classmethod
-    def within(cls, parts: Sequence[Part], total: Total, terms: Terms) -> Spending:
+    def within(cls, wanted: Mapping[str, Part], total: Total, terms: Terms) -> Spending:
         """How a total is spent: an (ε, δ) by the composition of the session, or a ρ.
+
+        Where the number of rows is private, a twentieth of it goes to that, as the part "rows".
 
         Raises
         ------
         InvalidArgument
             If nothing can be measured for so little, or its noise does not fit the lattices.
         """
-        taken = tuple(parts)
-        if not taken:
-            return cls((), ())
-        plans = _laplace(taken, total, terms), _gaussian(taken, total, terms)
+        if not wanted:
+            return cls({}, {})
+        whole = sum([part.share for part in wanted.values()], Fraction(0))
+        named = {name: evolve(part, share=part.share / whole) for name, part in wanted.items()}
+        if terms.facts.rows is None:
+            kept = 1 - _ROWS_SHARE
+            named = {name: evolve(part, share=part.share * kept) for name, part in named.items()}
+            rows = LinearForm(terms.facts.domain, [Kronecker((), ())])
+            named = {"rows": Part(_ROWS_SHARE, 1, rows), **named}
+        parts = tuple(named.values())
+        plans = _laplace(parts, total, terms), _gaussian(parts, total, terms)
         possible = [plan for plan in plans if plan is not None]
         if not possible:
             expected = "large enough that the runs fit by the composition of the session"
             raise InvalidArgument(_name(total), expected, str(total))
-        chosen = min(possible, key=lambda plan: _loudness(taken, plan, terms))
-        for part, noise in zip(taken, chosen, strict=True):
-            Measure(part.form, noise).price(terms)
-        return cls(taken, chosen)
+        chosen = min(possible, key=lambda plan: _loudness(parts, plan, terms))
+        for part, noise in zip(parts, chosen, strict=True):
+            try:
+                Measure(part.form, noise).price(terms)
+            except InvalidArgument as error:
+                raise in_words(error, **_given(total)) from None
+        return cls(named, dict(zip(named, chosen, strict=True)))
 
     @property
     def cost(self) -> Cost:
         """What the runs cost at the most."""
-        covered = zip(self.parts, self.noises, strict=True)
-        return Cost([(noise.cover, part.runs) for part, noise in covered])
+        return Cost([(self.noises[name].cover, part.runs) for name, part in self.parts.items()])
 
     def paid(self, kernel: Kernel) -> Allowance | None:
         """Pay for all runs, or for none.
@@ -108,6 +129,25 @@ class Spending:
             If they do not fit. Nothing was charged.
         """
         return kernel.allowance(self.cost.guarantees) if self.parts else None
+
+
+def rows_of(spending: Spending, kernel: Kernel, allowance: Allowance | None) -> Rows:
+    """The number of rows that a loss is the average of.
+
+    The public one; or that of the rows inside the domain, measured where that is paid for.
+    """
+    known = kernel.facts.rows
+    if known is not None or "rows" not in spending.parts:
+        return known
+    found = measured(spending.parts["rows"].form, spending.noises["rows"], kernel, allowance)
+    return None if found is None else found.numbers
+
+
+def divisor(rows: Rows) -> float:
+    """What sums are divided by for averages: at least 1."""
+    if isinstance(rows, Measurement):
+        return max(float(rows.values[0]), 1.0)
+    return float(max(rows or 1, 1))
 
 
 def measured(
@@ -126,11 +166,18 @@ def measured(
     numbers = kernel.measure(form, noise, allowance=allowance)
     law, step = numbers.accuracy.law, numbers.accuracy.step
     deviation = 0.0 if guarantee.free else law.standard_deviation() * step
-    return Measured(form, numbers.values, deviation)
+    return Measured(form, numbers, deviation)
+
+
+def _given(total: Total) -> dict[str, Fraction | None]:
+    """A total in the parameters that whoever asks has given."""
+    if isinstance(total, Budget):
+        return {"epsilon": total.epsilon, "delta": total.delta}
+    return {"rho": total}
 
 
 def _name(total: Total) -> str:
-    return "epsilon and delta" if isinstance(total, Budget) else "rho"
+    return " and ".join([name for name, value in _given(total).items() if value])
 
 
 def _laplace(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Noise, ...] | None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
@@ -49,6 +49,7 @@ _HOPELESS = 5.0
 """A constant model is returned where noise is expected to do so many times what features do."""
 
 _TOLERANCE = 1e-9
+_LEAST_DEVIATION = 1e-9
 
 _FITTED = NoAccuracy(
     "the model is the best one of a distribution that was fitted to noisy numbers",
@@ -133,15 +134,59 @@ class Corrected(Oracle):
 
 
 @frozen(eq=False)
+class _Found:
+    """The best model of a public distribution, and what is to be expected of it."""
+
+    tables: Tables
+    theta: Floats
+    gap: float
+    constant: Floats | None
+    """The best model that depends on no feature, where there is one."""
+    whole: float
+    """What that one loses on the distribution; 0 if there is none."""
+    spare: float
+    """By how much that exceeds what θ loses there; infinite if there is none."""
+    noise: float | None = None
+    """What the noise of the start alone is expected to do."""
+
+    @classmethod
+    def on(cls, tables: Tables, form: ConvexForm) -> _Found:
+        """The best one for a distribution."""
+        theta, gap = form.minimise(tables, tolerance=_TOLERANCE)
+        constant = constant_model(form, tables)
+        if constant is None:
+            return cls(tables, theta, gap, None, 0.0, math.inf)
+        whole = form.value(tables, constant)
+        return cls(tables, theta, gap, constant, whole, whole - form.value(tables, theta))
+
+    def expecting(self, noise: float) -> _Found:
+        """The same where noise is expected to do so much."""
+        return evolve(self, noise=noise)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether noise leaves nothing better to find than the constant model."""
+        most = max(_HOPELESS * self.spare, self.whole)
+        return self.constant is not None and self.noise is not None and self.noise > most
+
+
+@frozen(eq=False)
+class _Begins:
+    """A start that is measured, and the numbers that are."""
+
+    start: Pairs | Moments
+    form: LinearForm
+
+
+@frozen(eq=False)
 class _Plan:
     """All that is decided beforehand."""
 
     form: ConvexForm
     smooth: ConvexForm
     """The same with a loss whose gradients are measured."""
-    start: StartOfModel
-    measures: LinearForm | None
-    """What the start measures."""
+    begins: _Begins | _Found
+    """What is measured first, or the model of the distribution that was given."""
     gradients: int
     spending: Spending
 
@@ -157,10 +202,12 @@ class _Plan:
             count = _chosen_gradients(form, start, facts.rows, total)
         smoothed, left = smooth(form), 1 - (oracle.certify or Fraction(0))
         parts: dict[str, Part] = {}
-        measures = None
-        if not isinstance(start, Given):
-            measures = start_form(start, form)
-            parts["start"] = Part(left * start.share if count else left, 1, measures)
+        begins: _Begins | _Found
+        if isinstance(start, Given):
+            begins = _Found.on(within(start.distribution, facts), form)
+        else:
+            begins = _Begins(start, start_form(start, form))
+            parts["start"] = Part(left * start.share if count else left, 1, begins.form)
             left -= parts["start"].share
         if count:
             gradient = smoothed.gradient(form.over.centre(form.dimension))
@@ -168,23 +215,34 @@ class _Plan:
         if oracle.certify is not None:
             reused = isinstance(start, Moments) and least_squares(form)
             parts |= certificate_part(form, oracle.certify, moments=reused)
-        return cls(form, smoothed, start, measures, count, Spending.within(parts, total, terms))
+        spending = Spending.within(parts, total, terms)
+        plan = cls(form, smoothed, begins, count, spending)
+        if isinstance(begins, _Begins) or oracle.gradients is not None:
+            return plan
+        if plan.harm(terms) <= begins.spare:
+            return plan
+        # A constant model misses less than the noise of a gradient would do.
+        del parts["gradients"]
+        return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+
+    def harm(self, terms: Terms) -> float:
+        """What the noise of a gradient at the model of a given distribution is expected to do.
+
+        Nought where that takes a number of rows that is not public.
+        """
+        found, rows = self.begins, terms.facts.rows
+        if isinstance(found, _Begins) or rows is None or not self.gradients:
+            return 0.0
+        noise = self.spending.noises["gradients"]
+        deviation = _deviation(self.smooth.gradient(found.theta), noise, terms) / divisor(rows)
+        return of_gradient(self.smooth, found.tables, found.theta, deviation)
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
-        if not isinstance(self.start, Given):
+        measures = isinstance(self.begins, _Begins)
+        if measures or (self.gradients and terms.facts.rows is None):
             return _LATER
-        if not self.gradients:
-            return _GIVEN
-        rows = terms.facts.rows
-        if rows is None:
-            return _LATER
-        tables = within(self.start.distribution, terms.facts)
-        theta, _ = self.form.minimise(tables, tolerance=_TOLERANCE)
-        noise = self.spending.noises["gradients"]
-        deviation = _deviation(self.smooth.gradient(theta), noise, terms)
-        predicted = of_gradient(self.smooth, tables, theta, deviation / divisor(rows))
-        return PredictedExcess(predicted)
+        return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
 
 
 def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
@@ -226,19 +284,6 @@ def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
 
 
 @frozen(eq=False)
-class _Found:
-    """A model of a public distribution, and what is to be expected of it."""
-
-    tables: Tables
-    theta: Floats
-    gap: float
-    spare: float
-    """By how much the loss of the best constant model exceeds that of θ on the distribution."""
-    noise: float | None
-    """What the noise of the start alone is expected to do."""
-
-
-@frozen(eq=False)
 class _Work:
     """One model being found, once all was paid."""
 
@@ -252,19 +297,16 @@ class _Work:
         plan, kernel, noises = self.plan, self.kernel, self.plan.spending.noises
         counted = rows_of(plan.spending, kernel, self.allowance)
         rows = divisor(counted)
-        if plan.measures is not None:
-            self._measure(plan.measures, noises["start"])
-        found = self._fitted(rows)
+        begins, source = plan.begins, _source(plan.begins)
+        found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
-        source: Source = "hypothesis" if plan.measures is None else "fitted"
         for _ in range(plan.gradients):
             form = plan.smooth.gradient(theta)
             deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
             harm = of_gradient(plan.smooth, found.tables, theta, deviation)
-            if plan.measures is not None and source == "fitted" and not harm <= found.spare:
+            if source == "fitted" and not harm <= found.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                self._measure(plan.measures, noises["gradients"])
-                found = self._fitted(rows)
+                found = self._found(begins, noises["gradients"], rows)
                 theta, gap, predicted = found.theta, found.gap, found.noise
                 continue
             one = measured(form, noises["gradients"], kernel, self.allowance)
@@ -274,8 +316,8 @@ class _Work:
                 plan.smooth, found.tables, theta, one.values / rows, one.deviation / rows
             )
             theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
-        if source == "fitted" and (constant := self._constant(found)) is not None:
-            theta = constant
+        if source == "fitted" and found.hopeless and found.constant is not None:
+            theta, gap = found.constant, gap + max(found.spare, 0.0)
         accuracy = self._accuracy(theta, predicted, source, found, counted)
         return Measurement(np.append(theta, gap), accuracy, source)
 
@@ -283,8 +325,9 @@ class _Work:
         self, theta: Floats, predicted: float | None, source: Source, found: _Found, counted: Rows
     ) -> Accuracy:
         """What is known of the excess of the θ that is released."""
-        plan, batches = self.plan, self.batches
-        own = batches[0] if batches and isinstance(plan.start, Moments) else None
+        plan, begins = self.plan, self.plan.begins
+        moments = isinstance(begins, _Begins) and isinstance(begins.start, Moments)
+        own = self.batches[0] if moments and self.batches else None
         if "certificate" in plan.spending.parts:
             reused = own.numbers if own is not None and least_squares(plan.form) else None
             accuracy = proven(
@@ -293,54 +336,39 @@ class _Work:
             if accuracy is not None:
                 return accuracy
         if predicted is None:
-            return _GIVEN if plan.measures is None else _FITTED
+            return _FITTED if source == "fitted" else _GIVEN
         kind = "noise of the gradient, by the curvature of the distribution"
         if source == "fitted":
-            kind, whole = _AFTER_START, self._constant_loss(found)
-            # No model that smoothing makes misses more than the constant one loses.
+            kind, whole = _AFTER_START, found.whole
+            # A smoothed model hardly misses more than all that the constant one loses.
             predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
         sets = None if own is None else coefficients(plan.form, own)
         return PredictedExcess(predicted, kind, sets)
 
-    def _measure(self, form: LinearForm, noise: Noise) -> None:
-        found = measured(form, noise, self.kernel, self.allowance)
-        if found is not None:
-            self.batches.append(found)
-
-    def _fitted(self, rows: float) -> _Found:
-        """The best model of what is known by now. Never fails for what was measured."""
-        plan, form, facts = self.plan, self.plan.form, self.kernel.facts
-        if isinstance(plan.start, Given):
-            tables = within(plan.start.distribution, facts)
-        else:
-            outside = facts.outside and facts.rows is not None
-            tables = fitted(self.batches, form, rows, outside=outside, start=plan.start)
+    def _found(self, begins: _Begins | _Found, noise: Noise | None, rows: float) -> _Found:
+        """The best model of what is known, once more was measured. Never fails for what that is."""
+        if isinstance(begins, _Found):
+            return begins
+        if noise is not None:
+            one = measured(begins.form, noise, self.kernel, self.allowance)
+            self.batches.extend([] if one is None else [one])
+        form, facts = self.plan.form, self.kernel.facts
+        outside = facts.outside and facts.rows is not None
         try:
-            theta, gap = form.minimise(tables, tolerance=_TOLERANCE)
+            tables = fitted(self.batches, form, rows, outside=outside, start=begins.start)
+            found = _Found.on(tables, form)
         except DpsdkError:
-            theta, gap = form.over.centre(form.dimension), math.inf
-        constant = constant_model(form, tables)
-        spare = math.inf
-        if constant is not None:
-            spare = form.value(tables, constant) - form.value(tables, theta)
-        noise = None
-        if not isinstance(plan.start, Given) and self.batches:
-            # Independent measurements of the same numbers, as good as one with this noise.
-            exact = sum([1.0 / max(one.deviation, 1e-9) ** 2 for one in self.batches])
-            deviation = 1.0 / math.sqrt(exact) / rows
-            noise = of_start(plan.start, plan.smooth, tables, theta, deviation)
-        return _Found(tables, theta, gap, spare, noise)
+            tables = fitted((), form, rows, outside=outside, start=begins.start)
+            centre = form.over.centre(form.dimension)
+            return _Found(tables, centre, math.inf, None, 0.0, math.inf)
+        if not self.batches:
+            return found
+        # Independent measurements of the same numbers are as good as one with this noise.
+        exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
+        deviation = 1.0 / math.sqrt(exact) / rows
+        noise_of = of_start(begins.start, self.plan.smooth, tables, found.theta, deviation)
+        return found.expecting(noise_of)
 
-    def _constant(self, found: _Found) -> Floats | None:
-        """The constant model, where noise leaves nothing better to find."""
-        if found.noise is None or not found.noise > max(
-            _HOPELESS * found.spare, self._constant_loss(found)
-        ):
-            return None
-        return constant_model(self.plan.form, found.tables)
 
-    def _constant_loss(self, found: _Found) -> float:
-        """What the best constant model loses on the distribution; 0 if there is none."""
-        form = self.plan.form
-        constant = constant_model(form, found.tables)
-        return 0.0 if constant is None else form.value(found.tables, constant)
+def _source(begins: _Begins | _Found) -> Source:
+    return "fitted" if isinstance(begins, _Begins) else "hypothesis"

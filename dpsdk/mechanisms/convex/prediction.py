@@ -19,14 +19,14 @@ from dpsdk.typing import Floats, Ints
 
 __all__ = ["constant_model", "of_gradient", "of_start", "smooth"]
 
-_WIDTH = 0.1
+_WIDTH = 1 / 40
 _LEAST = 1e-12
 
 
 def smooth(form: ConvexForm) -> ConvexForm:
     """The form with the kinks of its loss rounded, where it has any.
 
-    A kink has no curvature to correct by. It is rounded over a tenth of the span of the labels.
+    A kink has no curvature to correct by. It is rounded by a fortieth of the span of the labels.
     """
     if not form.loss.kinked:
         return form
@@ -70,7 +70,7 @@ def of_start(
 
 
 def constant_model(form: ConvexForm, tables: Tables) -> Floats | None:
-    """The best model that depends on no feature, where the set has one; None where it has none."""
+    """The best model that depends on no feature; None where the set has none, or none is found."""
     theta, over = np.zeros(form.dimension), form.over
     place, intercept = _intercept(form)
     if intercept is None:
@@ -84,8 +84,11 @@ def constant_model(form: ConvexForm, tables: Tables) -> Floats | None:
         if not over.contains(theta):
             return None
         over = Box(float(low[place]), float(high[place]))
-    alone = evolve(form, coordinates=(intercept,), over=over)
-    theta[place] = alone.minimise(tables, tolerance=1e-9)[0][0]
+    try:
+        alone = evolve(form, coordinates=(intercept,), over=over)
+        theta[place] = alone.minimise(tables, tolerance=1e-9)[0][0]
+    except DpsdkError:
+        return None
     return theta
 
 

@@ -49,6 +49,9 @@ _HOPELESS = 5.0
 """A constant model is returned where noise is expected to do so many times what features do."""
 
 _TOLERANCE = 1e-9
+_COARSE = 1e-6
+"""Of losses with kinks, whose certificates get no nearer by a few steps."""
+
 _LEAST_DEVIATION = 1e-9
 
 _FITTED = NoAccuracy(
@@ -143,7 +146,7 @@ class _Found:
     constant: Floats | None
     """The best model that depends on no feature, where there is one."""
     whole: float
-    """What that one loses on the distribution; 0 if there is none."""
+    """What the centre of the set loses there, which knows nothing."""
     spare: float
     """By how much that exceeds what θ loses there; infinite if there is none."""
     noise: float | None = None
@@ -152,12 +155,14 @@ class _Found:
     @classmethod
     def on(cls, tables: Tables, form: ConvexForm) -> _Found:
         """The best one for a distribution."""
-        theta, gap = form.minimise(tables, tolerance=_TOLERANCE)
+        fine = _COARSE if form.loss.kinked else _TOLERANCE
+        theta, gap = form.minimise(tables, tolerance=fine)
         constant = constant_model(form, tables)
-        if constant is None:
-            return cls(tables, theta, gap, None, 0.0, math.inf)
-        whole = form.value(tables, constant)
-        return cls(tables, theta, gap, constant, whole, whole - form.value(tables, theta))
+        whole = form.value(tables, form.over.centre(form.dimension))
+        spare = math.inf
+        if constant is not None:
+            spare = form.value(tables, constant) - form.value(tables, theta)
+        return cls(tables, theta, gap, constant, whole, spare)
 
     def expecting(self, noise: float) -> _Found:
         """The same where noise is expected to do so much."""
@@ -340,7 +345,7 @@ class _Work:
         kind = "noise of the gradient, by the curvature of the distribution"
         if source == "fitted":
             kind, whole = _AFTER_START, found.whole
-            # A smoothed model hardly misses more than all that the constant one loses.
+            # A smoothed model hardly misses more than all that one loses which knows nothing.
             predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
         sets = None if own is None else coefficients(plan.form, own)
         return PredictedExcess(predicted, kind, sets)

@@ -20,7 +20,10 @@ from dpsdk.forms.convex import Tables
 from dpsdk.mechanisms.convex.confidence import CoefficientSet
 from dpsdk.typing import Floats
 
-__all__ = ["Correction", "PredictedExcess", "corrected"]
+__all__ = ["Correction", "PredictedExcess", "corrected", "excess_metric"]
+
+_FLAT = 1e-10
+"""A direction with less than this part of the largest curvature has none."""
 
 _LEAST = 1e-12
 """A ridge of this part of the mean curvature at least, so that every Hessian has an inverse."""
@@ -30,8 +33,9 @@ _LEAST = 1e-12
 class PredictedExcess(ScalarAccuracy):
     """The mean excess of a model, if its distribution had the curvature of the table.
 
-    Half of σ² tr(H⁻¹), which what is left of an excess after a step of Newton's comes to. It counts
-    on a minimum inside the set and on a step so short that curvatures stay what they are.
+    Half of σ² tr(H⁻¹), over the directions that have curvature: what is left of an excess after a
+    step of Newton's comes to that. It counts on a minimum inside the set and on a step so short
+    that curvatures stay what they are.
     """
 
     value: float
@@ -65,6 +69,22 @@ class Correction:
     predicted: float
 
 
+def excess_metric(form: ConvexForm, hessian: Floats, deviation: float) -> tuple[float, Floats]:
+    """The ridge λ of a step, and (H + λ)⁻¹ where there is curvature: half of it makes excess.
+
+    So much ridge keeps a step of noise alone within the set. A direction without curvature, as
+    one-hot features and an intercept have it, costs nothing, however far noise goes along it.
+    """
+    dimension = len(hessian)
+    diameter, mean = form.over.diameter(dimension), float(np.trace(hessian)) / dimension
+    ridge = max(4.0 * deviation * math.sqrt(dimension) / (diameter or 1.0), _LEAST * mean, _LEAST)
+    values, vectors = np.linalg.eigh(hessian)
+    curved = values > _FLAT * max(float(values[-1]), _LEAST)
+    kept = vectors[:, curved]
+    metric: Floats = (kept / (values[curved] + ridge)) @ kept.T
+    return ridge, metric
+
+
 def corrected(
     form: ConvexForm, tables: Tables, theta: Floats, gradient: Floats, deviation: float
 ) -> Correction:
@@ -84,14 +104,10 @@ def corrected(
         The standard deviation of the noise of each of its numbers.
     """
     own, hessian = form.expand(tables, theta)
-    dimension, diameter = len(theta), form.over.diameter(len(theta))
-    # So much curvature keeps a step of noise alone within the set.
-    mean = float(np.trace(hessian)) / dimension
-    ridge = max(4.0 * deviation * math.sqrt(dimension) / (diameter or 1.0), _LEAST * mean, _LEAST)
-    inverse = np.linalg.inv(hessian + ridge * np.eye(dimension))
-    noise = deviation**2 * float(np.trace(inverse))
+    ridge, metric = excess_metric(form, hessian, deviation)
+    noise = deviation**2 * float(np.trace(metric))
     found = gradient - own
-    seen = float(found @ inverse @ found)
+    seen = float(found @ metric @ found)
     share = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
     if not (0.0 < share <= 1.0):  # nothing but noise, or no number
         return Correction(theta, form.over.gap(theta, own), 0.5 * noise)

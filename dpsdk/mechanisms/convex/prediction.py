@@ -14,13 +14,13 @@ from dpsdk.forms import Box, ConvexForm, Simplex
 from dpsdk.forms.convex import Tables
 from dpsdk.forms.coordinates import Coordinates
 from dpsdk.hypothesis import Pairs
+from dpsdk.mechanisms.convex.correction import excess_metric
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["constant_model", "of_gradient", "of_start", "smooth"]
+__all__ = ["constant_model", "marginal_products", "of_gradient", "of_start", "smooth"]
 
 _WIDTH = 1 / 40
-_LEAST = 1e-12
 
 
 def smooth(form: ConvexForm) -> ConvexForm:
@@ -36,8 +36,9 @@ def smooth(form: ConvexForm) -> ConvexForm:
 
 def of_gradient(form: ConvexForm, tables: Tables, theta: Floats, deviation: float) -> float:
     """½σ² tr(H⁻¹): the mean excess after a step by a gradient with so much noise."""
-    inverse = _inverse(form, tables, theta, deviation)
-    return 0.5 * deviation**2 * float(np.trace(inverse))
+    _, hessian = form.expand(tables, theta)
+    _, metric = excess_metric(form, hessian, deviation)
+    return 0.5 * deviation**2 * float(np.trace(metric))
 
 
 def of_start(
@@ -59,14 +60,16 @@ def of_start(
         Infinite where that cannot be told.
     """
     try:
+        _, hessian = form.expand(tables, theta)
         if isinstance(start, Pairs):
-            squares = _marginal_squares(form, theta, start.width)
+            noise = marginal_products(form, theta, start.width)
         else:
-            squares = _moment_squares(form, tables, theta)
-        inverse = _inverse(form, tables, theta, deviation * math.sqrt(float(squares.mean())))
+            noise = _moment_products(form, tables, theta, hessian)
     except DpsdkError:
         return math.inf
-    return 0.5 * deviation**2 * float(squares @ np.diagonal(inverse))
+    typical = math.sqrt(float(np.trace(noise)) / len(noise))
+    _, metric = excess_metric(form, hessian, deviation * typical)
+    return 0.5 * deviation**2 * float((metric * noise).sum())
 
 
 def constant_model(form: ConvexForm, tables: Tables) -> Floats | None:
@@ -102,18 +105,8 @@ def _intercept(form: ConvexForm) -> tuple[int, Coordinates | None]:
     return 0, None
 
 
-def _inverse(form: ConvexForm, tables: Tables, theta: Floats, deviation: float) -> Floats:
-    """The inverse of the curvature, with the ridge of a correction."""
-    _, hessian = form.expand(tables, theta)
-    dimension = len(theta)
-    diameter = form.over.diameter(dimension) or 1.0
-    mean = float(np.trace(hessian)) / dimension
-    ridge = max(4.0 * deviation * math.sqrt(dimension) / diameter, _LEAST * mean, _LEAST)
-    return np.linalg.inv(hessian + ridge * np.eye(dimension)).astype(np.float64)
-
-
-def _marginal_squares(form: ConvexForm, theta: Floats, width: int) -> Floats:
-    """The squared length of the weights that read a gradient off marginals, least of all such.
+def marginal_products(form: ConvexForm, theta: Floats, width: int) -> Floats:
+    """The products of the weights that read each number of a gradient off marginals, the shortest.
 
     A function is a sum of effects, one a set of attributes (Hoeffding 1948). The effect of a set is
     read off every marginal that contains it, each the less the more cells it adds up.
@@ -131,7 +124,7 @@ def _marginal_squares(form: ConvexForm, theta: Floats, width: int) -> Floats:
             added = next(axis for axis in axes if axis not in chosen)
             wider = tuple(sorted((*chosen, added)))
             means[chosen] = means[wider].mean(axis=1 + added, keepdims=True)
-    squares = np.zeros(form.dimension)
+    products = np.zeros((form.dimension, form.dimension))
     effects: dict[tuple[int, ...], Floats] = {}
     for count in range(most + 1):
         for chosen in combinations(axes, count):
@@ -142,8 +135,9 @@ def _marginal_squares(form: ConvexForm, theta: Floats, width: int) -> Floats:
             effects[chosen] = effect
             sizes = [shape[axis] for axis in axes if axis not in chosen]
             read = sum([1.0 / math.prod(taken) for taken in combinations(sizes, most - count)])
-            squares += np.square(effect).reshape(form.dimension, -1).sum(axis=1) / read
-    return squares
+            flat = effect.reshape(form.dimension, -1)
+            products += flat @ flat.T / read
+    return products
 
 
 def _codes(shape: Sequence[int]) -> list[Ints]:
@@ -153,13 +147,13 @@ def _codes(shape: Sequence[int]) -> list[Ints]:
     ]
 
 
-def _moment_squares(form: ConvexForm, tables: Tables, theta: Floats) -> Floats:
+def _moment_products(form: ConvexForm, tables: Tables, theta: Floats, hessian: Floats) -> Floats:
     """The same for second moments, as if the slope of the loss were linear in margin and label."""
-    _, hessian = form.expand(tables, theta)
     lengths = 0.0
     for one in form.coordinates:
         table = np.asarray(tables.table(one.names), dtype=np.float64)
         lengths += float((np.square(one.values).sum(axis=0) * table).sum())
     bend = float(np.trace(hessian)) / lengths if lengths > 0.0 else 0.0
     slope = float(np.abs(form.loss.derivative(np.zeros_like(form.targets), form.targets)).max())
-    return np.full(form.dimension, bend**2 * float(theta @ theta) + slope**2)
+    square: Floats = (bend**2 * float(theta @ theta) + slope**2) * np.eye(form.dimension)
+    return square

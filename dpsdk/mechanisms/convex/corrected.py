@@ -38,6 +38,8 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 """What `Corrected` may begin with."""
 
 _SHARE = Fraction(3, 10)
+_PAIR = 2
+
 _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
@@ -87,7 +89,7 @@ def _to_gradients(value: int | None) -> int | None:
     return number
 
 
-@frozen
+@frozen(repr=False)
 class Corrected(Oracle):
     """The best model of a noisy distribution, corrected by gradients of the table.
 
@@ -126,6 +128,19 @@ class Corrected(Oracle):
     start: StartOfModel | None = field(default=None, converter=_to_start)
     gradients: int | None = field(default=None, converter=_to_gradients, kw_only=True)
     certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
+
+    def __repr__(self) -> str:
+        start, said = self.start, list[str]()
+        if isinstance(start, Given):
+            said.append(f"a {type(start.distribution).__name__}")
+        elif isinstance(start, Pairs):
+            width = f", width={start.width}" * (start.width != _PAIR)
+            said.append(f"Pairs(share={float(start.share):g}{width})")
+        elif start is not None:
+            said.append(repr(start))
+        said += [f"gradients={self.gradients}"] * (self.gradients is not None)
+        said += [] if self.certify is None else [f"certify={float(self.certify):g}"]
+        return f"Corrected({', '.join(said)})"
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = _Plan.of(self, form, terms, total)

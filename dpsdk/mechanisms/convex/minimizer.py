@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_delta
+from dpsdk._checks import described, shown, to_amount, to_delta
 from dpsdk.accounting import Budget
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
@@ -47,7 +47,7 @@ class Minimizing:
         return self.oracle.minimise(form, kernel, self.total)
 
 
-@frozen(kw_only=True)
+@frozen(repr=False, kw_only=True)
 class PrivateMinimizer(OneShot[ConvexForm]):
     """One private model for a total (ε, δ).
 
@@ -91,6 +91,11 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     epsilon: Fraction = field(converter=_epsilon)
     delta: Fraction = field(default=Fraction(0), converter=_delta)
     oracle: Oracle = field(factory=Corrected, validator=_oracle)
+
+    def __repr__(self) -> str:
+        delta = f", delta={float(self.delta):g}" if self.delta else ""
+        oracle = described(self.oracle)
+        return f"PrivateMinimizer(epsilon={float(self.epsilon):g}{delta}, oracle={oracle})"
 
     def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
         check_convex(form, "PrivateMinimizer")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -73,9 +72,10 @@ class Measured:
 class Spending:
     """The noise of each run of each part, which a total pays for.
 
-    Noise is Gaussian or Laplace in all of the runs, whichever makes less of it: a list that has one
-    Gaussian run is priced by ρ, of which Laplace noise of the same variance takes twice as much and
-    more, so that a mixture never pays.
+    It is Gaussian where the total has a δ, or is a ρ, and the composition of the session prices
+    such runs; Laplace otherwise. Runs of pure ε alone may make less noise of few numbers at the
+    same (ε, δ), but a session that has made any Gaussian run prices them by their ρ, at which
+    Laplace noise has twice the variance and more: they would be refused there.
     """
 
     parts: Mapping[str, Part]
@@ -102,12 +102,10 @@ class Spending:
             rows = LinearForm(terms.facts.domain, [Kronecker((), ())])
             named = {"rows": Part(_ROWS_SHARE, 1, rows), **named}
         parts = tuple(named.values())
-        plans = _laplace(parts, total, terms), _gaussian(parts, total, terms)
-        possible = [plan for plan in plans if plan is not None]
-        if not possible:
+        chosen = _gaussian(parts, total, terms) or _laplace(parts, total, terms)
+        if chosen is None:
             expected = "large enough that the runs fit by the composition of the session"
             raise InvalidArgument(_name(total), expected, str(total))
-        chosen = min(possible, key=lambda plan: _loudness(parts, plan, terms))
         for part, noise in zip(parts, chosen, strict=True):
             try:
                 Measure(part.form, noise).price(terms)
@@ -198,7 +196,10 @@ def _gaussian(parts: tuple[Part, ...], total: Total, terms: Terms) -> tuple[Nois
         rhos = [truncated(scale * part.share / part.runs, _DIGITS) for part in parts]
         return tuple(map(GaussianNoise.covered, rhos))
 
-    return _largest(parts, at, total, terms)
+    try:
+        return _largest(parts, at, total, terms)
+    except UnsupportedGuarantee:
+        return None
 
 
 def _largest(
@@ -207,32 +208,20 @@ def _largest(
     total: Total,
     terms: Terms,
 ) -> tuple[Noise, ...] | None:
-    """The noise at the largest scale whose runs fit, none where there is no such scale."""
+    """The noise at the largest scale whose runs fit, none where there is no such scale.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If the composition prices no such runs.
+    """
 
     def runs(scale: Fraction) -> list[Guarantee]:
         covered = zip(parts, at(scale), strict=True)
         return [noise.cover for part, noise in covered for _ in range(part.runs)]
 
-    try:
-        if isinstance(total, Budget):
-            scale = terms.calibrate(runs, total)
-        else:
-            scale = terms.calibrate(runs, rho=total)
-    except UnsupportedGuarantee:
-        return None
+    if isinstance(total, Budget):
+        scale = terms.calibrate(runs, total)
+    else:
+        scale = terms.calibrate(runs, rho=total)
     return at(scale) if scale else None
-
-
-def _loudness(parts: tuple[Part, ...], noises: tuple[Noise, ...], terms: Terms) -> float:
-    """The mean logarithm of the noise, each by the share of its part."""
-    total = 0.0
-    for part, noise in zip(parts, noises, strict=True):
-        try:
-            pricing = Measure(part.form, noise).price(terms)
-        except InvalidArgument:
-            return math.inf
-        deviation = pricing.law.standard_deviation()
-        total += float(part.share) * math.log2(max(deviation, 2.0**-60)) - pricing.bits * float(
-            part.share
-        )
-    return total

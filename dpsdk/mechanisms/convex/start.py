@@ -42,7 +42,7 @@ def _to_share(value: Real) -> Fraction:
     return to_probability("share", value)
 
 
-@frozen
+@frozen(repr=False)
 class Moments:
     """The distribution of most entropy with noisy second moments of features and label.
 
@@ -57,6 +57,9 @@ class Moments:
     """
 
     share: Fraction = field(default=_SHARE, converter=_to_share)
+
+    def __repr__(self) -> str:
+        return f"Moments(share={float(self.share):g})"
 
 
 @frozen(eq=False)

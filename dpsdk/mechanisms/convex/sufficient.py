@@ -41,7 +41,7 @@ _NOTHING = NoAccuracy("the moments could not be measured", "use a larger budget"
 _KIND = "noise of the moments and the ridge against it, by the measured curvature"
 
 
-@frozen
+@frozen(repr=False)
 class SufficientStatistics(Oracle):
     """Least squares from noisy second moments, with a ridge against their noise.
 
@@ -66,6 +66,10 @@ class SufficientStatistics(Oracle):
     """
 
     certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
+
+    def __repr__(self) -> str:
+        certify = "" if self.certify is None else f"certify={float(self.certify):g}"
+        return f"SufficientStatistics({certify})"
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         return Quote(Cost(), self._spending(form, terms, total).cost, _LATER)

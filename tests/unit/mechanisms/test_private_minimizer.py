@@ -18,11 +18,12 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Simplex
 from dpsdk.hypothesis import DenseHypothesis, Pairs
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     CertifiedExcess,
     Corrected,
+    Gaussian,
     Moments,
     PredictedExcess,
     PrivateMinimizer,
@@ -93,7 +94,6 @@ def test_an_oracle_comes_near_and_pays_what_it_quoted(name):
     # The constant model misses 0.2. Two steps from the uniform distribution come nearest to it.
     assert excess(release.value, asked) < (0.02 if name == "given" else 4e-3)
     assert release.cost == quoted.at_most
-    assert own.spent.epsilon <= 1
     assert release.source == ("fitted" if name in ("pairs", "moments") else "measured")
     bound = release.bound(0.05)
     assert (bound.standing, bound.error) == ("predicted", math.inf)
@@ -106,16 +106,16 @@ def test_an_oracle_comes_near_and_pays_what_it_quoted(name):
 def test_all_of_the_budget_goes_there_and_nothing_more():
     own = session()
     own.answer(query(), using=PrivateMinimizer(epsilon=1, delta=DELTA))
-    assert own.spent.epsilon > Fraction(95, 100)
+    assert own.affords(query(), using=PrivateMinimizer(epsilon="0.1", delta=DELTA)) == 0
     with pytest.raises(BudgetExceeded):
-        own.answer(query(), using=PrivateMinimizer(epsilon="0.1", delta=DELTA))
+        own.answer(query(), using=PrivateMinimizer(epsilon="0.2", delta=DELTA))
 
 
 def test_a_budget_without_room_refuses_before_anything_is_paid():
     own = session(budget=Budget("0.5", DELTA))
     with pytest.raises(BudgetExceeded):
         own.answer(query(), using=PrivateMinimizer(epsilon=1, delta=DELTA))
-    assert not own.spent.epsilon
+    assert not own.spent.charges
     assert not own.history
 
 
@@ -155,31 +155,26 @@ def test_pure_privacy_is_paid_with_laplace_noise_alone():
 
 def test_noise_is_of_the_kind_of_which_there_is_less():
     form = query().lower(DOMAIN)
-    few, many = form.gradient(np.zeros(form.dimension)), start_form(Pairs(), form)
-    terms = Terms(DATA.facts)
-    (small,) = Spending.within(
-        {"it": Part(Fraction(1), 1, few)}, Budget(1, DELTA), terms
-    ).noises.values()
-    assert isinstance(small, LaplaceNoise)
-    by_rho = Spending.within({"it": Part(Fraction(1), 1, few)}, Fraction(1, 10), terms)
+    one = {"it": Part(Fraction(1), 1, form.gradient(np.zeros(form.dimension)))}
+    for composition in (None, ZCDPComposition("1e-9")):
+        terms = Terms(DATA.facts) if composition is None else Terms(DATA.facts, composition)
+        plan = Spending.within(one, Budget(1, DELTA), terms)
+        assert isinstance(plan.noises["it"], GaussianNoise)
+    by_rho = Spending.within(one, Fraction(1, 10), Terms(DATA.facts))
+    # Of the same ρ Laplace noise has twice the variance, even on one number.
     assert isinstance(by_rho.noises["it"], GaussianNoise)
-    for domain_wide in (few, many):
-        for total in (Budget(1, DELTA), Budget(3, "1e-6"), Budget("0.1", "1e-12")):
-            plan = Spending.within({"it": Part(Fraction(1), 1, domain_wide)}, total, terms)
-            chosen = noise_of(domain_wide, plan.noises["it"], terms)
-            laplace = noise_of(domain_wide, LaplaceNoise(total.epsilon), terms)
-            assert chosen <= laplace * (1 + 1e-9)
-    # A composition that adds pairs of ε and δ knows no Gaussian noise without a pair.
-    basic = Terms(DATA.facts, BasicComposition())
-    assert isinstance(
-        Spending.within({"it": Part(Fraction(1), 1, many)}, Budget(1, DELTA), basic).noises["it"],
-        LaplaceNoise,
-    )
+    assert isinstance(Spending.within(one, Budget(1), Terms(DATA.facts)).noises["it"], LaplaceNoise)
+    # A composition that adds pairs of ε and δ knows no Gaussian noise without such a pair.
+    basic = Spending.within(one, Budget(1, DELTA), Terms(DATA.facts, BasicComposition()))
+    assert basic.noises["it"] == LaplaceNoise(1)
 
 
-def noise_of(form, noise, terms):
-    pricing = Measure(form, noise).price(terms)
-    return pricing.law.standard_deviation() * 2.0**-pricing.bits
+def test_a_model_fits_beside_other_runs_as_its_total_says():
+    # Runs of pure ε are cheap alone, and dear beside Gaussian ones.
+    own = session(budget=Budget(1, DELTA))
+    own.answer(Count(), using=Gaussian(epsilon="0.6", delta=DELTA))
+    few = ConvexMinimization(LogisticLoss(), features=["idle"], label="rich", over=Ball(8))
+    own.answer(few, using=PrivateMinimizer(epsilon="0.6", delta=DELTA))
 
 
 def test_a_total_of_rho_is_kept():
@@ -360,7 +355,7 @@ def test_what_cannot_be_answered_costs_nothing(mechanism, asked, error):
         with pytest.raises(error) as refused:
             ask(asked, using=mechanism)
         assert len(str(refused.value)) < 400
-    assert not own.spent.epsilon
+    assert not own.spent.charges
 
 
 def test_too_many_cells_of_marginals_are_refused_before_anything_is_paid():
@@ -372,7 +367,7 @@ def test_too_many_cells_of_marginals_are_refused_before_anything_is_paid():
     oracle = Corrected(Pairs(width=9), gradients=0)
     with pytest.raises(TooLarge):
         own.answer(asked, using=PrivateMinimizer(epsilon=1, oracle=oracle))
-    assert not own.spent.epsilon
+    assert not own.spent.charges
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -393,3 +388,15 @@ def test_a_hypothesis_that_moves_on_does_not_move_what_starts_from_it():
     moving.move_to(Count({"age": 3, "rich": True}).lower(DOMAIN), 0.9)
     after = session().answer(query(), using=PrivateMinimizer(epsilon=1, oracle=oracle))
     assert before == after
+
+
+def test_mechanisms_say_in_few_words_what_they_are():
+    minimizer = PrivateMinimizer(epsilon="0.5", delta=DELTA)
+    assert repr(minimizer) == "PrivateMinimizer(epsilon=0.5, delta=1e-09, oracle=Corrected())"
+    given = Corrected(TRUTH, gradients=1, certify="0.25")
+    assert repr(given) == "Corrected(a DenseHypothesis, gradients=1, certify=0.25)"
+    assert repr(Corrected(Pairs("0.3"))) == "Corrected(Pairs(share=0.3))"
+    assert repr(Corrected(Pairs("0.3", 3))) == "Corrected(Pairs(share=0.3, width=3))"
+    assert repr(Corrected(Moments(), gradients=0)) == "Corrected(Moments(share=0.3), gradients=0)"
+    assert repr(SufficientStatistics(certify="0.5")) == "SufficientStatistics(certify=0.5)"
+    assert repr(SufficientStatistics()) == "SufficientStatistics()"

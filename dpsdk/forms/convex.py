@@ -21,6 +21,7 @@ from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
 from dpsdk.forms.moments import distinct, repeats
+from dpsdk.forms.objective import Objective, Point
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -184,17 +185,12 @@ class ConvexForm(Form):
         InvalidArgument
             If the weights are not finite numbers of at least 0 or an argument is not as described.
         """
-        weights = np.asarray(tables.table(self.names), dtype=np.float64)
-        if weights.shape != self._shape:
-            expected = f"weights of shape {self._shape} on {self.names}"
-            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
-        order, places = self._order, self._places
-        joint = weights.transpose(order).reshape(len(self.targets), -1)
+        places = self._places
         least = minimise(
             self._design,
             self.loss,
             self.targets,
-            joint,
+            self._by_label(tables),
             self._set,
             linear=None if linear is None else self._vector("linear", linear)[places],
             ridge=ridge,
@@ -203,6 +199,48 @@ class ConvexForm(Form):
         theta = np.empty(self.dimension)
         theta[places] = least.theta
         return theta, least.gap
+
+    def expand(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
+        """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
+
+        Neither is written out cell by cell, so that models of any admitted size have both.
+
+        Parameters
+        ----------
+        tables
+            The weights w, of at least 0.
+        theta
+            Coefficients.
+
+        Raises
+        ------
+        InvalidArgument
+            If the weights or θ are not as described.
+        """
+        places, (objective, point) = self._places, self._point(tables, theta)
+        start = point.theta
+        gradient, hessian = np.empty_like(start), np.empty((len(start), len(start)))
+        gradient[places] = point.gradient
+        hessian[np.ix_(places, places)] = objective.hessian(point)
+        return gradient, hessian
+
+    def value(self, tables: Tables, theta: Array | Sequence[float]) -> float:
+        """Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
+
+        Parameters
+        ----------
+        tables
+            The weights w, of at least 0.
+        theta
+            Coefficients.
+
+        Raises
+        ------
+        InvalidArgument
+            If the weights or θ are not as described.
+        """
+        objective, point = self._point(tables, theta)
+        return objective.value(point)
 
     def gradient(self, theta: Array | Sequence[float]) -> LinearForm:
         """The gradient of the summed loss at θ: one function a coordinate, φ′(⟨θ, x⟩, y)·x_j.
@@ -382,6 +420,25 @@ class ConvexForm(Form):
         """How long functions are that stand for several, one for each place."""
         kept = places >= 0
         return np.sqrt(np.bincount(places[kept], weights=np.rint(self._lengths[kept] ** 2)))
+
+    def _point(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Objective, Point]:
+        """The weighted loss over public tables, and what it is at θ."""
+        start = self._vector("theta", theta)[self._places]
+        joint = self._by_label(tables)
+        if not (joint >= 0.0).all():  # NaN is not either
+            raise InvalidArgument("tables", "weights of at least 0", "others among them")
+        objective = Objective(
+            self._design, self.loss, self.targets, joint, self._set, np.zeros_like(start), 0.0
+        )
+        return objective, objective.at(start)
+
+    def _by_label(self, tables: Tables) -> Floats:
+        """Public weights by label, and by the cells of the design."""
+        weights = np.asarray(tables.table(self.names), dtype=np.float64)
+        if weights.shape != self._shape:
+            expected = f"weights of shape {self._shape} on {self.names}"
+            raise InvalidArgument("tables", expected, f"shape {weights.shape}")
+        return weights.transpose(self._order).reshape(len(self.targets), -1)
 
     def _product(
         self, one: Coordinates, rows: Ints, other: Coordinates, columns: Ints, scales: Floats

@@ -37,12 +37,16 @@ class Constants:
     scale
         The largest |φ′(z) (z − z′)| over two margins of the span, which is `lipschitz` times its
         length for every convex loss (the parameter S of Ullman 2015).
+    self_concordance
+        How many times as large as the curvature its own derivative is in size at the most (Bach
+        2010); 0 where the curvature does not change, infinite where nothing is known.
     """
 
     lipschitz: float
     smoothness: float
     range: float
     scale: float
+    self_concordance: float = np.inf
 
 
 class Loss(ABC):
@@ -165,6 +169,15 @@ class Loss(ABC):
         """The largest |φ′(z) (z − z′)| on a span: exact, if the loss is convex."""
         return self.lipschitz(low, high, labels) * (high - low)
 
+    def self_concordance(self, low: float, high: float, labels: Sequence[float]) -> float:
+        """At least |φ‴|/φ″ on a span, so that φ″ changes by a factor exp(c·way) at the most.
+
+        Infinite unless a loss declares otherwise. It is what bounds of an excess by measured
+        curvature rest on.
+        """
+        del low, high, labels
+        return np.inf
+
     def constants(self, low: float, high: float, labels: Sequence[float]) -> Constants:
         """All that bounds the loss on a span of margins [low, high] and these labels.
 
@@ -180,6 +193,7 @@ class Loss(ABC):
             smoothness=self.smoothness(low, high, numbers),
             range=self.range(low, high, numbers),
             scale=self.scale(low, high, numbers),
+            self_concordance=self.self_concordance(low, high, numbers),
         )
 
     def check(self, low: float, high: float, labels: Sequence[float]) -> None:

@@ -95,6 +95,7 @@ def examine(loss: Loss, low: float, high: float, labels: Floats) -> None:
         )
         _within(name, "scale", _scale(grid, slopes), bounds["scale"])
         _within(name, "smoothness", _smoothness(grid, slopes, bends), bounds["smoothness"])
+        _within(name, "self_concordance", _bending(grid, bends), bounds["self_concordance"])
 
 
 def _batches(labels: Floats, points: int) -> list[Floats]:
@@ -105,7 +106,7 @@ def _batches(labels: Floats, points: int) -> list[Floats]:
 def _declared(loss: Loss, name: str, low: float, high: float, labels: Floats) -> dict[str, float]:
     numbers = [float(label) for label in labels]
     found: dict[str, float] = {}
-    for what in ("lipschitz", "smoothness", "range", "scale"):
+    for what in ("lipschitz", "smoothness", "range", "scale", "self_concordance"):
         try:
             number: object = getattr(loss, what)(low, high, numbers)
         except Exception as error:
@@ -201,6 +202,14 @@ def _smoothness(grid: Floats, slopes: Floats, bends: Floats) -> float:
     # What rounding alone may move a slope by says nothing of the loss.
     moved = moved - 1e-12 * np.maximum(np.abs(slopes).max(), 1.0)
     return max(most, float((moved / step).max()))
+
+
+def _bending(grid: Floats, bends: Floats) -> float:
+    if len(grid) < 2:
+        return 0.0
+    # A floor moves logarithms no further apart, and rounding says nothing of the loss.
+    moved = np.abs(np.diff(np.log(np.maximum(bends, 1e-250)), axis=0)) - 1e-9
+    return max(0.0, float((moved / np.diff(grid, axis=0)).max()))
 
 
 def _within(name: str, what: str, found: float, declared: float) -> None:

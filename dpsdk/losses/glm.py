@@ -49,7 +49,8 @@ class GLMLoss(Loss):
     """The negative log-likelihood of a generalised linear model (Nelder and Wedderburn 1972).
 
     Terms that depend on the label alone are left out. `lipschitz` and `scale` are exact; `range` is
-    an upper bound; `smoothness` is exact but for "probit", where 1 is its limit.
+    an upper bound; `smoothness` is exact but for "probit", where 1 is its limit. No
+    self-concordance of "probit" is declared.
 
     Parameters
     ----------
@@ -119,3 +120,8 @@ class GLMLoss(Loss):
             nearest = np.array([min(max(0.0, low), high)])
             return float(self.curvature(nearest, 0.0)[0])
         return 1.0
+
+    def self_concordance(self, low: float, high: float, labels: Sequence[float]) -> float:
+        del low, high, labels
+        known: dict[Link, float] = {"identity": 0.0, "logit": 1.0, "log": 1.0}
+        return known.get(self.link, np.inf)

@@ -63,6 +63,11 @@ class LogisticLoss(Loss):
         del labels
         return float(self.curvature(np.array([min(max(0.0, low), high)]), 1.0)[0])
 
+    def self_concordance(self, low: float, high: float, labels: Sequence[float]) -> float:
+        # φ‴ = φ″·(1 − 2p), with p between 0 and 1.
+        del low, high, labels
+        return 1.0
+
     def range(self, low: float, high: float, labels: Sequence[float]) -> float:
         ends = np.array([[low], [high]])
         values = self.value(ends, np.array(labels))

@@ -19,7 +19,7 @@ class SquaredLoss(Loss):
 
     >>> from dpsdk.losses import SquaredLoss
     >>> SquaredLoss().constants(-2, 2, [0, 1])
-    Constants(lipschitz=3.0, smoothness=1.0, range=4.5, scale=12.0)
+    Constants(lipschitz=3.0, smoothness=1.0, range=4.5, scale=12.0, self_concordance=0.0)
     """
 
     def value(self, z: Floats, y: Floats | float) -> Floats:
@@ -34,6 +34,10 @@ class SquaredLoss(Loss):
     def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
         del low, high, labels
         return 1.0
+
+    def self_concordance(self, low: float, high: float, labels: Sequence[float]) -> float:
+        del low, high, labels
+        return 0.0
 
     def range(self, low: float, high: float, labels: Sequence[float]) -> float:
         return max(_range(self, low, high, label, label) for label in labels)

@@ -15,6 +15,16 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.convex import (
+    CertifiedExcess,
+    CoefficientSet,
+    Corrected,
+    Moments,
+    Oracle,
+    PredictedExcess,
+    PrivateMinimizer,
+    SufficientStatistics,
+)
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -32,6 +42,9 @@ from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "Certificate",
+    "CertifiedExcess",
+    "CoefficientSet",
+    "Corrected",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",
@@ -44,11 +57,15 @@ __all__ = [
     "MWEM",
     "Matrix",
     "Mechanism",
+    "Moments",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "Oracle",
+    "PredictedExcess",
+    "PrivateMinimizer",
     "Projection",
     "ProjectionAccuracy",
     "ResidualPlan",
@@ -56,6 +73,7 @@ __all__ = [
     "SmallDB",
     "SquareRoot",
     "Strategy",
+    "SufficientStatistics",
     "TablesMechanism",
     "TablesStrategy",
     "Tree",

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import ConvexForm, GapForm, LinearForm
 
-__all__ = ["check_gap", "check_linear", "check_shares", "in_words"]
+__all__ = ["check_convex", "check_gap", "check_linear", "check_shares", "in_words"]
 
 _NOISE = frozenset({"scale", "variance", "threshold_epsilon", "query_epsilon", "threshold", "rho"})
 """What the kernel calls the parameters that follow from those of a mechanism."""
@@ -41,8 +41,9 @@ def check_linear(form: object, mechanism: str) -> None:
         reason = f"asks whether something is above a level; open NumericSparse for it, {mechanism} "
         raise QueryError("", f"{reason}answers counts, shares, sums and tables")
     if isinstance(form, ConvexForm):
-        reason = "asks for a model, which channels with a distribution answer, as those of MWEM"
-        raise QueryError("", f"{reason} and SmallDB; {mechanism} itself answers linear queries")
+        reason = "asks for a model, which PrivateMinimizer answers, and channels with a"
+        distribution = "distribution, as those of MWEM and SmallDB"
+        raise QueryError("", f"{reason} {distribution}; {mechanism} itself answers linear queries")
     raise QueryError("", f"{mechanism} answers linear queries only")
 
 
@@ -51,6 +52,14 @@ def check_gap(form: object, mechanism: str) -> None:
     if not isinstance(form, GapForm):
         reason = f"{mechanism} answers Above and NumericAbove, as in Above(query, level)"
         raise QueryError("", reason)
+
+
+def check_convex(form: object, mechanism: str) -> None:
+    """Refuse what does not ask for a model. Raises as `check_linear` does."""
+    if not isinstance(form, ConvexForm):
+        raise QueryError(
+            "", f"{mechanism} answers ConvexMinimization alone, which asks for a model"
+        )
 
 
 def check_shares(form: LinearForm, mechanism: str) -> None:

@@ -73,9 +73,11 @@ class ConvexMinimization(Query[Model, ConvexForm]):
     included, are scaled by one number, so that the longest of the universe has length 1; that is
     done once and from public facts.
 
-    Any channel with a distribution answers it from that, free: MWEM, OfflinePMW, OnlinePMW, SmallDB
-    and NoisyHistogram. So does `fit` from a distribution that was kept. How close the model is to
-    the best one of the table is as good as the distribution is, and nothing is proven of it.
+    `PrivateMinimizer` finds one model, and says how far off it is expected or proven to be. Any
+    channel with a distribution answers any number of them from that, free: MWEM, OfflinePMW,
+    OnlinePMW, SmallDB and NoisyHistogram. So does `fit` from a distribution that was kept. How
+    close such a model is to the best one of the table is as good as the distribution is, and
+    nothing is proven of it.
 
     Parameters
     ----------

@@ -28,8 +28,9 @@ class Model:
         feature vectors that were scaled so that the longest of the universe has length 1.
     excess
         By how much its average loss may exceed the least one over the set that it was sought in,
-        over the distribution that it was fitted on: a certificate of the solver, in the unit of the
-        loss. It says nothing of how far that distribution is from a table.
+        over the distribution that it was fitted on, with what corrected that: a certificate of the
+        solver, in the unit of the loss. It says nothing of how far those are from a table, as
+        `release.bound` does where something is known of it.
     """
 
     theta: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)

@@ -10,23 +10,37 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer
 from dpsdk.errors import DpsdkError, TooLarge
-from dpsdk.hypothesis import Mixture, Pairs
+from dpsdk.hypothesis import (
+    Mixture,
+    Pairs,
+)
 from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
 from dpsdk.learning import fit_mixture
-from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, QuantileLoss, SVMLoss
+from dpsdk.losses import (
+    GLMLoss,
+    HuberLoss,
+    LogisticLoss,
+    QuantileLoss,
+    SquaredLoss,
+    SVMLoss,
+)
 from dpsdk.mechanisms import (
+    Corrected,
     Gaussian,
     Laplace,
     LocalMarginals,
     Matrix,
+    Moments,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
+    SufficientStatistics,
     Tree,
 )
 from dpsdk.queries import (
@@ -298,6 +312,35 @@ def test_no_parameter_of_a_model_hangs_or_fails_untyped(name):
                 text = str(refusal)
                 assert len(text) < 1500
                 text.encode()
+
+
+MINIMIZERS: dict[str, Callable[[object], PrivateMinimizer]] = {
+    "epsilon": lambda v: PrivateMinimizer(epsilon=v),
+    "delta": lambda v: PrivateMinimizer(epsilon=1, delta=v),
+    "oracle": lambda v: PrivateMinimizer(epsilon=1, oracle=v),
+    "start": lambda v: PrivateMinimizer(epsilon=1, oracle=Corrected(v)),
+    "share": lambda v: PrivateMinimizer(epsilon=1, oracle=Corrected(Moments(v), gradients=1)),
+    "width": lambda v: PrivateMinimizer(epsilon=1, oracle=Corrected(Pairs("0.3", v))),
+    "gradients": lambda v: PrivateMinimizer(epsilon=1, oracle=Corrected(gradients=v)),
+    "certify": lambda v: PrivateMinimizer(epsilon=1, oracle=Corrected(certify=v)),
+    "statistics": lambda v: PrivateMinimizer(epsilon=1, oracle=SufficientStatistics(certify=v)),
+}
+
+
+@pytest.mark.parametrize("name", MINIMIZERS)
+def test_no_parameter_of_a_minimiser_hangs_or_fails_untyped(name):
+    query = ConvexMinimization(SquaredLoss(), **LINE)
+    for value in NUMBERS:
+        session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+        try:
+            mechanism = MINIMIZERS[name](value)
+            repr(mechanism)
+            str(session.quote(query, using=mechanism).at_most)
+            repr(session.release(query, using=mechanism))
+        except DpsdkError as refusal:
+            text = str(refusal)
+            assert len(text) < 500
+            text.encode()
 
 
 LOOKS: dict[str, Callable[[object], Look]] = {

@@ -94,6 +94,7 @@ from dpsdk.losses import (
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
+    Corrected,
     DistributionMechanism,
     FittedTable,
     Gaussian,
@@ -101,15 +102,19 @@ from dpsdk.mechanisms import (
     LocalMarginals,
     Matrix,
     Mechanism,
+    Moments,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    Oracle,
+    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
+    SufficientStatistics,
     Tree,
 )
 from dpsdk.observe import Progress
@@ -581,6 +586,19 @@ def models_come_from_distributions_alone(
     with session.open(OnlinePMW(epsilon=1, updates=9)) as online:
         assert_type(online.answer(query), Model)
     assert_type(session.answer(query, using=convex), Model)
+    one = PrivateMinimizer(epsilon="0.5", delta=1e-9, oracle=Corrected(Pairs("0.3"), gradients=1))
+    assert_type(session.answer(query, using=one), Model)
+    assert_type(session.release(query, using=one), Release[Model])
+    assert_type(session.quote(query, using=one), Quote)
+    assert_type(one.oracle, Oracle)
+    assert_type(Corrected(distribution, certify="0.25").gradients, int | None)
+    PrivateMinimizer(epsilon=1, oracle=Corrected(Moments(share=0.3)))
+    PrivateMinimizer(epsilon=1, oracle=SufficientStatistics())
+    session.answer(Count(), using=one)  # type: ignore[misc]  # another form
+    PrivateMinimizer(1)  # type: ignore[call-arg]  # by name
+    PrivateMinimizer(epsilon=1, oracle=Corrected)  # type: ignore[arg-type]  # a value of it
+    Corrected("pairs")  # type: ignore[arg-type]  # Pairs()
+    Corrected(gradients=0.5)  # type: ignore[arg-type]  # a number of them
     assert_type(query.fit(distribution), Model)
     assert_type(query.lower(domain), ConvexForm)
     session.answer(query, using=Laplace(1))  # type: ignore[misc]  # another form

@@ -203,6 +203,9 @@ class Own(Loss):
     def smoothness(self, low, high, labels):
         return 0.5 if self.wrong == "smoothness" else 1.0
 
+    def self_concordance(self, low, high, labels):
+        return 1.9 if self.wrong == "self_concordance" else 2.0
+
     def lipschitz(self, low, high, labels):
         return 0.5 if self.wrong == "lipschitz" else super().lipschitz(low, high, labels)
 
@@ -235,6 +238,7 @@ def test_a_loss_of_ones_own_passes():
         "negative",
         "slopes",
         "smoothness",
+        "self_concordance",
         "lipschitz",
         "range",
         "scale",

@@ -1,0 +1,68 @@
+"""What oracles pay for a proven bound, and get."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsdk._checks import to_probability
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge
+from dpsdk.forms import ConvexForm
+from dpsdk.kernel import Allowance, Kernel
+from dpsdk.mechanisms.convex.certify import CertifiedExcess, Rows, batches, certified
+from dpsdk.mechanisms.convex.confidence import CoefficientSet, least_squares
+from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
+from dpsdk.release import Measurement
+from dpsdk.typing import Floats, Real
+
+__all__ = ["certificate_part", "coefficients", "proven", "to_certify"]
+
+
+def to_certify(value: Real | None) -> Fraction | None:
+    """Read the share of a certificate."""
+    return None if value is None else to_probability("certify", value)
+
+
+def certificate_part(form: ConvexForm, share: Fraction, *, moments: bool) -> dict[str, Part]:
+    """What a certificate takes, by its name."""
+    runs = batches(form, moments=moments)
+    gradient = form.gradient(form.over.centre(form.dimension))
+    return {"certificate": Part(share, runs, gradient)}
+
+
+def proven(
+    spending: Spending,
+    form: ConvexForm,
+    kernel: Kernel,
+    theta: Floats,
+    rows: Rows,
+    allowance: Allowance | None,
+    moments: Measurement[NoiseAccuracy] | None = None,
+) -> CertifiedExcess | None:
+    """The bound that was paid for; none where the noise does not fit what it measures.
+
+    That follows from public facts.
+    """
+    part, noise = spending.parts["certificate"], spending.noises["certificate"]
+    try:
+        return certified(
+            form,
+            kernel,
+            theta,
+            [noise] * part.runs,
+            rows=rows,
+            allowance=allowance,
+            moments=moments,
+        )
+    except (InvalidArgument, BudgetExceeded):
+        return None
+
+
+def coefficients(form: ConvexForm, found: Measured) -> CoefficientSet | None:
+    """The confidence set that measured moments give; none for other losses, or if too large."""
+    if not least_squares(form):
+        return None
+    try:
+        return CoefficientSet.of(form, found.numbers)
+    except TooLarge:
+        return None

@@ -1,0 +1,285 @@
+"""Proven bounds of the excess risk of a model, paid for by a fresh gradient at its θ.
+
+Theorem (docs/explanation/proofs/excess.md). The gradient is measured when θ is known and does not
+move any more. By convexity it bounds the excess over all θ of the set; with measured curvature,
+and a loss whose curvature changes slowly, more sharply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import described, kept, to_beta
+from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearForm
+from dpsdk.forms.convex import WEIGHT_LIMIT
+from dpsdk.kernel import Allowance, Kernel, Noise
+from dpsdk.mechanisms.convex.bounds import curved, frank_wolfe, self_concordant
+from dpsdk.mechanisms.convex.confidence import check_moments, least_squares, read_moments
+from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, distinct_rows
+from dpsdk.mechanisms.convex.span import Span, vectors
+from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.release import Measurement
+from dpsdk.typing import Floats
+
+__all__ = ["CertifiedExcess", "Rows", "batches", "certified"]
+
+Rows: TypeAlias = int | Measurement[HalfWidths] | None
+"""A number of rows: public, released with proven half-widths, or not known yet."""
+
+_COUNT = 0.25
+"""How long the count of rows is beside the gradient of any record, where both are measured."""
+
+_OF_ROWS = 0.1
+_OF_MATRIX = 0.2
+_OF_PLAIN = 0.1
+"""Shares of beta: of a released number of rows, and then of a matrix and of the bound without it.
+Logarithms of them enter the bounds."""
+
+_KINDS = {
+    False: "a fresh gradient at the answer, by convexity",
+    True: "a fresh gradient at the answer, by convexity and by measured curvature",
+}
+
+
+@frozen
+class Curvature:
+    """What was measured of a Hessian, and what it takes to say how far that reaches.
+
+    Parameters
+    ----------
+    span
+        That of the feature vectors.
+    slack
+        What the average loss may change along all other directions.
+    concordance
+        c where the third derivative of the loss is at most c times the second; 0 for a quadratic.
+    coordinates
+        Of the feature vector; used where c is not 0.
+    """
+
+    measured: MeasuredMatrix
+    span: Span
+    slack: float
+    concordance: float
+    coordinates: tuple[Coordinates, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, measured: MeasuredMatrix, form: ConvexForm) -> Curvature:
+        """For the loss of a form."""
+        constants = form.constants
+        span = Span.of(form.coordinates)
+        reach = form.over.diameter(form.dimension) * span.missed
+        bend = constants.self_concordance
+        needed = form.coordinates if bend else ()
+        return cls(measured, span, constants.lipschitz * reach, bend, needed)
+
+
+@frozen
+class CertifiedExcess(ScalarAccuracy):
+    """By how much the average loss at θ may exceed the least one over the set, with proof.
+
+    Made of what was released, so that asking costs nothing; at any beta by itself.
+
+    Parameters
+    ----------
+    over, theta
+        The set and the point.
+    gradient, tails
+        The measured gradient of the summed loss at θ, and its noise, which is independent of θ.
+    rows
+        The number of rows that the loss is averaged over, as far as it is known.
+    span
+        The largest excess of any θ of the set.
+    curvature
+        What was measured of the Hessian of the summed loss at θ, by noise that is independent of
+        the gradient's; None if nothing was.
+    """
+
+    over: ConvexSet
+    theta: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    gradient: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    tails: Tails
+    rows: int | Measurement[HalfWidths]
+    span: float
+    curvature: Curvature | None = None
+    standing: Standing = field(init=False, default="proven")
+    kind: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "kind", _KINDS[self.curvature is not None])
+
+    def error(self, beta: float) -> float:
+        """What the excess of the average loss exceeds with probability beta at the most."""
+        whole = to_beta(beta)
+        rows, left = self._least_rows(whole)
+        if not rows > 0.0:
+            return math.inf
+        known = self.curvature
+        plain = left if known is None else left * _OF_PLAIN
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            least = frank_wolfe(self.over, self.theta, self.gradient, self.tails, plain)
+            least = max(least, 0.0) / rows
+            if known is not None:
+                least = min(least, self._curved(known, left) / rows + known.slack)
+        # Of numbers that are not finite nothing follows.
+        return min(least, self.span) if least < math.inf else math.inf
+
+    def _least_rows(self, beta: float) -> tuple[float, float]:
+        """A lower bound of the number of rows, and what is left of beta."""
+        rows = self.rows
+        if not isinstance(rows, Measurement):
+            return float(rows), beta
+        radius = float(rows.accuracy.radii(beta * _OF_ROWS, joint=True)[0])
+        return float(rows.values[0]) - radius, beta * (1 - _OF_ROWS)
+
+    def _curved(self, known: Curvature, beta: float) -> float:
+        basis = known.span.basis
+        least = basis.T @ known.measured.matrix @ basis
+        least[np.diag_indices_from(least)] -= known.measured.excess(beta * _OF_MATRIX)
+        own = beta * (1 - _OF_MATRIX - _OF_PLAIN)
+        found = curved(self.gradient, self.tails, least, basis, own)
+        if found is None:
+            return math.inf
+        nu, root = found
+        bend = 0.0
+        if known.concordance:
+            moved = np.square(root @ vectors(known.coordinates)).sum(axis=0)
+            bend = known.concordance * math.sqrt(float(moved.max()))
+        return self_concordant(nu, bend)
+
+
+def batches(form: ConvexForm, *, moments: bool = False) -> int:
+    """How many batches a certificate measures: the gradient, and curvature where that may help.
+
+    Public: it follows from the form alone.
+
+    Parameters
+    ----------
+    moments
+        Whether measured second moments will be handed in, for a squared loss.
+
+    Raises
+    ------
+    TooLarge
+        If a gradient would have more than 2^24 weights.
+    QueryError
+        If moments are handed in for another loss.
+    """
+    weights = form.dimension * form.cells
+    if weights > WEIGHT_LIMIT:
+        advice = "use fewer features, or coarser attributes"
+        raise TooLarge("a gradient of a model", weights, WEIGHT_LIMIT, "weights", advice)
+    if moments:
+        if not least_squares(form):
+            raise QueryError(described(form.loss), "second moments tell of the squared loss alone")
+        return 1
+    return 1 + _bends_help(form)
+
+
+def certified(
+    form: ConvexForm,
+    kernel: Kernel,
+    theta: Floats,
+    noises: Sequence[Noise],
+    *,
+    rows: Rows,
+    allowance: Allowance | None = None,
+    moments: Measurement[NoiseAccuracy] | None = None,
+) -> CertifiedExcess:
+    """Measure what bounds the excess at θ, and bound it.
+
+    Parameters
+    ----------
+    theta
+        Of the set, and final: the bound is of this θ.
+    noises
+        One for each of `batches`, in their order: that of the gradient, and that of the curvature.
+    rows
+        The number of rows where that is public, or as it was released before. None measures it
+        together with the gradient.
+    allowance
+        What pays, if that was paid before.
+    moments
+        Measured numbers of `distinct_moments`, for a squared loss: they may be what θ was found by.
+
+    Raises
+    ------
+    QueryError, TooLarge
+        As `batches` does.
+    InvalidArgument, BudgetExceeded
+        As the kernel's `measure` does, or if arguments do not go with the form. Nothing is raised
+        for what was measured.
+    """
+    wanted = batches(form, moments=moments is not None)
+    if len(noises) != wanted:
+        raise InvalidArgument("noises", f"{wanted} of them", f"{len(noises)}")
+    own = kept(np.array(theta, dtype=np.float64))
+    matrix = None
+    if moments is not None:
+        pattern, _, _, several = read_moments(form)
+        check_moments(moments, several)
+        matrix = MeasuredMatrix.of(pattern, moments)
+    elif wanted > 1:
+        asked, pattern = distinct_rows(form, _bends(form, own).blocks)
+        measured = kernel.measure(asked, noises[1], allowance=allowance)
+        matrix = MeasuredMatrix.of(pattern, measured)
+    gradient, counted = _gradient(form, kernel, own, noises[0], rows, allowance)
+    return CertifiedExcess(
+        form.over,
+        own,
+        kept(gradient.values),
+        Tails.of(gradient.accuracy),
+        counted,
+        form.constants.range,
+        None if matrix is None else Curvature.of(matrix, form),
+    )
+
+
+def _gradient(
+    form: ConvexForm,
+    kernel: Kernel,
+    theta: Floats,
+    noise: Noise,
+    rows: Rows,
+    allowance: Allowance | None,
+) -> tuple[Measurement[NoiseAccuracy], int | Measurement[HalfWidths]]:
+    """The measured gradient, and the number of rows, measured beside it if nobody knows it."""
+    gradient = form.gradient(theta)
+    if rows is not None:
+        return kernel.measure(gradient, noise, allowance=allowance), rows
+    longest = math.sqrt(max(float(block.column_norms(2).max()) for block in gradient.blocks))
+    weight = _COUNT * longest or 1.0
+    both = LinearForm(form.domain, [*gradient.blocks, Kronecker((), (), weight)])
+    found = kernel.measure(both, noise, allowance=allowance)
+    known = found.accuracy
+    count = NoiseAccuracy(known.law, 1, known.step / weight, known.bias / weight)
+    own = NoiseAccuracy(known.law, form.dimension, known.step, known.bias)
+    return Measurement(found.values[:-1], own), Measurement(found.values[-1:] / weight, count)
+
+
+def _bends(form: ConvexForm, theta: Floats) -> LinearForm:
+    """The curvature at θ, as `hessian` orders it."""
+    if not least_squares(form):
+        return form.hessian(theta)
+    # The same at every θ, and each function on the attributes of two coordinates alone.
+    return LinearForm(form.domain, form.moments().blocks[: -len(form.coordinates)])
+
+
+def _bends_help(form: ConvexForm) -> bool:
+    """Whether curvature bounds the excess, and can be written out."""
+    if not math.isfinite(form.constants.self_concordance):
+        return False
+    if not least_squares(form):
+        return len(form.pairs[0]) * form.cells <= WEIGHT_LIMIT
+    try:
+        form.moments()
+    except TooLarge:
+        return False
+    return True

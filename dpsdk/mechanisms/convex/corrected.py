@@ -1,0 +1,394 @@
+"""`Corrected`: the best model of a noisy distribution, corrected by measured gradients."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from dpsdk._checks import shown, to_integer
+from dpsdk.accounting import Budget
+from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.forms import ConvexForm, LinearForm
+from dpsdk.forms.convex import Tables
+from dpsdk.hypothesis import Distribution, Given, Pairs
+from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.mechanisms.convex.certificate import (
+    certificate_part,
+    coefficients,
+    proven,
+    to_certify,
+)
+from dpsdk.mechanisms.convex.certify import Rows
+from dpsdk.mechanisms.convex.confidence import least_squares
+from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.prediction import constant_model, of_gradient, of_start, smooth
+from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
+from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
+from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
+from dpsdk.typing import Floats
+
+__all__ = ["Corrected", "StartOfModel"]
+
+StartOfModel: TypeAlias = Pairs | Moments | Given
+"""What `Corrected` may begin with."""
+
+_SHARE = Fraction(3, 10)
+_PAIR = 2
+
+_MANY = 15
+"""Dimensions above which pairs are more accurate than moments for all losses."""
+
+_LITTLE = 1e5
+_TINY = 2e3
+"""Rows times ε: in many dimensions, and in few, less leaves nothing for gradients."""
+
+_HOPELESS = 5.0
+"""A constant model is returned where noise is expected to do so many times what features do."""
+
+_TOLERANCE = 1e-9
+_COARSE = 1e-6
+"""Of losses with kinks, whose certificates get no nearer by a few steps."""
+
+_LEAST_DEVIATION = 1e-9
+
+_FITTED = NoAccuracy(
+    "the model is the best one of a distribution that was fitted to noisy numbers",
+    "measure gradients, as with gradients=1, for a prediction",
+)
+_GIVEN = NoAccuracy(
+    "the model is the best one of a public distribution, and was not compared with the table",
+    "measure gradients, as with gradients=1, for a prediction",
+)
+_LATER = NoAccuracy(
+    "what is to be expected follows from what is measured first",
+    "read bound(beta).predicted of the release",
+)
+_AFTER_START = "noise of what the model was fitted to, by the curvature of the fitted distribution"
+
+
+def _to_start(value: StartOfModel | Distribution | None) -> StartOfModel | None:
+    if value is None or isinstance(value, Pairs | Moments | Given):
+        return value
+    if isinstance(value, Distribution):
+        return Given(value)
+    raise InvalidArgument("start", "Pairs, Moments, or a distribution", shown(value))
+
+
+def _to_gradients(value: int | None) -> int | None:
+    if value is None:
+        return None
+    expected = "0, 1 or 2, or None for what suits the model"
+    number = to_integer("gradients", value, expected)
+    if number not in (0, 1, 2):
+        raise InvalidArgument("gradients", expected, shown(number))
+    return number
+
+
+@frozen(repr=False)
+class Corrected(Oracle):
+    """The best model of a noisy distribution, corrected by gradients of the table.
+
+    First noisy marginals or moments are measured, and the distribution of most entropy is fitted to
+    them (Barak and others 2007; McKenna, Sheldon and Miklau 2019). The model of least average loss
+    over it is found for nothing. Then the average gradient of the table at that model is measured:
+    what it differs by from the gradient of the distribution, shrunk where noise explains it, is
+    added to the loss as a linear term, and the minimum is found anew. With the curvature of the
+    table and no noise that is a step of Newton's, and only the noise of the gradient counts, which
+    enters the excess risk squared. A gradient is not measured, and what it would have cost goes to
+    the marginals or moments, where its noise is predicted to do more than a constant model misses.
+
+    Parameters
+    ----------
+    start
+        `Pairs` (of `dpsdk.hypothesis`) for marginals of up to two attributes among those that the
+        model depends on, label included, all of its `width` at once; `Moments` for second moments
+        of the features and the label; or a public distribution over the domain, which is free, such
+        as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
+        pairs with three tenths of the budget otherwise.
+    gradients
+        How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
+        of a start that is measured, of which the right moments are all that matters; none in more
+        than 15 dimensions where the rows times ε are less than 100,000; one otherwise.
+    certify
+        What part of the whole goes to a certificate: then the release has a proven bound of its
+        excess, at any confidence. Strictly between 0 and 1.
+
+    >>> from dpsdk.hypothesis import Pairs
+    >>> from dpsdk.mechanisms import Corrected, PrivateMinimizer
+    >>> oracle = Corrected(start=Pairs(share="0.3"), gradients=1)
+    >>> PrivateMinimizer(epsilon=1, delta="1e-9", oracle=oracle).oracle.gradients
+    1
+    """
+
+    start: StartOfModel | None = field(default=None, converter=_to_start)
+    gradients: int | None = field(default=None, converter=_to_gradients, kw_only=True)
+    certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
+
+    def __repr__(self) -> str:
+        start, said = self.start, list[str]()
+        if isinstance(start, Given):
+            said.append(f"a {type(start.distribution).__name__}")
+        elif isinstance(start, Pairs):
+            width = f", width={start.width}" * (start.width != _PAIR)
+            said.append(f"Pairs(share={float(start.share):g}{width})")
+        elif start is not None:
+            said.append(repr(start))
+        said += [f"gradients={self.gradients}"] * (self.gradients is not None)
+        said += [] if self.certify is None else [f"certify={float(self.certify):g}"]
+        return f"Corrected({', '.join(said)})"
+
+    def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
+        plan = _Plan.of(self, form, terms, total)
+        return Quote(Cost(), plan.spending.cost, plan.expected(terms))
+
+    def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
+        plan = _Plan.of(self, form, kernel.terms, total)
+        return _Work(plan, kernel, plan.spending.paid(kernel)).done()
+
+
+@frozen(eq=False)
+class _Found:
+    """The best model of a public distribution, and what is to be expected of it."""
+
+    tables: Tables
+    theta: Floats
+    gap: float
+    constant: Floats | None
+    """The best model that depends on no feature, where there is one."""
+    whole: float
+    """What the centre of the set loses there, which knows nothing."""
+    spare: float
+    """By how much that exceeds what θ loses there; infinite if there is none."""
+    noise: float | None = None
+    """What the noise of the start alone is expected to do."""
+
+    @classmethod
+    def on(cls, tables: Tables, form: ConvexForm) -> _Found:
+        """The best one for a distribution."""
+        fine = _COARSE if form.loss.kinked else _TOLERANCE
+        theta, gap = form.minimise(tables, tolerance=fine)
+        constant = constant_model(form, tables)
+        whole = form.value(tables, form.over.centre(form.dimension))
+        spare = math.inf
+        if constant is not None:
+            spare = form.value(tables, constant) - form.value(tables, theta)
+        return cls(tables, theta, gap, constant, whole, spare)
+
+    def expecting(self, noise: float) -> _Found:
+        """The same where noise is expected to do so much."""
+        return evolve(self, noise=noise)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether noise leaves nothing better to find than the constant model."""
+        most = max(_HOPELESS * self.spare, self.whole)
+        return self.constant is not None and self.noise is not None and self.noise > most
+
+
+@frozen(eq=False)
+class _Begins:
+    """A start that is measured, and the numbers that are."""
+
+    start: Pairs | Moments
+    form: LinearForm
+
+
+@frozen(eq=False)
+class _Plan:
+    """All that is decided beforehand."""
+
+    form: ConvexForm
+    smooth: ConvexForm
+    """The same with a loss whose gradients are measured."""
+    begins: _Begins | _Found
+    """What is measured first, or the model of the distribution that was given."""
+    gradients: int
+    spending: Spending
+
+    @classmethod
+    def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+        facts = terms.facts
+        start = oracle.start or _chosen_start(form, facts.rows, total)
+        if isinstance(start, Given) and start.distribution.domain != facts.domain:
+            expected = "a distribution over the domain of the table"
+            raise InvalidArgument("start", expected, "one over another domain")
+        count = oracle.gradients
+        if count is None:
+            count = _chosen_gradients(form, start, facts.rows, total)
+        smoothed, left = smooth(form), 1 - (oracle.certify or Fraction(0))
+        parts: dict[str, Part] = {}
+        begins: _Begins | _Found
+        if isinstance(start, Given):
+            begins = _Found.on(within(start.distribution, facts), form)
+        else:
+            begins = _Begins(start, start_form(start, form))
+            parts["start"] = Part(left * start.share if count else left, 1, begins.form)
+            left -= parts["start"].share
+        if count:
+            gradient = smoothed.gradient(form.over.centre(form.dimension))
+            parts["gradients"] = Part(left, count, gradient)
+        if oracle.certify is not None:
+            reused = isinstance(start, Moments) and least_squares(form)
+            parts |= certificate_part(form, oracle.certify, moments=reused)
+        spending = Spending.within(parts, total, terms)
+        plan = cls(form, smoothed, begins, count, spending)
+        if isinstance(begins, _Begins) or oracle.gradients is not None:
+            return plan
+        if plan.harm(terms) <= begins.spare:
+            return plan
+        # A constant model misses less than the noise of a gradient would do.
+        del parts["gradients"]
+        return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+
+    def harm(self, terms: Terms) -> float:
+        """What the noise of a gradient at the model of a given distribution is expected to do.
+
+        Nought where that takes a number of rows that is not public.
+        """
+        found, rows = self.begins, terms.facts.rows
+        if isinstance(found, _Begins) or rows is None or not self.gradients:
+            return 0.0
+        noise = self.spending.noises["gradients"]
+        deviation = _deviation(self.smooth.gradient(found.theta), noise, terms) / divisor(rows)
+        return of_gradient(self.smooth, found.tables, found.theta, deviation)
+
+    def expected(self, terms: Terms) -> Accuracy:
+        """What is known of the excess before anything is measured."""
+        measures = isinstance(self.begins, _Begins)
+        if measures or (self.gradients and terms.facts.rows is None):
+            return _LATER
+        return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
+
+
+def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
+    if form.dimension > _MANY:
+        return Pairs(_SHARE)
+    classes = len(form.targets) == 2
+    if least_squares(form) or (classes and _strength(rows, total) < _TINY):
+        return Moments(_SHARE)
+    return Pairs(_SHARE)
+
+
+def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
+    if isinstance(start, Given):
+        return 1
+    if least_squares(form):
+        return 0
+    strength = _strength(rows, total)
+    if isinstance(start, Moments) and strength < _TINY:
+        return 0
+    return 0 if form.dimension > _MANY and strength < _LITTLE else 1
+
+
+def _strength(rows: int | None, total: Total) -> float:
+    """The number of rows times ε, as far as it is public."""
+    if rows is None:
+        return math.inf
+    # A ρ is worth about an ε of √(80 ρ), where δ is 1e-9.
+    epsilon = float(total.epsilon) if isinstance(total, Budget) else math.sqrt(80.0 * total)
+    return rows * epsilon
+
+
+def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
+    """The standard deviation of noise on a form, in rows."""
+    try:
+        pricing = Measure(form, noise).price(terms)
+    except InvalidArgument:
+        return math.inf
+    return pricing.law.standard_deviation() * 2.0**-pricing.bits
+
+
+@frozen(eq=False)
+class _Work:
+    """One model being found, once all was paid."""
+
+    plan: _Plan
+    kernel: Kernel
+    allowance: Allowance | None
+    batches: list[Measured] = field(factory=list[Measured])
+
+    def done(self) -> Measurement:
+        """The model, and what is expected of it."""
+        plan, kernel, noises = self.plan, self.kernel, self.plan.spending.noises
+        counted = rows_of(plan.spending, kernel, self.allowance)
+        rows = divisor(counted)
+        begins, source = plan.begins, _source(plan.begins)
+        found = self._found(begins, noises.get("start"), rows)
+        theta, gap, predicted = found.theta, found.gap, found.noise
+        for _ in range(plan.gradients):
+            form = plan.smooth.gradient(theta)
+            deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
+            harm = of_gradient(plan.smooth, found.tables, theta, deviation)
+            if source == "fitted" and not harm <= found.spare:
+                # A constant model misses less than the noise of a gradient would do.
+                found = self._found(begins, noises["gradients"], rows)
+                theta, gap, predicted = found.theta, found.gap, found.noise
+                continue
+            one = measured(form, noises["gradients"], kernel, self.allowance)
+            if one is None:
+                break
+            step = corrected(
+                plan.smooth, found.tables, theta, one.values / rows, one.deviation / rows
+            )
+            theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
+        if source == "fitted" and found.hopeless and found.constant is not None:
+            theta, gap = found.constant, gap + max(found.spare, 0.0)
+        accuracy = self._accuracy(theta, predicted, source, found, counted)
+        return Measurement(np.append(theta, gap), accuracy, source)
+
+    def _accuracy(
+        self, theta: Floats, predicted: float | None, source: Source, found: _Found, counted: Rows
+    ) -> Accuracy:
+        """What is known of the excess of the θ that is released."""
+        plan, begins = self.plan, self.plan.begins
+        moments = isinstance(begins, _Begins) and isinstance(begins.start, Moments)
+        own = self.batches[0] if moments and self.batches else None
+        if "certificate" in plan.spending.parts:
+            reused = own.numbers if own is not None and least_squares(plan.form) else None
+            accuracy = proven(
+                plan.spending, plan.form, self.kernel, theta, counted, self.allowance, reused
+            )
+            if accuracy is not None:
+                return accuracy
+        if predicted is None:
+            return _FITTED if source == "fitted" else _GIVEN
+        kind = "noise of the gradient, by the curvature of the distribution"
+        if source == "fitted":
+            kind, whole = _AFTER_START, found.whole
+            # A smoothed model hardly misses more than all that one loses which knows nothing.
+            predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
+        sets = None if own is None else coefficients(plan.form, own)
+        return PredictedExcess(predicted, kind, sets)
+
+    def _found(self, begins: _Begins | _Found, noise: Noise | None, rows: float) -> _Found:
+        """The best model of what is known, once more was measured. Never fails for what that is."""
+        if isinstance(begins, _Found):
+            return begins
+        if noise is not None:
+            one = measured(begins.form, noise, self.kernel, self.allowance)
+            self.batches.extend([] if one is None else [one])
+        form, facts = self.plan.form, self.kernel.facts
+        outside = facts.outside and facts.rows is not None
+        try:
+            tables = fitted(self.batches, form, rows, outside=outside, start=begins.start)
+            found = _Found.on(tables, form)
+        except DpsdkError:
+            tables = fitted((), form, rows, outside=outside, start=begins.start)
+            centre = form.over.centre(form.dimension)
+            return _Found(tables, centre, math.inf, None, 0.0, math.inf)
+        if not self.batches:
+            return found
+        # Independent measurements of the same numbers are as good as one with this noise.
+        exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
+        deviation = 1.0 / math.sqrt(exact) / rows
+        noise_of = of_start(begins.start, self.plan.smooth, tables, found.theta, deviation)
+        return found.expecting(noise_of)
+
+
+def _source(begins: _Begins | _Found) -> Source:
+    return "fitted" if isinstance(begins, _Begins) else "hypothesis"

@@ -1,0 +1,158 @@
+"""The public distribution that an oracle corrects: where it comes from, and how it is fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+
+from attrs import field, frozen
+
+from dpsdk._checks import to_probability
+from dpsdk.domain import Domain
+from dpsdk.errors import TooLarge
+from dpsdk.forms import ConvexForm, Facts, Identity, Kronecker, LinearForm
+from dpsdk.forms.convex import Tables
+from dpsdk.hypothesis import Distribution, Pairs
+from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
+from dpsdk.mechanisms.convex.spending import Measured
+from dpsdk.typing import Floats, Real
+
+__all__ = ["Moments", "fitted", "start_form", "within"]
+
+_SHARE = Fraction(3, 10)
+
+_PASSES = 40
+_STEPS = 100
+_PRIOR = 0.0
+_HOLD = 5.0
+"""Passes are small, since they end where the residuals are what noise makes them."""
+
+_LEAST_PART = 0.1
+_NOISY = 30.0
+"""Of what a distribution can fit, the residuals keep so much of the noise: a tenth where that is
+below 0.3 % of the rows, all of it from 3 % on. Measured on Adult, wine and ionosphere."""
+
+_LEAST_DEVIATION = 0.01
+"""In rows. Numbers without noise, which no row changes, are fitted as if they had so much."""
+
+
+def _to_share(value: Real) -> Fraction:
+    return to_probability("share", value)
+
+
+@frozen(repr=False)
+class Moments:
+    """The distribution of most entropy with noisy second moments of features and label.
+
+    They are few, and all that the squared loss depends on. Of a distribution with the right moments
+    every model of that loss is right; for other losses and fine labels `Pairs` knows more.
+
+    Parameters
+    ----------
+    share
+        What part of the budget the moments take where gradients are measured too, strictly between
+        0 and 1. Without any they take all.
+    """
+
+    share: Fraction = field(default=_SHARE, converter=_to_share)
+
+    def __repr__(self) -> str:
+        return f"Moments(share={float(self.share):g})"
+
+
+@frozen(eq=False)
+class Inside:
+    """The records inside the domain of a distribution, as if there were no others."""
+
+    distribution: Distribution
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Probabilities that sum to 1."""
+        inside = 1.0 - self.distribution.outside_mass
+        return self.distribution.table(names) / inside
+
+
+def within(distribution: Distribution, facts: Facts) -> Tables:
+    """A distribution as shares of the rows that a loss is the average of.
+
+    These are all rows where their number is public, and the inside ones where it is not.
+    """
+    return distribution if facts.rows is not None else Inside(distribution)
+
+
+def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:
+    """What a start measures, on the attributes that a model depends on.
+
+    Raises
+    ------
+    TooLarge
+        If it has too many numbers to be fitted.
+    """
+    domain, names = form.domain, form.names
+    if isinstance(start, Moments):
+        moments, _ = form.distinct_moments()
+        for block in moments.blocks:
+            EntropicFit.check(block)
+        return moments
+    sizes = [domain[name].size for name in names]
+    width = min(start.width, len(names))
+    cells = sum([math.prod(taken) for taken in combinations(sizes, width)])
+    if cells > FIT_LIMIT:
+        advice = "use fewer features, or start from Moments()"
+        raise TooLarge("a fit", cells, FIT_LIMIT, "cells of marginals", advice)
+    return LinearForm(
+        domain,
+        [
+            Kronecker.of(domain, {name: Identity(domain[name].size) for name in taken})
+            for taken in combinations(names, width)
+        ],
+    )
+
+
+def fitted(
+    batches: Sequence[Measured],
+    form: ConvexForm,
+    rows: float,
+    *,
+    outside: bool,
+    start: Pairs | Moments,
+) -> Distribution:
+    """The distribution of most entropy that fits what was measured about as well as noise lets it.
+
+    Passes go on until the residuals are what noise makes them: for all numbers that no distribution
+    can fit, and for a part of the others that grows with the noise.
+    """
+    domain = Domain(*[form.domain[name] for name in form.names])
+    fit = EntropicFit(domain, outside=outside, prior=_PRIOR, hold=_HOLD)
+    relative: list[float] = []
+    for one in batches:
+        deviation = max(_LEAST_DEVIATION, one.deviation) / rows
+        relative.append(deviation)
+        place = 0
+        for block in one.form.blocks:
+            fit.add(block, one.values[place : place + block.rows] / rows, deviation)
+            place += block.rows
+    numbers = sum([one.form.rows for one in batches])
+    if not numbers:
+        return fit.hypothesis()
+    free = _rank(start, domain, batches[0].form)
+    part = min(1.0, max(_LEAST_PART, _NOISY * min(relative)))
+    enough = numbers - free + part * free
+    for _ in range(_PASSES):
+        made = fit.run(_STEPS)
+        if 2.0 * fit.loss <= enough or not made:
+            break
+    return fit.hypothesis()
+
+
+def _rank(start: Pairs | Moments, domain: Domain, form: LinearForm) -> int:
+    """How many numbers of a form a distribution can choose."""
+    if isinstance(start, Moments):
+        return form.rows
+    sizes = [size - 1 for size in domain.shape]
+    width = min(start.width, len(sizes))
+    return sum(
+        [math.prod(taken) for count in range(1, width + 1) for taken in combinations(sizes, count)]
+    )

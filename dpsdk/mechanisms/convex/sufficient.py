@@ -1,0 +1,128 @@
+"""`SufficientStatistics`: least squares from noisy second moments alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import described
+from dpsdk.errors import QueryError
+from dpsdk.forms import ConvexForm
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.mechanisms.convex.certificate import (
+    certificate_part,
+    coefficients,
+    proven,
+    to_certify,
+)
+from dpsdk.mechanisms.convex.confidence import least_squares, read_moments
+from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.curvature import MeasuredMatrix
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
+from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote
+from dpsdk.typing import Floats
+
+__all__ = ["SufficientStatistics"]
+
+_BETA = 0.05
+"""The ridge is large enough for the noise but for this probability."""
+
+_LEAST = 1e-12
+
+_LATER = NoAccuracy(
+    "what is to be expected follows from the moments that are measured",
+    "read bound(beta).predicted of the release",
+)
+_NOTHING = NoAccuracy("the moments could not be measured", "use a larger budget")
+_KIND = "noise of the moments and the ridge against it, by the measured curvature"
+
+
+@frozen(repr=False)
+class SufficientStatistics(Oracle):
+    """Least squares from noisy second moments, with a ridge against their noise.
+
+    All distinct moments are measured by one run, and the normal equations are solved over the set.
+    The ridge is what the smallest eigenvalue of the measured matrix lacks to what noise may have
+    taken from it (as in AdaSSP, Wang 2018, which spends a third of its budget to learn that
+    eigenvalue; here it is read off the same numbers). `Corrected(start=Moments(), gradients=0)`
+    spends the same on a distribution that has such moments: where there are many rows and few
+    features both miss as much, elsewhere it misses several times less. This one takes moments as
+    they are, for models whose attributes have too many cells together to be fitted.
+
+    Parameters
+    ----------
+    certify
+        What part of the whole goes to a certificate: then the release has a proven bound of its
+        excess, at any confidence. Strictly between 0 and 1.
+
+    Raises
+    ------
+    QueryError
+        When it is asked for a model of another loss, before anything is paid.
+    """
+
+    certify: Fraction | None = field(default=None, converter=to_certify, kw_only=True)
+
+    def __repr__(self) -> str:
+        certify = "" if self.certify is None else f"certify={float(self.certify):g}"
+        return f"SufficientStatistics({certify})"
+
+    def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
+        return Quote(Cost(), self._spending(form, terms, total).cost, _LATER)
+
+    def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
+        spending = self._spending(form, kernel.terms, total)
+        allowance = spending.paid(kernel)
+        rows = rows_of(spending, kernel, allowance)
+        moments, noise = spending.parts["moments"].form, spending.noises["moments"]
+        found = measured(moments, noise, kernel, allowance)
+        if found is None:
+            centre = form.over.centre(form.dimension)
+            return Measurement(np.append(centre, math.inf), _NOTHING, "measured")
+        theta, gap, predicted = _solved(form, found, divisor(rows))
+        accuracy: Accuracy = PredictedExcess(predicted, _KIND, coefficients(form, found))
+        if self.certify is not None:
+            numbers = found.numbers
+            accuracy = proven(spending, form, kernel, theta, rows, allowance, numbers) or accuracy
+        return Measurement(np.append(theta, gap), accuracy, "measured")
+
+    def _spending(self, form: ConvexForm, terms: Terms, total: Total) -> Spending:
+        if not least_squares(form):
+            reason = "second moments tell all of the squared loss alone; use Corrected()"
+            raise QueryError(described(form.loss), reason)
+        moments, _ = form.distinct_moments()
+        certify = self.certify
+        parts = {"moments": Part(1 - (certify or Fraction(0)), 1, moments)}
+        if certify is not None:
+            parts |= certificate_part(form, certify, moments=True)
+        return Spending.within(parts, total, terms)
+
+
+def _solved(form: ConvexForm, found: Measured, rows: float) -> tuple[Floats, float, float]:
+    """θ, the certified gap of the quadratic, and the mean excess to expect."""
+    pattern, places, shares, _ = read_moments(form)
+    matrix = MeasuredMatrix.of(pattern, found.numbers)
+    there = np.flatnonzero(places >= 0)
+    vector = np.zeros(form.dimension)
+    vector[there] = found.values[places[there]] * shares[there]
+    values, vectors = np.linalg.eigh(matrix.matrix)
+    ridge = max(0.0, matrix.excess(_BETA) - max(float(values[0]), 0.0), _LEAST * float(values[-1]))
+    hessian: Floats = (vectors * (np.maximum(values, 0.0) + max(ridge, _LEAST))) @ vectors.T
+    hessian, vector = hessian / rows, vector / rows
+    centre = form.over.centre(form.dimension)
+    theta = form.over.quadratic_minimiser(hessian, -vector, centre)
+    gap = max(form.over.gap(theta, hessian @ theta - vector), 0.0)
+    # By how much each measured number moves the normal equations.
+    pull = np.zeros((form.dimension, found.form.rows))
+    one, other, at = pattern.first, pattern.second, pattern.places
+    np.add.at(pull, (one, at), pattern.weights * theta[other])
+    mixed = one != other
+    np.add.at(pull, (other[mixed], at[mixed]), (pattern.weights * theta[one])[mixed])
+    np.add.at(pull, (there, places[there]), -shares[there])
+    noise = (found.deviation / rows) ** 2 * float((pull * np.linalg.solve(hessian, pull)).sum())
+    held = (max(ridge, _LEAST) / rows) ** 2 * float(theta @ np.linalg.solve(hessian, theta))
+    return theta, gap, 0.5 * (noise + held)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +22,12 @@ from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearFor
 from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.kernel import Allowance, Kernel, Noise
 from dpsdk.mechanisms.convex.bounds import curved, frank_wolfe, self_concordant
-from dpsdk.mechanisms.convex.confidence import check_moments, least_squares, read_moments
+from dpsdk.mechanisms.convex.confidence import (
+    CoefficientSet,
+    check_moments,
+    least_squares,
+    read_moments,
+)
 from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, distinct_rows
 from dpsdk.mechanisms.convex.span import Span, vectors
 from dpsdk.mechanisms.convex.tails import Tails
@@ -100,6 +106,8 @@ class CertifiedExcess(ScalarAccuracy):
     curvature
         What was measured of the Hessian of the summed loss at θ, by noise that is independent of
         the gradient's; None if nothing was.
+    coefficients
+        Where the least-squares coefficients of the table are, if its moments were measured.
     """
 
     over: ConvexSet
@@ -108,7 +116,8 @@ class CertifiedExcess(ScalarAccuracy):
     tails: Tails
     rows: int | Measurement[HalfWidths]
     span: float
-    curvature: Curvature | None = None
+    curvature: Curvature | None = field(default=None, repr=False)
+    coefficients: CoefficientSet | None = field(default=None, repr=False)
     standing: Standing = field(init=False, default="proven")
     kind: str = field(init=False)
 
@@ -221,11 +230,13 @@ def certified(
     if len(noises) != wanted:
         raise InvalidArgument("noises", f"{wanted} of them", f"{len(noises)}")
     own = kept(np.array(theta, dtype=np.float64))
-    matrix = None
+    matrix = coefficients = None
     if moments is not None:
         pattern, _, _, several = read_moments(form)
         check_moments(moments, several)
         matrix = MeasuredMatrix.of(pattern, moments)
+        with suppress(TooLarge):
+            coefficients = CoefficientSet.of(form, moments)
     elif wanted > 1:
         asked, pattern = distinct_rows(form, _bends(form, own).blocks)
         measured = kernel.measure(asked, noises[1], allowance=allowance)
@@ -239,6 +250,7 @@ def certified(
         counted,
         form.constants.range,
         None if matrix is None else Curvature.of(matrix, form),
+        coefficients,
     )
 
 

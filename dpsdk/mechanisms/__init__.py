@@ -15,6 +15,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.convex import CertifiedExcess, CoefficientSet
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -32,6 +33,8 @@ from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "Certificate",
+    "CertifiedExcess",
+    "CoefficientSet",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",

@@ -37,7 +37,7 @@ from dpsdk.typing import Floats
 __all__ = ["CertifiedExcess", "Rows", "batches", "certified"]
 
 Rows: TypeAlias = int | Measurement[HalfWidths] | None
-"""A number of rows: public, released with proven half-widths, or not known yet."""
+"""A number of rows that is public, released with proven half-widths, or not known yet."""
 
 _COUNT = 0.25
 """How long the count of rows is beside the gradient of any record, where both are measured."""

@@ -8,6 +8,7 @@ known law. The set is all coefficients at which no more is left.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -114,7 +115,7 @@ class CoefficientSet:
         tails, span = Tails.of(measured.accuracy), Span.of(form.coordinates)
         return cls(pattern, (places, shares), kept(measured.values), tails, span)
 
-    def contains(self, theta: Array, beta: float = 0.05) -> bool:
+    def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:
         """Whether coefficients are in the set, which has those of the table but for beta."""
         size = self.pattern.dimension
         given = to_array("theta", theta, f"{size} finite numbers")

@@ -112,7 +112,7 @@ class CoefficientSet:
             raise TooLarge(
                 "a set of coefficients", form.dimension * rows, _LIMIT, "numbers", advice
             )
-        tails, span = Tails.of(measured.accuracy), Span.of(form.coordinates)
+        tails, span = Tails.of(measured.accuracy), Span.of(form)
         return cls(pattern, (places, shares), kept(measured.values), tails, span)
 
     def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:

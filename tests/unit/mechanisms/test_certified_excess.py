@@ -23,7 +23,7 @@ from dpsdk.losses import (
     SquaredLoss,
     SVMLoss,
 )
-from dpsdk.mechanisms.convex import batches, certified
+from dpsdk.mechanisms.convex import batches, certified, shares
 from dpsdk.mechanisms.convex.bounds import frank_wolfe, self_concordant
 from dpsdk.mechanisms.convex.span import Span, vectors
 from dpsdk.mechanisms.convex.tails import Tails
@@ -67,10 +67,9 @@ class Table:
         others = tuple(i for i, name in enumerate(DOMAIN.names) if name not in names)
         return self.counts.sum(axis=others) / self.rows
 
-    def kernel(self, seed=0, budget=10**9):
-        return Kernel(
-            self.data, Odometer(Budget(budget, "1e-6"), ZCDPComposition()), seeded(seed), "certify"
-        )
+    def kernel(self, seed=0):
+        odometer = Odometer(Budget(10**9, "1e-6"), ZCDPComposition())
+        return Kernel(self.data, odometer, seeded(seed), "certify")
 
     def risk(self, form, theta):
         names = form.names
@@ -108,7 +107,6 @@ def form(loss=None, over=None, coordinates=COORDINATES):
 
 
 def certify(convex, theta, noise=SILENT, table=TABLE, seed=0, **arguments):
-    arguments.setdefault("rows", table.count)
     count = batches(convex, moments="moments" in arguments)
     return certified(convex, table.kernel(seed), theta, [noise] * count, **arguments)
 
@@ -146,12 +144,30 @@ def test_curvature_is_sharp_near_the_optimum(loss):
 def test_features_that_are_collinear_have_curvature_too():
     convex = form(SquaredLoss())
     assert np.linalg.matrix_rank(vectors(COORDINATES)) == 3
-    known = Span.of(COORDINATES)
+    known = Span.of(convex)
     assert known.basis.shape == (4, 3)
-    assert known.missed < 1e-15
+    assert known.missed < 1e-14
     best, _ = convex.minimise(TABLE)
     found = certify(convex, best, GaussianNoise(50))
     assert found.error(0.05) < 0.1 * evolve(found, curvature=None).error(0.05)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_span_is_that_of_all_feature_vectors(seed):
+    rng = np.random.default_rng(seed)
+    coordinates = []
+    for _ in range(rng.integers(1, 5)):
+        names = [name for name in ("sex", "age", "rich") if rng.random() < 0.4]
+        sizes = [DOMAIN[name].size for name in names]
+        values = rng.integers(-1, 2, (rng.integers(1, 4), *sizes)).astype(float)
+        coordinates.append(Coordinates(tuple(names), values * rng.choice([1e-3, 1, 50])))
+    convex = ConvexForm(DOMAIN, coordinates, "pay", np.ones(4), SquaredLoss(), Ball(1))
+    known, columns = Span.of(convex), vectors(coordinates)
+    assert known.basis.shape[1] == np.linalg.matrix_rank(columns, tol=1e-6)
+    left = columns - known.basis @ (known.basis.T @ columns)
+    largest = np.linalg.norm(columns, axis=0).max()
+    assert np.linalg.norm(left, axis=0).max() <= known.missed + 1e-15 * largest
+    assert known.missed <= 1e-13 * largest
 
 
 @pytest.mark.parametrize("noise", [GaussianNoise("0.5"), LaplaceNoise(2)])
@@ -198,7 +214,7 @@ def test_a_bound_can_fail():
     moments = kernel.measure(convex.distinct_moments()[0], SILENT)
     noise, missed = GaussianNoise("0.02"), 0
     for _ in range(runs):
-        found = certified(convex, kernel, theta, [noise], rows=TABLE.count, moments=moments)
+        found = certified(convex, kernel, theta, [noise], moments=moments)
         missed += true > found.error(0.9)
     assert 1 <= missed < 0.5 * runs
 
@@ -309,8 +325,9 @@ def test_moments_that_gave_the_answer_serve_its_bound():
     convex = form(SquaredLoss())
     theta = np.array([1.0, 1, 0, 0.5])
     moments = TABLE.kernel().measure(convex.distinct_moments()[0], SILENT)
-    assert batches(convex) == 2
-    assert batches(convex, moments=True) == 1
+    assert batches(convex) == len(shares(convex)) == 2
+    assert batches(convex, moments=True) == len(shares(convex, moments=True)) == 1
+    assert sum(shares(convex)) == sum(shares(convex, moments=True)) == 1
     one, other = certify(convex, theta), certify(convex, theta, moments=moments)
     assert one.error(0.05) == pytest.approx(other.error(0.05), rel=0.01)
     assert other.coefficients is not None
@@ -352,19 +369,30 @@ def test_a_quadratic_loss_of_ones_own_is_bounded_by_its_own_curvature():
 
 
 def test_what_is_refused_costs_nothing(monkeypatch):
-    convex, kernel = form(), TABLE.kernel()
-    theta, spent = np.zeros(4), TABLE.kernel(budget="0.001")
+    odometer = Odometer(Budget(1, "1e-6"), ZCDPComposition())
+    convex, kernel = form(), Kernel(TABLE.data, odometer, seeded(0), "certify")
+    theta, noises = np.zeros(4), [GaussianNoise("0.012")] * 2
     with pytest.raises(InvalidArgument, match="noises"):
-        certified(convex, kernel, theta, [SILENT], rows=TABLE.count)
-    with pytest.raises(BudgetExceeded):
-        certified(convex, spent, theta, [SILENT] * 2, rows=TABLE.count)
+        certified(convex, kernel, theta, noises[:1])
+    for wrong in ([0.0], [np.nan] * 4, "abcd"):
+        with pytest.raises(InvalidArgument, match="theta"):
+            certified(convex, kernel, wrong, noises)
+    for wrong in (-1, 0.5, Measurement(np.zeros(2), NoiseAccuracy(DiscreteLaplace(1), 2, 1.0, 0))):
+        with pytest.raises(InvalidArgument, match="rows"):
+            certified(convex, kernel, theta, noises, rows=wrong)
+    with pytest.raises(BudgetExceeded):  # one of the two would fit
+        certified(convex, kernel, theta, noises)
     monkeypatch.setattr("dpsdk.mechanisms.convex.certify.WEIGHT_LIMIT", 10 * convex.cells - 1)
     assert batches(convex) == 1  # a Hessian would be too large, and a gradient is not
     monkeypatch.setattr("dpsdk.mechanisms.convex.certify.WEIGHT_LIMIT", 4 * convex.cells - 1)
     with pytest.raises(TooLarge):
         batches(convex)
     with pytest.raises(TooLarge):
-        certified(convex, spent, theta, [SILENT], rows=TABLE.count)
+        certified(convex, kernel, theta, noises)
+    assert odometer.count == 0
+    monkeypatch.undo()
+    certified(form(SVMLoss()), kernel, theta, noises[:1])
+    assert odometer.count == 1
 
 
 def test_what_a_bound_says_of_itself():

@@ -167,7 +167,7 @@ def test_the_span_is_that_of_all_feature_vectors(seed):
     left = columns - known.basis @ (known.basis.T @ columns)
     largest = np.linalg.norm(columns, axis=0).max()
     assert np.linalg.norm(left, axis=0).max() <= known.missed + 1e-15 * largest
-    assert known.missed <= 1e-13 * largest
+    assert known.missed <= 1e-12 * largest
 
 
 @pytest.mark.parametrize("noise", [GaussianNoise("0.5"), LaplaceNoise(2)])
@@ -371,7 +371,7 @@ def test_a_quadratic_loss_of_ones_own_is_bounded_by_its_own_curvature():
 def test_what_is_refused_costs_nothing(monkeypatch):
     odometer = Odometer(Budget(1, "1e-6"), ZCDPComposition())
     convex, kernel = form(), Kernel(TABLE.data, odometer, seeded(0), "certify")
-    theta, noises = np.zeros(4), [GaussianNoise("0.012")] * 2
+    theta, noises = np.zeros(4), [GaussianNoise("0.018")] * 2
     with pytest.raises(InvalidArgument, match="noises"):
         certified(convex, kernel, theta, noises[:1])
     for wrong in ([0.0], [np.nan] * 4, "abcd"):

@@ -1,6 +1,7 @@
 """Convex minimisation over a private table: one model, or a guarded stream of them."""
 
+from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 
-__all__ = ["Oracle", "PrivateMinimizer", "Total"]
+__all__ = ["NoisyDescent", "Oracle", "PrivateMinimizer", "Total"]

@@ -15,6 +15,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.convex import NoisyDescent, PrivateMinimizer, Sketch
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -44,15 +45,18 @@ __all__ = [
     "MWEM",
     "Matrix",
     "Mechanism",
+    "NoisyDescent",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "PrivateMinimizer",
     "Projection",
     "ProjectionAccuracy",
     "ResidualPlan",
     "ResidualPlanner",
+    "Sketch",
     "SmallDB",
     "SquareRoot",
     "Strategy",

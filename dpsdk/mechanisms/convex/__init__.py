@@ -3,5 +3,6 @@
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.sketch import Sketch
 
-__all__ = ["NoisyDescent", "Oracle", "PrivateMinimizer", "Total"]
+__all__ = ["NoisyDescent", "Oracle", "PrivateMinimizer", "Sketch", "Total"]

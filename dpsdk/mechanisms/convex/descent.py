@@ -8,22 +8,24 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_beta, to_integer
-from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError, TooLarge
+from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
-from dpsdk.kernel import Allowance, Kernel, Measure, Terms
+from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
 from dpsdk.mechanisms.convex.theorems import (
     Descent,
     DescentAccuracy,
     Problem,
+    Rule,
     best_rule,
     to_ridge,
 )
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["NoisyDescent"]
+__all__ = ["NoisyDescent", "check_first", "descend"]
 
 STEP_LIMIT = 2**14
 """No descent has more steps: each is a run that is paid and kept in the books."""
@@ -119,23 +121,26 @@ class NoisyDescent(Oracle):
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = self._plan(form, terms, total)
-        _first(form, plan.runs, terms)
+        check_first(form, plan.runs, terms)
         return Quote(Cost(), plan.runs.cost, plan.accuracy)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """As of `Oracle`. No solver runs, so that the gap is 0."""
         terms = kernel.terms
         plan = self._plan(form, terms, total)
-        _first(form, plan.runs, terms)
+        if plan.descent is not None:
+            theta, accuracy = descend(
+                form, plan.descent, plan.runs, kernel, plan.accuracy, late=plan.late
+            )
+            return Measurement(np.append(theta, 0.0), accuracy)
+        check_first(form, plan.runs, terms)
         allowance = kernel.allowance(plan.runs.cost.guarantees)
-        rows: float | None = terms.facts.rows
-        descent = plan.descent
-        if descent is None:
-            counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
-            rows = max(float(counted.values[0]), 1.0)
-            descent = self._practical(form, plan.runs, plan.runs.count - 1, terms.facts, rows)
-        found = _descended(form, descent, kernel, allowance, plan, max(rows or 0.0, 1.0))
-        return Measurement(np.append(found[0], 0.0), found[1])
+        counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
+        rows = max(float(counted.values[0]), 1.0)
+        descent = self._practical(form, plan.runs, plan.runs.count - 1, terms.facts, rows)
+        gradients = _Gradients(form, plan.runs, kernel, allowance, rows)
+        theta, _ = gradients.follow(descent, plan.accuracy, late=True)
+        return Measurement(np.append(theta, 0.0), plan.accuracy)
 
     def alpha0(
         self, problem: Problem | ConvexForm, terms: Terms, total: Total, beta: float, /
@@ -154,9 +159,12 @@ class NoisyDescent(Oracle):
             Strictly between 0 and 1.
         """
         known = Problem.of(problem, self.ridge) if isinstance(problem, ConvexForm) else problem
-        runs, descent = _planned(known, terms, total, self.steps or _TEXTBOOK, to_beta(beta))
-        del runs
+        _, descent = _planned(known, terms, total, self.steps or _TEXTBOOK, to_beta(beta))
         return descent.error(beta)
+
+    def planned(self, problem: Problem, terms: Terms, total: Total, /) -> tuple[Runs, Descent]:
+        """What `textbook` would pay and do for a query with such constants; raises as that does."""
+        return _planned(problem, terms, total, self.steps or _TEXTBOOK, self._beta or 0.05)
 
     def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
         if not isinstance(form, ConvexForm):
@@ -165,9 +173,7 @@ class NoisyDescent(Oracle):
         facts = terms.facts
         if self._beta is not None:
             problem = Problem.of(form, self.ridge)
-            runs, descent = _planned(
-                problem, terms, total, self.steps or _TEXTBOOK, self._beta
-            )
+            runs, descent = self.planned(problem, terms, total)
             return _Plan(runs, descent, DescentAccuracy(descent), late=False)
         if facts.rows is None:
             runs = runs_within(terms, total, 1 + (self.steps or _UNCOUNTED))
@@ -185,7 +191,7 @@ class NoisyDescent(Oracle):
     ) -> Descent:
         problem = Problem.of(form, self.ridge)
         tails, bias = runs.tails(problem, facts, rows)
-        rule = "smooth" if problem.smoothness < math.inf else "lipschitz"
+        rule: Rule = "smooth" if problem.smoothness < math.inf else "lipschitz"
         return Descent(problem, rule, steps, tails, bias, 0.5)
 
     def __repr__(self) -> str:
@@ -204,7 +210,7 @@ class _Plan:
     descent: Descent | None
     accuracy: Accuracy
     late: bool
-    """Whether the answer is an average that weighs later points more, of which nothing is proven."""
+    """Whether later points weigh more in the answer, of which nothing is proven then."""
 
 
 def _planned(
@@ -238,14 +244,14 @@ def _planned(
 def _practical_steps(form: ConvexForm, runs: Runs, rows: int) -> int:
     """About where noise weighs as much as the way that is left."""
     noise = runs.noise
-    if hasattr(noise, "rho"):
+    if isinstance(noise, GaussianNoise):
         wanted = float(noise.rho) * runs.count * float(rows) ** 2 / (2 * form.dimension)
     else:
         wanted = float(noise.epsilon) * runs.count * rows / (3 * form.dimension)
     return int(min(max(wanted, _FEWEST), _MOST))
 
 
-def _first(form: ConvexForm, runs: Runs, terms: Terms) -> None:
+def check_first(form: ConvexForm, runs: Runs, terms: Terms) -> None:
     """Refuse what would be refused at a gradient, before anything is paid."""
     theta = form.over.centre(form.dimension)
     scaled = _scaled(form.gradient(theta))
@@ -269,51 +275,99 @@ def _scaled(form: LinearForm) -> tuple[LinearForm, float] | None:
     if not most:
         return None
     unit = 2.0 ** math.ceil(math.log2(most))
-    blocks = [Dense(one.names, one.shape, one.weights / unit) for one in form.blocks]
+    blocks = [
+        Dense(one.names, one.shape, one.weights / unit) if isinstance(one, Dense) else one
+        for one in form.blocks
+    ]
+    if any(one is other for one, other in zip(blocks, form.blocks, strict=True)):
+        return form, 1.0
     return LinearForm(form.domain, blocks), unit
 
 
-def _descended(
+def descend(
     form: ConvexForm,
     descent: Descent,
+    runs: Runs,
     kernel: Kernel,
-    allowance: Allowance,
-    plan: _Plan,
-    rows: float,
+    accuracy: Accuracy,
+    *,
+    late: bool = False,
 ) -> tuple[Floats, Accuracy]:
-    """The average of the points of a descent, and what is known of it."""
-    over, accuracy = form.over, plan.accuracy
-    theta = over.centre(form.dimension)
-    average, weight = theta.copy(), 0.0
-    after = plan.late or descent.rule == "smooth"
-    for number in range(1, descent.steps + 1):
+    """The average of the points of a descent that is paid here, and what is known of it.
+
+    Parameters
+    ----------
+    accuracy
+        What is known if all goes as planned.
+    late
+        Whether later points weigh more, of which nothing is proven.
+    """
+    terms = kernel.terms
+    check_first(form, runs, terms)
+    allowance = kernel.allowance(runs.cost.guarantees)
+    gradients = _Gradients(form, runs, kernel, allowance, max(terms.facts.rows or 0, 1))
+    return gradients.follow(descent, accuracy, late=late)
+
+
+@frozen(eq=False)
+class _Gradients:
+    """The gradients of a model's average loss, as they are measured; all are paid."""
+
+    form: ConvexForm
+    runs: Runs
+    kernel: Kernel
+    allowance: Allowance
+    rows: float
+
+    def at(self, theta: Floats, descent: Descent) -> tuple[Floats, bool] | None:
+        """The noisy gradient at θ, and whether its noise is what the bound counts on.
+
+        None where the loss has no finite one, so that nothing that was paid for is lost by it.
+        """
         try:
-            scaled = _scaled(form.gradient(theta))
+            scaled = _scaled(self.form.gradient(theta))
         except (DpsdkError, ArithmeticError, ValueError):
-            # What was paid for is not to be lost by a loss of somebody's own.
-            return over.project(average), _CUT_SHORT
-        noisy = np.zeros(form.dimension)
-        if scaled is not None:
-            measured = kernel.measure(scaled[0], plan.runs.noise, allowance=allowance)
-            noisy = measured.values * (scaled[1] / rows)
-            if not plan.late and not _within(descent, measured.accuracy, scaled[1] / rows):
+            return None
+        if scaled is None:
+            return np.zeros(self.form.dimension), True
+        linear, unit = scaled
+        noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
+        unit /= self.rows
+        return noisy.values * unit, _within(descent, noisy.accuracy, unit)
+
+    def follow(
+        self, descent: Descent, accuracy: Accuracy, *, late: bool
+    ) -> tuple[Floats, Accuracy]:
+        over, ridge = self.form.over, descent.problem.ridge
+        theta = over.centre(self.form.dimension)
+        average, weight = theta.copy(), 0.0
+        after = late or descent.rule == "smooth"
+        growing = late or descent.rule == "strong"
+        for number in range(1, descent.steps + 1):
+            measured = self.at(theta, descent)
+            if measured is None:
+                accuracy = _CUT_SHORT
+                break
+            noisy, within = measured
+            if not within and not late:
                 accuracy = _WIDER
-        kernel.progress(number, descent.steps, "gradients")
-        before = theta
-        theta = over.project(
-            theta - descent.length(number) * (noisy + descent.problem.ridge * theta)
-        )
-        one = float(number) if plan.late or descent.rule == "strong" else 1.0
-        weight += one
-        average += (one / weight) * ((theta if after else before) - average)
-    return over.project(average), accuracy
+            self.kernel.progress(number, descent.steps, "gradients")
+            before = theta
+            theta = over.project(theta - descent.length(number) * (noisy + ridge * theta))
+            one = float(number) if growing else 1.0
+            weight += one
+            average += (one / weight) * ((theta if after else before) - average)
+        return over.project(average), accuracy
 
 
 def _within(descent: Descent, accuracy: NoiseAccuracy, unit: float) -> bool:
     """Whether noise and rounding are what the bound counts on."""
     law, tails = accuracy.law, descent.tails
-    spread = getattr(law, "variance", None)
-    scale = float(law.scale) if spread is None else math.sqrt(spread)
+    scale = 0.0
+    if isinstance(law, DiscreteGaussian):
+        scale = math.sqrt(law.variance)
+    elif isinstance(law, DiscreteLaplace):
+        scale = float(law.scale)
     root = math.sqrt(descent.problem.dimension)
     return (
         scale * accuracy.step * unit <= tails.scale and accuracy.bias * unit * root <= descent.bias

@@ -1,4 +1,4 @@
-"""Equal runs of `measure` that are paid together: their noise for a total, and how far off it is."""
+"""Equal runs of `measure` that are paid together: their noise, for a total of theirs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Runs:
         rows = max(facts.row_limit, 1)
         wanted = max(1.0, min(math.log2(rows * 512) - scale, _FINEST))
         bits = max(0.0, min(wanted, math.log2(EXACT / rows) - 3.0))
-        return 2.0 * problem.lipschitz * 2.0**-bits
+        return 2.0 * problem.lipschitz * math.pow(2.0, -bits)
 
 
 def runs_within(terms: Terms, total: Total, count: int) -> Runs:

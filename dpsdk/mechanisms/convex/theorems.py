@@ -1,4 +1,4 @@
-"""What noisy gradient descent promises, from public constants: theorems 4.1 and 4.5, with constants.
+"""What noisy gradient descent promises, from public constants (Ullman 2015, theorems 4.1 and 4.5).
 
 docs/explanation/proofs/descent.md proves the three bounds of `Descent`, each for discrete noise and
 for gradients that were rounded to a lattice, at every confidence.

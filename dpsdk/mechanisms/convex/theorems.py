@@ -17,7 +17,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
 from dpsdk.forms.coordinates import axes_of, longest
-from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.mechanisms.convex.deviations import Tails
 
 __all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]
 

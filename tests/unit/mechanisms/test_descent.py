@@ -15,8 +15,8 @@ from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
 from dpsdk.mechanisms.convex.descent import _scaled, _within
+from dpsdk.mechanisms.convex.deviations import GaussianTails, LaplaceTails
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
-from dpsdk.mechanisms.convex.tails import GaussianTails, LaplaceTails
 from dpsdk.mechanisms.convex.theorems import Descent, Problem, best_rule
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
@@ -32,7 +32,7 @@ UNIT = Problem(dimension=6, lipschitz=1.0, smoothness=0.25, radius=1.0)
 
 
 def data_of(**given: object) -> PrivateData:
-    return PrivateData.from_columns(COLUMNS, DOMAIN, **given)  # type: ignore[arg-type]
+    return PrivateData.from_columns(COLUMNS, DOMAIN, **given)
 
 
 DATA = data_of()
@@ -41,7 +41,7 @@ DATA = data_of()
 def query(loss: Loss, over: object = Ball(3)) -> ConvexMinimization:
     domain_label = "sex" if loss.signed else "income"
     features = ["age"] if loss.signed else ["age", "sex"]
-    return ConvexMinimization(loss, features=features, label=domain_label, over=over)  # type: ignore[arg-type]
+    return ConvexMinimization(loss, features=features, label=domain_label, over=over)
 
 
 class Shares:
@@ -102,7 +102,7 @@ def test_sums_of_noise_stay_below_their_tails(law: object, tails: object) -> Non
     # At t = 1 each event may fail in 37 % of the runs, twice as often for two events; so a bound
     # that is met in all but half of 400 runs is none that failed by chance (below 1e-6).
     steps, dimension, runs = 20, 3, 400
-    noise = seeded(5).draw(law, steps * dimension * runs).reshape(runs, steps, dimension)  # type: ignore[arg-type]
+    noise = seeded(5).draw(law, steps * dimension * runs).reshape(runs, steps, dimension)
     noise = noise.astype(float)
     along = np.zeros(runs)
     way = np.zeros((runs, dimension))
@@ -113,10 +113,10 @@ def test_sums_of_noise_stay_below_their_tails(law: object, tails: object) -> Non
         assert length <= 1.0 + 1e-12
         along += (way * noise[:, number]).sum(axis=1)
     squares = (noise**2).sum(axis=(1, 2)) / steps
-    assert (along > tails.linear(1.0, steps, 1.0)).mean() < 0.5  # type: ignore[attr-defined]
-    assert (squares > tails.mean_square(1.0, steps, dimension)).mean() < 0.5  # type: ignore[attr-defined]
+    assert (along > tails.linear(1.0, steps, 1.0)).mean() < 0.5
+    assert (squares > tails.mean_square(1.0, steps, dimension)).mean() < 0.5
     # And they are no empty claim: half of the bound is exceeded.
-    assert (squares > tails.mean_square(1.0, steps, dimension) / 4).mean() > 0.5  # type: ignore[attr-defined]
+    assert (squares > tails.mean_square(1.0, steps, dimension) / 4).mean() > 0.5
 
 
 @pytest.mark.parametrize("pure", [False, True])
@@ -146,8 +146,8 @@ def test_what_is_promised_holds(loss: Loss, over: object, ridge: float, pure: bo
         assert bound.standing == "proven"
         assert bound.error == quote.error(0.05)
         found = release.value.theta
-        assert over.contains(found)  # type: ignore[attr-defined]
-        assert 0.0 <= excess(form, found) + 1e-9
+        assert over.contains(found)
+        assert excess(form, found) + 1e-9 >= 0.0
         assert excess(form, found) <= bound.error
         alpha = oracle.alpha0(form, Terms(DATA.facts), total, 0.05)
         assert excess(form, found, ridge) <= alpha <= bound.error
@@ -281,7 +281,7 @@ def test_all_steps_are_paid_at_once(composition: object, delta: str) -> None:
     using = PrivateMinimizer(epsilon="0.5", delta=delta, oracle=NoisyDescent(steps=3))
     given = {} if composition is None else {"composition": composition}
     # A budget of the total, and no more: a part that came later would be refused.
-    session = Session(DATA, total, noise=seeded(2), **given)  # type: ignore[arg-type]
+    session = Session(DATA, total, noise=seeded(2), **given)
     asked = query(LogisticLoss())
     quote = session.quote(asked, using=using)
     release = session.release(asked, using=using)
@@ -324,14 +324,14 @@ class Breaking(Loss):
     """Convex and as declared wherever a grid looks, and not a number in between."""
 
     def value(self, z: np.ndarray, y: object) -> np.ndarray:
-        return 0.5 * np.square(z - y)  # type: ignore[operator]
+        return 0.5 * np.square(z - y)
 
     def derivative(self, z: np.ndarray, y: object) -> np.ndarray:
-        slope = np.asarray(z - y)  # type: ignore[operator]
+        slope = np.asarray(z - y)
         return np.where((np.abs(z) > 1e-9) & (np.abs(z) < 1e-2), np.nan, slope)
 
     def curvature(self, z: np.ndarray, y: object) -> np.ndarray:
-        return np.ones_like(z - y)  # type: ignore[operator]
+        return np.ones_like(z - y)
 
     def smoothness(self, low: float, high: float, labels: object) -> float:
         return 1.0
@@ -369,9 +369,9 @@ def test_a_loss_that_breaks_half_way_keeps_what_was_paid_for() -> None:
 )
 def test_odd_parameters_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
-        NoisyDescent(**given)  # type: ignore[arg-type]
+        NoisyDescent(**given)
     with pytest.raises(InvalidArgument):
-        NoisyDescent.textbook(**given)  # type: ignore[arg-type]
+        NoisyDescent.textbook(**given)
 
 
 def test_what_does_not_apply_is_refused_by_name() -> None:
@@ -387,7 +387,7 @@ def test_what_does_not_apply_is_refused_by_name() -> None:
     with pytest.raises(InvalidArgument, match="beta"):
         NoisyDescent.textbook(beta=0)
     with pytest.raises(QueryError, match="ConvexMinimization"):
-        NoisyDescent().quote(Count().lower(DOMAIN), Terms(DATA.facts), Budget(1))  # type: ignore[arg-type]
+        NoisyDescent().quote(Count().lower(DOMAIN), Terms(DATA.facts), Budget(1))
     tiny = Budget("1e-30", "0")
     with pytest.raises(InvalidArgument):
         NoisyDescent(steps=3).quote(query(LogisticLoss()).lower(DOMAIN), Terms(DATA.facts), tiny)
@@ -407,5 +407,5 @@ def test_facts_of_a_family_need_no_query() -> None:
     oracle, total = NoisyDescent.textbook(), Budget(1, "1e-6")
     plain = oracle.alpha0(UNIT, Terms(facts), total, 0.05)
     ridged = Problem(dimension=6, lipschitz=1, smoothness=0.25, radius=1, ridge=1)
-    assert 0 < oracle.alpha0(ridged, Terms(facts), total, 0.05)
+    assert oracle.alpha0(ridged, Terms(facts), total, 0.05) > 0
     assert plain < oracle.alpha0(UNIT, Terms(facts), Budget("0.1", "1e-6"), 0.05) < 1

@@ -26,7 +26,7 @@ DATA = PrivateData.from_columns({"town": TOWN, "sick": SICK}, WIDE)
 def query(over: object = Ball(1)) -> ConvexMinimization:
     from dpsdk.queries import OneHot
 
-    return ConvexMinimization(SquaredLoss(), features=[OneHot("town")], label="sick", over=over)  # type: ignore[arg-type]
+    return ConvexMinimization(SquaredLoss(), features=[OneHot("town")], label="sick", over=over)
 
 
 def test_a_sketch_keeps_inner_products_as_often_as_it_says() -> None:
@@ -101,7 +101,7 @@ def test_a_sketched_query_answers_as_the_whole_one() -> None:
     assert matrix.shape == (280, form.dimension)
     again, other = oracle.sketched(form, 5)
     assert (matrix == other).all()
-    assert again.over.radius == small.over.radius > 1.0  # type: ignore[union-attr]
+    assert again.over.radius == small.over.radius > 1.0
     assert not np.allclose(oracle.sketched(form, 6)[1], matrix)
 
 
@@ -138,7 +138,7 @@ def test_conditions_come_first() -> None:
     with pytest.raises(PublicSizeRequired):
         Sketch.textbook().quote(query().lower(WIDE), Terms(private), total)
     with pytest.raises(QueryError):
-        Sketch(size=3).quote(Count().lower(WIDE), terms, total)  # type: ignore[arg-type]
+        Sketch(size=3).quote(Count().lower(WIDE), terms, total)
     for given in (
         {"size": 0},
         {},
@@ -146,7 +146,7 @@ def test_conditions_come_first() -> None:
         {"size": 3, "descent": NoisyDescent(ridge=1)},
     ):
         with pytest.raises(InvalidArgument):
-            Sketch(**given)  # type: ignore[arg-type]
+            Sketch(**given)
 
 
 def test_a_sketch_of_any_size_promises_nothing() -> None:

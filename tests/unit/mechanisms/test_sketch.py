@@ -142,7 +142,6 @@ def test_conditions_come_first() -> None:
     for given in (
         {"size": 0},
         {},
-        {"size": 3, "seed": -1},
         {"size": 3, "descent": NoisyDescent(ridge=1)},
     ):
         with pytest.raises(InvalidArgument):
@@ -151,11 +150,11 @@ def test_conditions_come_first() -> None:
 
 def test_a_sketch_of_any_size_promises_nothing() -> None:
     using = PrivateMinimizer(
-        epsilon=1, delta="1e-6", oracle=Sketch(size=8, seed=4, descent=NoisyDescent(steps=5))
+        epsilon=1, delta="1e-6", oracle=Sketch(size=8, descent=NoisyDescent(steps=5))
     )
     session = Session(DATA, Budget(9, "1e-5"), noise=seeded(1))
     asked = ConvexMinimization(LogisticLoss(), features=["town"], label="sick", over=Ball(1))
     release = session.release(asked, using=using)
     assert release.bound().standing == "none"
     assert release.cost == session.quote(asked, using=using).at_most
-    assert repr(using.oracle) == "Sketch(size=8, descent=NoisyDescent(steps=5), seed=4)"
+    assert repr(using.oracle) == "Sketch(size=8, descent=NoisyDescent(steps=5))"

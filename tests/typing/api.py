@@ -94,9 +94,9 @@ from dpsdk.losses import (
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
-    Corrected,
     CertifiedExcess,
     CoefficientSet,
+    Corrected,
     DistributionMechanism,
     FittedTable,
     Gaussian,
@@ -105,6 +105,7 @@ from dpsdk.mechanisms import (
     Matrix,
     Mechanism,
     Moments,
+    NoisyDescent,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
@@ -114,6 +115,7 @@ from dpsdk.mechanisms import (
     PrivateMinimizer,
     Projection,
     ResidualPlanner,
+    Sketch,
     SmallDB,
     SquareRoot,
     SufficientStatistics,
@@ -642,6 +644,18 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     distinct, places = form.distinct_moments()
     assert_type(distinct, LinearForm)
     assert_type(form.moments_from([1.0], places), Floats)
+
+
+def descents_are_oracles(session: Session, query: ConvexMinimization, form: ConvexForm) -> None:
+    descent = NoisyDescent.textbook(beta=0.05, ridge=0.1, steps=64)
+    sketch = Sketch.textbook(size=400)
+    assert_type(descent, NoisyDescent)
+    assert_type(session.answer(query, using=PrivateMinimizer(epsilon=1, oracle=descent)), Model)
+    assert_type(session.answer(query, using=PrivateMinimizer(epsilon=1, oracle=sketch)), Model)
+    total = Budget(1, "1e-6")
+    assert_type(descent.alpha0(form, Terms(session.facts), total, 0.05), float)
+    assert_type(sketch.sketched(form, 3), tuple[ConvexForm, Floats])
+    NoisyDescent(steps="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:

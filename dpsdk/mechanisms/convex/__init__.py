@@ -4,19 +4,25 @@ from dpsdk.mechanisms.convex.certify import CertifiedExcess, batches, certified,
 from dpsdk.mechanisms.convex.confidence import CoefficientSet
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.correction import PredictedExcess
+from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.sketch import Sketch
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.mechanisms.convex.sufficient import SufficientStatistics
+from dpsdk.mechanisms.convex.theorems import Problem
 
 __all__ = [
     "CertifiedExcess",
     "CoefficientSet",
     "Corrected",
     "Moments",
+    "NoisyDescent",
     "Oracle",
     "PredictedExcess",
     "PrivateMinimizer",
+    "Problem",
+    "Sketch",
     "SufficientStatistics",
     "Total",
     "batches",

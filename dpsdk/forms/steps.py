@@ -123,7 +123,7 @@ class Steps:
         return summed * (1 + 1e-12)
 
     def moved(self, weights: Floats, *, replaced: bool, outside: bool) -> float:
-        """How far one record moves the gap whose g_x are the columns, at the most; above 0.
+        """How far one record moves the gap whose g_x are the columns, at the most.
 
         Proposition 2 of docs/explanation/proofs/proximal-gap.md, with what floats may round off.
         """
@@ -144,7 +144,7 @@ class Steps:
         move = max(move, _LEAST * top)
         if not move < math.inf:
             raise InvalidArgument("gradient", "small enough for floats", "larger weights")
-        return move if move > 0.0 else 1.0
+        return move
 
     def _losses(self, weights: Floats) -> Floats:
         """Max over w of ½·strength·‖w‖² - ⟨g, w⟩ for each column, for what a row may take away.

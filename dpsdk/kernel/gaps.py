@@ -159,7 +159,7 @@ class ProximalGaps:
     unit: int
     ways: Steps
     moved: float
-    """How far one record moves the gap at the most."""
+    """How far one record moves the gap at the most; 1 if none does."""
     change: float
     """By how much rounding changed a weight at the most."""
     scale: Fraction
@@ -215,10 +215,9 @@ def own_proximal(gap: ProximalGapForm, setting: Setting, domain: Domain, bits: i
     if not isinstance(moved, float):
         # Of the integers as they are, at a price in the same unit.
         finer = Steps(copy.theta, over, copy.strength * 2.0**unit)
-        moved = (
-            finer.moved(written(lattice), replaced=setting.replaced, outside=setting.outside)
-            * 2.0**-unit
-        )
+        replaced, outside = setting.replaced, setting.outside
+        found = finer.moved(written(lattice), replaced=replaced, outside=outside) * 2.0**-unit
+        moved = found or 1.0  # what nothing moves has a unit still
         own.prices.keep(key, moved)
     return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved))
 

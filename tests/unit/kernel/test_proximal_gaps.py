@@ -156,6 +156,8 @@ def test_a_gap_that_no_record_moves_has_a_unit_still():
     assert watch.first_above(gap, 121.0) is None
     still = gap_of(Ball(2.0), (0.0, 0.0), columns=np.zeros((2, 3)))
     assert made.watch(Watching(10**4, 10**4)).first_above(still, 0.5) is None
+    assert still.moved(data.facts) == 0.0
+    assert Watching(1, 1).unit(data.facts, still) == 1.0
 
 
 def test_scores_beyond_every_threshold_end_there():

@@ -99,7 +99,8 @@ class ProximalGapForm(Gap):
     def of(cls, form: ConvexForm, theta: Array, strength: float = 0.0) -> ProximalGapForm:
         """The gap of a model at θ.
 
-        Its loss must have a derivative at every margin: one with a kink has no gradient there.
+        At the kink of a loss its derivative is one of several slopes: the gap bounds the excess
+        still, but need not be small at any θ. Smooth such a loss first.
         """
         return cls(form.gradient(theta), theta, form.over, strength)
 

@@ -19,7 +19,7 @@ from dpsdk.typing import Floats, Ints
 __all__ = ["WRITTEN_LIMIT", "Steps", "written"]
 
 WRITTEN_LIMIT = 2**24
-"""No gradient is written out with more weights: 128 MiB."""
+"""No gradient is written out with more weights, which take 128 MiB."""
 
 _SEEDS = 64
 _PAIR_LIMIT = 2**21

@@ -160,17 +160,16 @@ class Watching:
         if form is None:
             return usual
         if isinstance(form, ProximalGapForm):
-            bits = self.lattice_bits(facts)
-            return proximal_of(form, facts, bits).rounding(facts.row_limit, step)
+            own_gap = proximal_of(form, facts, self.lattice_bits(facts))
+            return own_gap.rounding(facts.row_limit, step)
         own = own_form(form, Setting.of(facts), facts.domain)
         change = on_given_lattice(own, self.lattice_bits(own.setting), "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
 
     def unit(self, facts: Facts, gap: Gap) -> float:
-        """In what unit all these figures are for a gap: how far one record moves it, as charged.
+        """In what unit all these figures are: how far one record moves such a gap, as charged.
 
-        A row for a `GapForm`; what a `ProximalGapForm` is moved by, between tables of such facts,
-        with its gradient on the lattice.
+        A row for a `GapForm`; what moves a `ProximalGapForm`, with its gradient on the lattice.
         """
         if isinstance(gap, ProximalGapForm):
             return proximal_of(gap, facts, self.lattice_bits(facts)).moved

@@ -228,6 +228,25 @@ def test_a_gradient_with_noise_leads_to_a_step_that_tells_tables_apart(loss):
         assert np.abs(function).max() <= form.constants.scale * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("over", SETS, ids=SHOWN)
+def test_what_a_noisy_step_gains_for_any_gradients(over, strength):
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        gap = gap_of(over, strength, theta=rng.normal(size=3))
+        truth, guess = rng.dirichlet(np.ones(4), 2)
+        noise = rng.normal(size=3) * rng.choice([0.0, 0.1, 2.0])
+        noisy, size = COLUMNS @ truth + noise, float(np.linalg.norm(noise))
+        if strength:
+            step, lost = over.project(gap.theta - noisy / strength), size**2 / strength
+        else:
+            step, lost = over.linear_minimiser(noisy), over.diameter(3) * size
+        moved = (step - gap.theta) @ COLUMNS @ (guess - truth)
+        reached = over.gap(gap.theta, COLUMNS @ truth, ridge=strength)
+        own = over.gap(gap.theta, COLUMNS @ guess)
+        assert moved >= reached - lost - own - 1e-9
+
+
 @pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss(), HuberLoss(0.5)], ids=repr)
 def test_it_is_at_most_twice_the_scale_of_the_loss(loss):
     for over in (Ball(2.0), Box(-1, 1), Simplex()):

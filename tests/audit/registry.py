@@ -31,7 +31,17 @@ from dpsdk.accounting.guarantee import (
     PureGuarantee,
 )
 from dpsdk.errors import ExactSamplingInfeasible
-from dpsdk.forms import Facts, GapForm, Identity, Kronecker, LinearForm, Weights
+from dpsdk.forms import (
+    Ball,
+    Dense,
+    Facts,
+    GapForm,
+    Identity,
+    Kronecker,
+    LinearForm,
+    ProximalGapForm,
+    Weights,
+)
 from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.kernel import (
     GaussianNoise,
@@ -41,6 +51,7 @@ from dpsdk.kernel import (
     MeasureResiduals,
     Noise,
     Reference,
+    Watching,
 )
 from dpsdk.learning import EntropicFit
 from dpsdk.mechanisms import (
@@ -300,6 +311,37 @@ def chosen(gaps: GapForm, **given: Any) -> Build:
     return build
 
 
+def proximal(theta: Floats, columns: list[list[float]]) -> ProximalGapForm:
+    gradient = LinearForm(BIT, [Dense(("bit",), (2,), np.array(columns))])
+    return ProximalGapForm(gradient, theta, Ball(1))
+
+
+CANCELLING = proximal(np.zeros(2), [[3.0, -3.0], [-4.0, 4.0]])
+"""The length of a sum of records that cancel."""
+OF_FALSE, OF_TRUE = proximal(np.ones(1), [[5.0, 0.0]]), proximal(np.ones(1), [[0.0, 5.0]])
+
+
+def gained(*gaps: ProximalGapForm) -> Build:
+    """Which proximal gap is the first above what one record moves it by."""
+
+    def build(epsilon: Fraction) -> Program:
+        watching = Watching(epsilon / 2, epsilon / 2)
+
+        def run(data: PrivateData, noise: NoiseSource) -> int | None:
+            odometer = Odometer(Budget(10**6), BasicComposition())
+            watch = Kernel(data, odometer, noise, "watch").watch(watching)
+            asked = (n for n, gap in enumerate(gaps) if watch.first_above(gap, 10.0))
+            return next(asked, None)
+
+        return run
+
+    return build
+
+
+OPPOSING = (OF_FALSE, OF_FALSE, OF_FALSE, OF_TRUE)
+"""Gaps that rise and one that falls where a record is exchanged."""
+
+
 def looked(noise: Callable[[Fraction], Noise], *tables: tuple[float, ...]) -> Build:
     """How far the counts of two values, and their sum, are from public ones, in steps of half."""
     references = [
@@ -424,6 +466,8 @@ CASES = (
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("public, the pairs that PMW starts from", from_pairs, pure, BIT, 1, (Fraction(24),)),
+    Case("proximal gap", gained(CANCELLING), pure, BIT, 2, (Fraction(3),), lattice=2),
+    Case("proximal gaps", gained(*OPPOSING), pure, BIT, 2, (Fraction(6),), lattice=2),
     Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),
     Case(

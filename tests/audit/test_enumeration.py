@@ -11,7 +11,20 @@ from fractions import Fraction
 import attrs
 import numpy as np
 import pytest
-from registry import BIT, CASES, COUNT, MANY, OF_TWO_ROWS, PAIR, THREE, Case, pure_program, tuned
+from registry import (
+    BIT,
+    CASES,
+    COUNT,
+    MANY,
+    OF_TWO_ROWS,
+    OPPOSING,
+    PAIR,
+    THREE,
+    Case,
+    gained,
+    pure_program,
+    tuned,
+)
 
 from dpsdk import Budget, Domain, Integer, Neighbors, Session
 from dpsdk.accounting.guarantee import (
@@ -21,8 +34,9 @@ from dpsdk.accounting.guarantee import (
 )
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import Closed, UnsupportedGuarantee
-from dpsdk.forms import Sensitivity
+from dpsdk.forms import LinearForm, Sensitivity
 from dpsdk.forms.residuals import moves
+from dpsdk.forms.steps import Steps
 from dpsdk.kernel import Kernel, Watching, look, measure, residuals, select
 from dpsdk.kernel.gaps import LinearGaps
 from dpsdk.kernel.select import Selection
@@ -199,6 +213,36 @@ BROKEN_ROUNDS = {
     "sensitivity of one": (select, "_move", one_step),
     "scores in floats": (LinearGaps, "scores", in_floats),
 }
+
+
+BROKEN_GAPS = {
+    "half of it": ("moved", lambda moved: lambda *given, **how: moved(*given, **how) / 2),
+    "a score in other units": ("most", lambda most: lambda *given: 2 * most(*given)),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "half of it",
+        pytest.param("a score in other units", marks=pytest.mark.slow),
+        pytest.param(None, marks=pytest.mark.slow),
+    ],
+)
+def test_a_broken_proximal_gap_is_caught(name, monkeypatch):
+    (case,) = [case for case in CASES if case.name == "proximal gaps"]
+    (epsilon,) = case.parameters
+    monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", case.lattice)
+    if name is not None:
+        method, wrong = BROKEN_GAPS[name]
+        monkeypatch.setattr(Steps, method, wrong(getattr(Steps, method)))
+    # Prices of forms are kept.
+    gaps = [attrs.evolve(gap, gradient=LinearForm(BIT, gap.gradient.blocks)) for gap in OPPOSING]
+    report = audit(
+        gained(*gaps)(epsilon), neighbours(BIT, 2), case.claim(epsilon), tail=cut(epsilon, 1e-9)
+    )
+    assert report.passed is (name is None), report
+    assert report.figure > report.allowed * (0.9 if name is None else 1.1)
 
 
 def of_opposed_records():

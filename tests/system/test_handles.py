@@ -11,7 +11,7 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm, GapForm
+from dpsdk.forms import ConvexForm, GapForm, ProximalGapForm
 from dpsdk.hypothesis import Pairs
 from dpsdk.kernel import (
     DrawDatabase,
@@ -177,6 +177,7 @@ def held(session, events):
     marginal = Marginal("sex").lower(session.domain)
     choice = Select(GapForm.around(marginal, np.zeros(marginal.rows)), 1, groups=[slice(0, 2)])
     things += [choice, choice.price(kernel.terms)]
+    things.append(ProximalGapForm(marginal, np.zeros(marginal.rows), Ball(1)))
     look = Look([Reference(["sex"], [1, 2])], LaplaceNoise("0.01"))
     things += [look, look.price(kernel.terms)]
     bought = MeasureResiduals([(), ("sex", "age")], (3, 1), GaussianNoise("0.1"))

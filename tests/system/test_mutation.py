@@ -26,6 +26,8 @@ from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.accuracy import HalfWidths
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import (
+    Ball,
+    Box,
     Boxes,
     Dense,
     Facts,
@@ -36,8 +38,10 @@ from dpsdk.forms import (
     LinearForm,
     Members,
     Prefix,
+    ProximalGapForm,
     Range,
     Residual,
+    Simplex,
     Toeplitz,
     Weights,
     sensitivity,
@@ -322,6 +326,15 @@ class Asking:
                     attempt(watch.__init__, self.kernel._access, Watching(1, 1, 10**6))
             self.told.append(watch.tops)
 
+    def proximal_gaps(self):
+        watch = self.kernel.watch(Watching("0.3", "0.4", 3))
+        for over, height in ((Ball(2), 10.0**6), (Box(-1, 1), 3.0), (Simplex(), 10.0**6)):
+            gradient = held()["boxes"]
+            gap = ProximalGapForm(gradient, over.centre(gradient.rows), over, 0.25)
+            self.ask(lambda g=gap, h=height: watch.first_above(g, h))
+            self.wreck(gap, over, gradient)
+        self.told.append(watch.tops)
+
     def draws(self):
         for name in ("range", "marginal", "prefix", "dense", "rectangles", "marginal"):
             form, limits = held()[name], Limits(seconds=10**5)
@@ -371,6 +384,7 @@ class Asking:
         self.measures()
         self.draws()
         self.watches()
+        self.proximal_gaps()
         self.selects()
         self.looks()
         self.residuals()
@@ -761,6 +775,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
         *[mechanism.quote(form, Terms(of)) for mechanism in (Laplace(1), Gaussian(rho=1))],
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
+        ProximalGapForm(form, np.zeros(1), Ball(1), 0.5),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1), Projection(rho=1).quote(form, Terms(of))),
         *(chosen, chosen.price(Terms(of))),

@@ -47,6 +47,7 @@ from dpsdk.forms import (
     GapForm,
     LinearForm,
     Minimum,
+    ProximalGapForm,
     Residual,
     Weights,
     minimise,
@@ -80,6 +81,9 @@ from dpsdk.kernel import (
     Select,
     SmallDatabase,
     Terms,
+    Top,
+    Watch,
+    Watching,
 )
 from dpsdk.learning import fit_mixture
 from dpsdk.losses import (
@@ -400,6 +404,19 @@ def local_marginals_list_their_tables(session: Session) -> None:
 def a_choice_is_the_number_of_an_option(kernel: Kernel, gaps: GapForm) -> None:
     assert_type(kernel.select(gaps, 1, groups=[slice(0, 2)]), int)
     assert_type(kernel.run(Select(gaps, 1)), int)
+
+
+def a_watch_compares_proximal_gaps(
+    watch: Watch, watching: Watching, facts: Facts, form: ConvexForm
+) -> None:
+    gap = ProximalGapForm.of(form, np.zeros(2))
+    assert_type(gap, ProximalGapForm)
+    assert_type(gap.moved(facts), float)
+    assert_type(gap.identity, bytes)
+    assert_type(watch.first_above(gap, 3), Top | None)
+    assert_type(watching.unit(facts, gap), float)
+    assert_type(watching.below(0.05, facts, form=gap), float)
+    watch.first_above(form, 3)  # type: ignore[arg-type]  # a convex form reaches no kernel
 
 
 def a_look_is_a_measurement_of_distances(kernel: Kernel, terms: Terms) -> None:

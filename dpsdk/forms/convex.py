@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from attrs import evolve, field, frozen
 
-from dpsdk._checks import shown, to_array, to_name
+from dpsdk._checks import described, shown, to_array, to_name
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, TooLarge
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms.base import Form
-from dpsdk.forms.blocks import Dense, Kronecker
+from dpsdk.forms.blocks import Dense
 from dpsdk.forms.coordinates import Axis, Coordinates, axes_of, block_of, check_cells
 from dpsdk.forms.design import Design
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
-from dpsdk.forms.moments import distinct, repeats
-from dpsdk.forms.objective import Objective, Point
+from dpsdk.forms.moments import distinct, moments_of, repeats, within
+from dpsdk.forms.objective import Objective, Point, asked
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -253,7 +253,7 @@ class ConvexForm(Form):
             If it would have more than 2^24 weights.
         """
         self._check_weights("a gradient", self.dimension)
-        slopes = self._at(self.loss.derivative(*self._margins(theta)))
+        slopes = self._told("derivative", self.loss.derivative, theta)
         return LinearForm(self.domain, [self._dense(one * slopes for one in self._spread)])
 
     def hessian(self, theta: Array | Sequence[float]) -> LinearForm:
@@ -269,7 +269,7 @@ class ConvexForm(Form):
         """
         first, second = self.pairs
         self._check_weights("a Hessian", len(first))
-        bends = self._at(self.loss.curvature(*self._margins(theta)))
+        bends = self._told("curvature", self.loss.curvature, theta)
         stacked = np.concatenate([np.broadcast_to(o, (len(o), *self._shape)) for o in self._spread])
         scales = np.where(first == second, 1.0, math.sqrt(2))
         weights = stacked[first] * stacked[second] * bends
@@ -287,7 +287,7 @@ class ConvexForm(Form):
         TooLarge
             If they would have more than 2^24 weights.
         """
-        return LinearForm(self.domain, self._moments(self._lengths))
+        return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._lengths))
 
     def distinct_moments(self) -> tuple[LinearForm, Ints]:
         """The second moments without those that are always 0, and those that are always equal once.
@@ -309,7 +309,7 @@ class ConvexForm(Form):
         TooLarge
             As `moments` does.
         """
-        blocks = self._moments(np.ones(len(self._lengths)))
+        blocks = moments_of(self.domain, *self._parts, np.ones(len(self._lengths)))
         places = repeats(blocks)
         form = LinearForm(self.domain, distinct(blocks, places, self._joint(places)))
         return form, places
@@ -329,8 +329,9 @@ class ConvexForm(Form):
         InvalidArgument
             If there are not as many of the one or the other.
         """
-        own, expected = np.asarray(places), f"{len(self._lengths)} integers from -1"
-        if own.shape != self._lengths.shape or own.dtype.kind != "i" or own.min() < -1:
+        own, expected = np.asarray(places), f"{len(self._lengths)} places from -1"
+        fits = own.shape == self._lengths.shape and own.dtype.kind == "i"
+        if not (fits and own.min() >= -1 and own.max() < len(own)):
             raise InvalidArgument("places", expected, shown(places))
         joint = self._joint(own)
         count = max(len(joint), 1)
@@ -362,7 +363,7 @@ class ConvexForm(Form):
             (rows + starts[place], columns + starts[later])
             for place in range(len(sizes))
             for later in range(place, len(sizes))
-            for rows, columns in [_within(sizes, place, later)]
+            for rows, columns in [within(sizes, place, later)]
         ]
         rows, columns = zip(*found, strict=True)
         return np.concatenate(rows), np.concatenate(columns)
@@ -385,29 +386,9 @@ class ConvexForm(Form):
         result[second, first] = numbers
         return result
 
-    def _moments(self, scales: Floats) -> list[Dense | Kronecker]:
-        """The second moments, each times its scale."""
-        parts, sizes = self.coordinates, [one.width for one in self.coordinates]
-        label = Coordinates((self.label,), self.targets[None, :])
-        needed = 0
-        for place, one in enumerate(parts):
-            for other in (*parts[place:], label):
-                needed += self._cells_of(one, other) * one.width * other.width
-        if needed > WEIGHT_LIMIT:
-            advice = "use fewer features, or coarser ones"
-            raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
-        blocks: list[Dense | Kronecker] = []
-        start = 0
-        for place, one in enumerate(parts):
-            for later in range(place, len(parts)):
-                rows, columns = _within(sizes, place, later)
-                own = scales[start : (start := start + len(rows))]
-                blocks.append(self._product(one, rows, parts[later], columns, own))
-        for one in parts:
-            rows = np.arange(one.width)
-            own = scales[start : (start := start + len(rows))]
-            blocks.append(self._product(one, rows, label, np.zeros_like(rows), own))
-        return blocks
+    @property
+    def _parts(self) -> tuple[tuple[Coordinates, ...], Coordinates]:
+        return self.coordinates, Coordinates((self.label,), self.targets[None, :])
 
     @cached_property
     def _lengths(self) -> Floats:
@@ -434,27 +415,15 @@ class ConvexForm(Form):
 
     def _by_label(self, tables: Tables) -> Floats:
         """Public weights by label, and by the cells of the design."""
-        weights = np.asarray(tables.table(self.names), dtype=np.float64)
+        expected = f"weights of shape {self._shape} on {self.names}"
+        if not callable(getattr(tables, "table", None)):
+            raise InvalidArgument(
+                "tables", f"something with a table() of {expected}", shown(tables)
+            )
+        weights = to_array("tables", tables.table(self.names), expected)
         if weights.shape != self._shape:
-            expected = f"weights of shape {self._shape} on {self.names}"
             raise InvalidArgument("tables", expected, f"shape {weights.shape}")
         return weights.transpose(self._order).reshape(len(self.targets), -1)
-
-    def _product(
-        self, one: Coordinates, rows: Ints, other: Coordinates, columns: Ints, scales: Floats
-    ) -> Dense | Kronecker:
-        """Products of coordinates, each times a scale."""
-        touched = {*one.names, *other.names}
-        names = tuple([name for name in self.domain.names if name in touched])
-        weights = one.spread(names)[rows] * other.spread(names)[columns]
-        weights = weights * scales.reshape(-1, *[1] * len(names))
-        if not names and len(scales) == 1:
-            return Kronecker((), (), float(weights[0]))
-        shape = tuple([self.domain[name].size for name in names])
-        return Dense(names, shape, weights.reshape(len(scales), -1))
-
-    def _cells_of(self, one: Coordinates, other: Coordinates) -> int:
-        return math.prod([self.domain[name].size for name in {*one.names, *other.names}])
 
     def _check_weights(self, what: str, rows: int) -> None:
         if rows * self.cells > WEIGHT_LIMIT:
@@ -465,16 +434,27 @@ class ConvexForm(Form):
         wide = [np.broadcast_to(part, (len(part), *self._shape)) for part in parts]
         return Dense(self.names, self._shape, np.concatenate(wide).reshape(-1, self.cells))
 
-    def _at(self, numbers: Floats) -> Floats:
+    def _told(
+        self, what: str, rule: Callable[[Floats, Floats], Floats], theta: Array | Sequence[float]
+    ) -> Floats:
+        """What the loss says of every cell, at coefficients."""
+        (numbers,) = asked(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
+        if not np.isfinite(numbers).all():
+            raise QueryError(
+                described(self.loss), f"{what}() is NaN or infinite, at {shown(theta)}"
+            )
         return np.broadcast_to(numbers, self._shape)
 
     def _margins(self, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
         """⟨θ, x⟩ and y, each with an axis a name, of length 1 where nothing changes along it."""
         vector, start = self._vector("theta", theta), 0
         margins = np.zeros([1] * len(self._shape))
-        for part in self._spread:
-            margins = margins + np.tensordot(vector[start : start + len(part)], part, axes=1)
-            start += len(part)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._spread:
+                margins = margins + np.tensordot(vector[start : start + len(part)], part, axes=1)
+                start += len(part)
+        if not np.isfinite(margins).all():
+            raise InvalidArgument("theta", "coefficients of finite margins", shown(theta))
         sizes = [len(self.targets) if name == self.label else 1 for name in self.names]
         return margins, self.targets.reshape(sizes)
 
@@ -544,11 +524,3 @@ def _placed(side: float | tuple[float, ...], places: Ints) -> float | tuple[floa
         return side
     order: list[int] = places.tolist()
     return tuple([side[place] for place in order])
-
-
-def _within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
-    """The pairs of coordinates of two stacks, each pair once if they are the same."""
-    if place == later:
-        return np.triu_indices(sizes[place])
-    rows, columns = np.indices((sizes[place], sizes[later])).reshape(2, -1)
-    return rows, columns

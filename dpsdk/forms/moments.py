@@ -1,16 +1,81 @@
-"""Functions of a record that say the same, and a block of those that do not."""
+"""Second moments of features, and those of them that say the same."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
 
+from dpsdk.domain import Domain
+from dpsdk.errors import TooLarge
 from dpsdk.forms.blocks import Dense, Kronecker
+from dpsdk.forms.coordinates import Coordinates
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["distinct", "repeats"]
+__all__ = ["distinct", "moments_of", "repeats", "within"]
+
+WEIGHT_LIMIT = 2**24
+"""No moments are written out with more weights than this: 128 MiB."""
+
+
+def within(sizes: Sequence[int], place: int, later: int) -> tuple[Ints, Ints]:
+    """The pairs of coordinates of two stacks, each pair once if they are the same."""
+    if place == later:
+        return np.triu_indices(sizes[place])
+    rows, columns = np.indices((sizes[place], sizes[later])).reshape(2, -1)
+    return rows, columns
+
+
+def moments_of(
+    domain: Domain, parts: Sequence[Coordinates], label: Coordinates, scales: Floats
+) -> list[Dense | Kronecker]:
+    """All products of two coordinates, each once, and those with the label; each times a scale.
+
+    Raises
+    ------
+    TooLarge
+        If they would have more than 2^24 weights.
+    """
+    needed = 0
+    for place, one in enumerate(parts):
+        for other in (*parts[place:], label):
+            names = {*one.names, *other.names}
+            needed += math.prod([domain[name].size for name in names]) * one.width * other.width
+    if needed > WEIGHT_LIMIT:
+        advice = "use fewer features, or coarser ones"
+        raise TooLarge("the moments of a model", needed, WEIGHT_LIMIT, "weights", advice)
+    sizes, blocks, start = [one.width for one in parts], list[Dense | Kronecker](), 0
+    for place, one in enumerate(parts):
+        for later in range(place, len(parts)):
+            rows, columns = within(sizes, place, later)
+            own = scales[start : (start := start + len(rows))]
+            blocks.append(_product(domain, one, rows, parts[later], columns, own))
+    for one in parts:
+        rows = np.arange(one.width)
+        own = scales[start : (start := start + len(rows))]
+        blocks.append(_product(domain, one, rows, label, np.zeros_like(rows), own))
+    return blocks
+
+
+def _product(
+    domain: Domain,
+    one: Coordinates,
+    rows: Ints,
+    other: Coordinates,
+    columns: Ints,
+    scales: Floats,
+) -> Dense | Kronecker:
+    """Products of coordinates, each times a scale."""
+    touched = {*one.names, *other.names}
+    names = tuple([name for name in domain.names if name in touched])
+    weights = one.spread(names)[rows] * other.spread(names)[columns]
+    weights = weights * scales.reshape(-1, *[1] * len(names))
+    if not names and len(scales) == 1:
+        return Kronecker((), (), float(weights[0]))
+    shape = tuple([domain[name].size for name in names])
+    return Dense(names, shape, weights.reshape(len(scales), -1))
 
 
 def repeats(blocks: Sequence[Dense | Kronecker]) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -14,7 +14,7 @@ from dpsdk.forms.sets import ConvexSet
 from dpsdk.losses import Loss
 from dpsdk.typing import Floats
 
-__all__ = ["Objective", "Point", "begin"]
+__all__ = ["Objective", "Point", "asked", "begin"]
 
 _BATCH = 2**14
 """Cells that are worked on together: what is made of them on the way stays in the cache."""
@@ -88,7 +88,7 @@ class Objective:
         mass = 0.0
         for cells, z, y, weights, first in self._parts(margins):
             bends: Floats
-            slope, bends = self.loss.slopes(z, y)
+            slope, bends = self._slopes(z, y)
             mass += float(np.vdot(weights, np.abs(slope)))
             _add(slopes[cells], weights, slope, first=first)
             _add(curvatures[cells], weights, bends, first=first)
@@ -105,7 +105,7 @@ class Objective:
 
     def value(self, point: Point) -> float:
         """The function at a point."""
-        total = self._sum(point.margins, self.loss.value)
+        total = self._sum(point.margins, self._value)
         theta = point.theta
         return total + float(self.linear @ theta) + 0.5 * self.ridge * float(theta @ theta)
 
@@ -113,7 +113,7 @@ class Objective:
         """By how much the function is larger at another point, from differences cell by cell."""
         total = 0.0
         for cells, z, y, weights, _ in self._parts(end.margins):
-            change = self.loss.value(z, y) - self.loss.value(start.margins[None, cells], y)
+            change = self._value(z, y) - self._value(start.margins[None, cells], y)
             total += float((weights * change).sum())
         way = end.theta - start.theta
         middle = 0.5 * (start.theta + end.theta)
@@ -128,10 +128,20 @@ class Objective:
 
     def value_rounding(self, point: Point) -> float:
         """What rounding may do to `value`."""
-        size = self._sum(point.margins, lambda z, y: np.abs(self.loss.value(z, y)))
-        mass = self._sum(point.margins, lambda z, y: np.abs(self.loss.derivative(z, y)))
+        size = self._sum(point.margins, lambda z, y: np.abs(self._value(z, y)))
+        mass = self._sum(point.margins, lambda z, y: np.abs(self._slopes(z, y)[0]))
         many = self.weights.size + _OPERATIONS
         return _ROUND * many * size + self._rounding(mass, point.theta)
+
+    def _value(self, z: Floats, y: Floats) -> Floats:
+        (values,) = asked(self.loss, "value", lambda z, y: (self.loss.value(z, y),), z, y)
+        return values
+
+    def _slopes(self, z: Floats, y: Floats) -> tuple[Floats, Floats]:
+        answers = asked(self.loss, "slopes", self.loss.slopes, z, y)
+        if len(answers) != 2:
+            raise QueryError(described(self.loss), f"slopes() gives {len(answers)} arrays, not 2")
+        return answers[0], answers[1]
 
     def _rounding(self, mass: float, theta: Floats) -> float:
         """What rounding may take from a certificate.
@@ -177,6 +187,34 @@ def _add(target: Floats, weights: Floats, parts: Floats, *, first: bool) -> None
         target[:] = total
     else:
         target += total
+
+
+def asked(
+    loss: Loss,
+    what: str,
+    rule: Callable[[Floats, Floats], Iterable[Floats]],
+    z: Floats,
+    y: Floats,
+) -> list[Floats]:
+    """What a rule of a loss says of margins, which it may not change, for each label.
+
+    Raises
+    ------
+    QueryError
+        If it raises anything, or its answers have other shapes.
+    """
+    z.flags.writeable = False
+    shape = np.broadcast_shapes(z.shape, y.shape)
+    try:
+        with np.errstate(all="ignore"):
+            answers = list(rule(z, y))
+    except Exception as error:
+        raise QueryError(described(loss), f"{what}() raised {type(error).__name__}") from error
+    try:
+        # What depends on margins alone may have one answer for all labels.
+        return [each if each.shape == shape else np.broadcast_to(each, shape) for each in answers]
+    except (AttributeError, ValueError):
+        raise QueryError(described(loss), f"{what}() gives no arrays of shape {shape}") from None
 
 
 def begin(objective: Objective, theta: Floats) -> Point:

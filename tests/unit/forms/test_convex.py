@@ -200,7 +200,13 @@ def test_constant_moments_are_measured_since_records_may_be_outside():
 
 @pytest.mark.parametrize(
     ("values", "places"),
-    [([1.0], [0]), ([1.0], [-2] * 27), ([1.0], [0.5] * 27), ([1.0, 2.0], [0] * 27)],
+    [
+        ([1.0], [2**62] * 27),
+        ([1.0], [0]),
+        ([1.0], [-2] * 27),
+        ([1.0], [0.5] * 27),
+        ([1.0, 2.0], [0] * 27),
+    ],
 )
 def test_numbers_are_read_by_places_that_fit(values, places):
     with pytest.raises(InvalidArgument):
@@ -293,12 +299,36 @@ class Weighing:
         return self.given
 
 
+EVEN = np.full((5, 2, 2, 3), 1 / 60)
+
+
 @pytest.mark.parametrize(
-    "table", [np.zeros((5, 2, 2)), np.full((5, 2, 2, 3), np.nan), np.full((5, 2, 2, 3), -1.0)]
+    "table",
+    [
+        np.zeros((5, 2, 2)),
+        EVEN * np.nan,
+        -EVEN,
+        EVEN.astype(str),
+        EVEN + 0j,
+        np.ma.masked_array(EVEN, mask=EVEN > 0),
+        np.full(EVEN.shape, np.datetime64(1, "s")),
+        None,
+        3.0,
+    ],
 )
 def test_weights_must_be_weights(table):
     with pytest.raises(InvalidArgument):
         form(SquaredLoss()).minimise(Weighing(table))
+    with pytest.raises(InvalidArgument, match="tables"):
+        form(SquaredLoss()).minimise(table)
+
+
+@pytest.mark.parametrize("kind", [list, np.float32, np.int8, object, np.longdouble, bool])
+def test_weights_may_be_numbers_of_any_kind(kind):
+    ones = np.ones(EVEN.shape)
+    given = ones.tolist() if kind is list else np.asfortranarray(ones.astype(kind))
+    found, expected = (form(SquaredLoss()).minimise(Weighing(t))[0] for t in (given, ones))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_no_weight_at_all_is_minimised_by_anything():
@@ -315,6 +345,8 @@ def test_coefficients_must_be_as_many_finite_numbers(theta):
             ask(theta)
     with pytest.raises(InvalidArgument):
         convex.minimise(PUBLIC, linear=theta)
+    with pytest.raises(InvalidArgument, match="theta must be coefficients of finite margins"):
+        convex.gradient([1e308] * 6)
     with pytest.raises(InvalidArgument):
         convex.minimise(PUBLIC, ridge=-1)
     with pytest.raises(InvalidArgument):
@@ -335,6 +367,85 @@ class Concave(Loss):
 class Broken(SquaredLoss):
     def derivative(self, z, y):
         return np.full_like(z - y, np.nan)
+
+
+class Turning(SquaredLoss):
+    """A loss that keeps what it says while it is tried, and not any longer."""
+
+    then = None
+
+    def _turned(self, numbers):
+        return numbers if self.then is None else self.then(numbers)
+
+    def value(self, z, y):
+        return self._turned(super().value(z, y))
+
+    def derivative(self, z, y):
+        return self._turned(super().derivative(z, y))
+
+    def slopes(self, z, y):
+        derivative = self.derivative(z, y)
+        return derivative, np.ones_like(derivative)
+
+
+TURNED = {
+    "raises": lambda numbers: {}[0],
+    "not a number": lambda numbers: numbers * np.nan,
+    "infinite": lambda numbers: numbers + np.inf,
+    "of another shape": lambda numbers: np.ones(7),
+    "no array": lambda numbers: "text",
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_what_a_loss_does_later_is_told_by_typed_errors(name):
+    convex = form(Turning())
+    object.__setattr__(convex.loss, "then", TURNED[name])
+    for ask in (lambda: convex.gradient(THETA), lambda: convex.minimise(PUBLIC)):
+        with pytest.raises(QueryError, match="Turning"):
+            ask()
+
+
+class OfMargins(Loss):
+    """A loss that does not depend on the label."""
+
+    def value(self, z, y):
+        return np.square(z - 0.5) / 2
+
+    def derivative(self, z, y):
+        return z - 0.5
+
+    def curvature(self, z, y):
+        return np.ones_like(z)
+
+    def smoothness(self, low, high, labels):
+        return 1.0
+
+
+def test_a_loss_may_depend_on_margins_alone():
+    convex = form(OfMargins(), targets=(0.0, 1.0))
+    theta, gap = convex.minimise(PUBLIC, ridge=0.1, tolerance=1e-12)
+    numbers = PUBLIC.answers(form(SquaredLoss(), targets=(0.5, 0.5)).moments())
+    second, first = convex.matrix(numbers[:-6]), numbers[-6:]
+    np.testing.assert_allclose(theta, np.linalg.solve(second + 0.1 * np.eye(6), first), atol=1e-6)
+    assert gap <= 1e-10
+    np.testing.assert_allclose(
+        PUBLIC.answers(convex.gradient(theta)) + 0.1 * theta, np.zeros(6), atol=1e-6
+    )
+
+
+class Changing(SquaredLoss):
+    """A loss that writes into what it is given."""
+
+    def derivative(self, z, y):
+        result = z - y
+        z[...] = 0
+        return result
+
+
+def test_a_loss_cannot_change_margins():
+    with pytest.raises(QueryError, match="raised ValueError"):
+        form(Changing())
 
 
 WRONG = {

@@ -10,7 +10,7 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.accounting import AdvancedComposition, BasicComposition, ZCDPComposition
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
-from dpsdk.forms import ConvexForm, Facts
+from dpsdk.forms import ConvexForm, Coordinates, Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
@@ -409,3 +409,26 @@ def test_facts_of_a_family_need_no_query() -> None:
     ridged = Problem(dimension=6, lipschitz=1, smoothness=0.25, radius=1, ridge=1)
     assert oracle.alpha0(ridged, Terms(facts), total, 0.05) > 0
     assert plain < oracle.alpha0(UNIT, Terms(facts), Budget("0.1", "1e-6"), 0.05) < 1
+
+
+def test_empty_tables_and_sets_of_one_point_are_no_trouble() -> None:
+    nobody = {name: [] for name in COLUMNS}
+    empty = PrivateData.from_columns(nobody, DOMAIN, neighbors=Neighbors.ADD_REMOVE, max_rows=10)
+    using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=2))
+    session = Session(empty, Budget(3, "1e-5"), noise=seeded(1))
+    assert np.isfinite(session.answer(query(SquaredLoss()), using=using).theta).all()
+    using = PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent.textbook(steps=2))
+    session = Session(DATA, Budget(3, "1e-5"), noise=seeded(1))
+    release = session.release(query(SquaredLoss(), Box(1, 1)), using=using)
+    assert release.value.theta.tolist() == [1.0] * 4
+    assert release.error() < 1e-2
+    form = ConvexForm(
+        DOMAIN,
+        [Coordinates(("age",), np.zeros((1, 6)))],
+        "income",
+        [0, 1, 2],
+        SquaredLoss(),
+        Ball(1),
+    )
+    quote = NoisyDescent.textbook(steps=2).quote(form, Terms(DATA.facts), Budget(1, "1e-6"))
+    assert quote.error() == pytest.approx(0.0, abs=1e-9)

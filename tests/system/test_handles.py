@@ -87,10 +87,7 @@ def questions():
         yield query, Gaussian(rho="0.0001")
     yield Marginal("age", "sex"), Projection(rho="0.0001")
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
-    yield (
-        model(),
-        PrivateMinimizer(epsilon="0.01", delta="1e-9", oracle=NoisyDescent.textbook(steps=2)),
-    )
+    yield model(), PrivateMinimizer(epsilon="0.01", oracle=NoisyDescent.textbook(steps=1))
 
 
 def channels():

@@ -121,10 +121,10 @@ def _claimed(terms: Terms, total: Budget, count: int) -> Noise | None:
         whole = GaussianNoise.covered(rho)
         return GaussianNoise(whole.rho, (epsilon, delta))
 
-    each = total.epsilon / count
+    each, fits = total.epsilon / count, _fitting(terms, total, count)
     for epsilon in (each, each * (1 - Fraction(1, 10**9))):
         noise = made(epsilon)
-        if noise is not None and _fit(terms, total, noise.cover, count):
+        if noise is not None and fits(noise.cover):
             return noise
     return None
 
@@ -132,12 +132,17 @@ def _claimed(terms: Terms, total: Budget, count: int) -> Noise | None:
 def _largest(
     terms: Terms, total: Budget, count: int, made: Callable[[Fraction], Noise]
 ) -> Fraction:
-    return largest(
-        lambda amount: _fit(terms, total, made(amount).cover, count), total.epsilon / count
-    )
+    fits = _fitting(terms, total, count)
+    return largest(lambda amount: fits(made(amount).cover), total.epsilon / count)
 
 
-def _fit(terms: Terms, total: Budget, run: Guarantee, count: int) -> bool:
+def _fitting(terms: Terms, total: Budget, count: int) -> Callable[[Guarantee], bool]:
+    """Whether so many runs of a guarantee cost no more than the total."""
     whole = terms.composition
-    times = whole.rounds(whole.begin(total), [(run, count)])
-    return times is None or times >= 1
+    start = whole.begin(total)
+
+    def fits(run: Guarantee) -> bool:
+        times = whole.rounds(start, [(run, count)])
+        return times is None or times >= 1
+
+    return fits

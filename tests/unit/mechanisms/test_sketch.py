@@ -61,7 +61,7 @@ def test_tails_behind_a_sketch_are_those_of_chi_squares() -> None:
 def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball() -> None:
     asked = query(Ball(0.2))
     form = asked.lower(WIDE)
-    oracle = Sketch.textbook(steps=2, size=280)
+    oracle = Sketch.textbook(steps=1, size=280)
     using = PrivateMinimizer(epsilon=3, delta="1e-6", oracle=oracle)
     session = Session(DATA, Budget(9, "1e-5"), noise=seeded(1))
     quote = session.quote(asked, using=using)
@@ -77,16 +77,14 @@ def test_what_a_sketch_promises_holds_and_its_model_may_leave_the_ball() -> None
     weights = np.zeros(form._shape)
     np.add.at(weights, (TOWN, SICK), 1 / len(TOWN))
 
-    class Shares:
-        def table(self, names: tuple[str, ...]) -> np.ndarray:
-            return weights
-
     def risk(theta: np.ndarray) -> float:
         margins, labels = form._margins(theta)
         return float((weights * form.loss.value(margins, labels)).sum())
 
-    best, gap = form.minimise(Shares())
-    assert risk(release.value.theta) - risk(best) <= bound.error + gap
+    best = np.zeros(form.dimension)
+    for _ in range(50):  # a solver would take longer to decompose the Hessian
+        best = form.over.project(best - form.gradient(best).blocks[0].weights @ weights.reshape(-1))
+    assert risk(release.value.theta) - risk(best) <= bound.error
     assert np.linalg.norm(release.value.theta) > 0.2  # the radius of Θ
     # For less than was planned, nothing follows.
     assert release.bound(0.01).standing == "none"

@@ -344,6 +344,11 @@ def test_moments_that_gave_the_answer_serve_its_bound():
     one, other = certify(convex, theta), certify(convex, theta, moments=moments)
     assert one.error(0.05) == pytest.approx(other.error(0.05), rel=0.01)
     assert other.coefficients is not None
+    # Moments may have led to θ: of them no one direction is fixed beforehand.
+    assert one.curvature.measured.fresh
+    assert not other.curvature.measured.fresh
+    known = other.curvature.measured
+    assert known.excess(0.05) > evolve(known, fresh=True).excess(0.05)
     with pytest.raises(QueryError):
         batches(form(LogisticLoss()), moments=True)
     few = Measurement(moments.values[:-1], moments.accuracy)

@@ -44,9 +44,7 @@ _SHARES = (Fraction(3, 4), Fraction(1, 4))
 
 _OF_ROWS = 0.1
 _OF_MATRIX = 0.2
-_OF_PLAIN = 0.1
-"""Shares of beta: of a released number of rows, and then of a matrix and of the bound without it.
-Logarithms of them enter the bounds."""
+"""Shares of beta, of a released number of rows and then of a matrix. Logarithms of them enter."""
 
 _KINDS = {
     False: "a fresh gradient at the answer, by convexity",
@@ -130,13 +128,17 @@ class CertifiedExcess(ScalarAccuracy):
         rows, left = self._least_rows(whole)
         if not rows > 0.0:
             return math.inf
-        known = self.curvature
-        plain = left if known is None else left * _OF_PLAIN
+        known, gradient, slack = self.curvature, self.gradient, 0.0
+        if known is not None:
+            # Along these directions alone, so that both bounds fail with the same noise.
+            basis, slack = known.span.basis, known.slack
+            gradient = basis @ (basis.T @ gradient)
+        own = left if known is None else left * (1 - _OF_MATRIX)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            least = frank_wolfe(self.over, self.theta, self.gradient, self.tails, plain)
-            least = max(least, 0.0) / rows
+            least = max(frank_wolfe(self.over, self.theta, gradient, self.tails, own), 0.0)
             if known is not None:
-                least = min(least, self._curved(known, left) / rows + known.slack)
+                least = min(least, self._curved(known, own, left * _OF_MATRIX))
+            least = least / rows + slack
         # Of numbers that are not finite nothing follows.
         return min(least, self.span) if least < math.inf else math.inf
 
@@ -148,12 +150,11 @@ class CertifiedExcess(ScalarAccuracy):
         radius = float(rows.accuracy.radii(beta * _OF_ROWS, joint=True)[0])
         return float(rows.values[0]) - radius, beta * (1 - _OF_ROWS)
 
-    def _curved(self, known: Curvature, beta: float) -> float:
+    def _curved(self, known: Curvature, beta: float, of_matrix: float) -> float:
         basis = known.span.basis
         least = basis.T @ known.measured.matrix @ basis
-        least[np.diag_indices_from(least)] -= known.measured.excess(beta * _OF_MATRIX)
-        own = beta * (1 - _OF_MATRIX - _OF_PLAIN)
-        found = curved(self.gradient, self.tails, least, basis, own)
+        least[np.diag_indices_from(least)] -= known.measured.excess(of_matrix)
+        found = curved(self.gradient, self.tails, least, basis, beta)
         if found is None:
             return math.inf
         nu, root = found
@@ -255,7 +256,9 @@ def certified(
         found = tuple([kernel.run(request, allowance=allowance) for request in requests])
     matrix = coefficients = None
     if pattern is not None:
-        matrix = MeasuredMatrix.of(pattern, found[-1] if moments is None else moments)
+        measured = found[-1] if moments is None else moments
+        # Moments may have led to θ, and so to the way from there to the minimum.
+        matrix = MeasuredMatrix.of(pattern, measured, fresh=moments is None)
     if moments is not None:
         with suppress(TooLarge):
             coefficients = CoefficientSet.of(form, moments)

@@ -61,7 +61,8 @@ class CoefficientSet:
 
     Coefficients are those of θ, for feature vectors and labels as they are scaled in a query.
 
-    Use `CoefficientSet.of`.
+    Oracles that measure second moments for a squared loss put one into the accuracy of their
+    releases, as `coefficients`. From moments of your own, use `CoefficientSet.of`.
 
     >>> import numpy as np
     >>> from dpsdk import Boolean, Budget, Domain, Integer, PrivateData

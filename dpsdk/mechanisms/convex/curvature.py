@@ -43,6 +43,8 @@ class Pattern:
         The largest eigenvalue of Σ A_k².
     peak
         The largest eigenvalue of any A_k, in size.
+    length
+        The largest Frobenius norm of any A_k. No two of them share an entry.
     cover
         The largest eigenvalue of Σ |A_k|, entry by entry.
     """
@@ -54,6 +56,7 @@ class Pattern:
     dimension: int
     spread: float
     peak: float
+    length: float
     cover: float
 
     @classmethod
@@ -81,9 +84,10 @@ class Pattern:
                 part[one, other] = part[other, one] = weights[some]
                 squares[np.ix_(touched, touched)] += part @ part
                 peak = max(peak, float(np.abs(np.linalg.eigvalsh(part)).max()))
-        return cls(
-            first, second, own, weights, form.dimension, _largest(squares), peak, _largest(cover)
-        )
+        lengths = np.bincount(own, weights=np.square(weights) * np.where(first == second, 1.0, 2.0))
+        length = math.sqrt(float(lengths.max(initial=0.0)))
+        spread, whole = _largest(squares), _largest(cover)
+        return cls(first, second, own, weights, form.dimension, spread, peak, length, whole)
 
     def matrix(self, values: Floats) -> Floats:
         """The matrix of measured numbers."""
@@ -100,23 +104,39 @@ def _largest(matrix: Floats) -> float:
 
 @frozen
 class MeasuredMatrix:
-    """A symmetric matrix that was measured, and how far off its largest eigenvalue may be."""
+    """A symmetric matrix that was measured, and how far below it the true one may be.
+
+    Parameters
+    ----------
+    fresh
+        Whether its noise is independent of the direction that will be asked about.
+    """
 
     pattern: Pattern
     matrix: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
     tails: Tails
+    fresh: bool
 
     @classmethod
-    def of(cls, pattern: Pattern, measured: Measurement[NoiseAccuracy]) -> MeasuredMatrix:
+    def of(
+        cls, pattern: Pattern, measured: Measurement[NoiseAccuracy], *, fresh: bool
+    ) -> MeasuredMatrix:
         """Of the numbers of a pattern."""
-        return cls(pattern, pattern.matrix(measured.values), Tails.of(measured.accuracy))
+        matrix = pattern.matrix(measured.values)
+        return cls(pattern, matrix, Tails.of(measured.accuracy), fresh)
 
     def excess(self, beta: float) -> float:
-        """κ: with probability 1 - beta, the true matrix is at least the measured one minus κ·I."""
+        """κ such that vᵀHv is at least vᵀĤv − κ‖v‖², with probability 1 - beta.
+
+        For the true matrix H and the measured one Ĥ. Where the noise is fresh, for any one v that
+        is fixed beforehand, though it need not be known; else for all v at once.
+        """
         tails, pattern = self.tails, self.pattern
         slack = tails.bias * pattern.cover
         if not pattern.peak * tails.scale > 0.0:
             return slack
+        if self.fresh:
+            return Tails(tails.law, tails.step, 0.0).along(pattern.length, 1, beta) + slack
         share, dimension = pattern.spread / pattern.peak**2, math.log(pattern.dimension)
         return slack + tails.chernoff(
             lambda tilts: dimension + share * tails.cumulant(tilts * pattern.peak),

@@ -1,4 +1,4 @@
-"""How large sums, lengths and matrices of measured noise are, but for a probability.
+"""How large sums and lengths of measured noise are, but for a probability.
 
 Theorems (docs/explanation/proofs/excess.md, "Noise"). All bounds are Chernoff's, by moment
 generating functions that are exact for discrete Laplace noise, and those of the normal law for
@@ -88,9 +88,7 @@ class Tails:
         return np.where(moved < rate, np.maximum(found, 0.0) + 1e-13, math.inf)
 
     def size_cumulant(self, tilts: Floats) -> Floats:
-        """The same of |Z|, for tilts of at least 0."""
-        if self.gaussian or not self.scale:
-            return self.cumulant(tilts) + math.log(2.0) * (self.scale > 0.0)
+        """The same of |Z| for Laplace noise, for tilts of at least 0."""
         rate = self._law[2] / self._law[1]
         moved = tilts * self.step
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -115,49 +113,32 @@ class Tails:
         bounds = (math.log(1.0 / beta) + cumulants(tilts)) / tilts
         return float(np.nanmin(bounds)) * _ROUND
 
-    def sum(self, weights: Floats, beta: float) -> float:
-        """What Σ wᵢZᵢ exceeds with probability beta at the most, on one side; without the bias."""
-        if self.gaussian:
-            length = float(np.linalg.norm(weights))
-            return self.scale * length * math.sqrt(2.0 * math.log(1.0 / beta)) * _ROUND
-        return self.chernoff(
-            lambda tilts: self.cumulant(np.multiply.outer(tilts, weights)).sum(axis=1),
-            float(np.abs(weights).max(initial=0.0)),
-            beta,
-        )
+    def along(self, length: float, entries: int, beta: float) -> float:
+        """What Σ wᵢ·(Zᵢ and its bias) exceeds with probability beta at the most, for fixed w.
 
-    def sizes(self, weights: Floats, beta: float) -> float:
-        """What Σ wᵢ|Zᵢ| exceeds with probability beta at the most, w ≥ 0; without the bias."""
-        return self.chernoff(
-            lambda tilts: self.size_cumulant(np.multiply.outer(tilts, weights)).sum(axis=1),
-            float(weights.max(initial=0.0)),
-            beta,
-        )
+        Whatever w is, of so many entries and no longer than `length`: it need not be known.
+        """
+        slack = self.bias * math.sqrt(entries) * length
+        if self.gaussian:
+            return self.scale * length * math.sqrt(2.0 * math.log(1.0 / beta)) * _ROUND + slack
+        # Of all w so long the sum is wildest where one entry has it all.
+        return self.chernoff(lambda tilts: self.cumulant(tilts * length), length, beta) + slack
 
     def length(self, entries: int, beta: float) -> float:
         """What the length of so many noises exceeds with probability beta at the most, bias too."""
         slack = self.bias * math.sqrt(entries)
         if self.gaussian:
-            return self._normal_length(np.ones(entries), beta) + slack
+            return self._normal_length(entries, beta) + slack
         # The square of a length is at most the sum of the sizes times the largest.
-        several = self.sizes(np.ones(entries), beta / 2)
-        largest = self.law.radius(beta / 2, entries) * self.step
+        several = self.chernoff(
+            lambda tilts: entries * self.size_cumulant(tilts), float(entries > 0), beta / 2
+        )
+        largest = self.law.radius(beta / 2, entries) * self.step if entries else 0.0
         return math.sqrt(several * largest) * _ROUND + slack
 
-    def mapped_length(self, matrix: Floats, beta: float) -> float:
-        """The same for the length of a matrix times the noises, one a column."""
-        values = np.linalg.svd(matrix, compute_uv=False)
-        slack = self.bias * float(np.linalg.norm(matrix, axis=0).sum())
-        if self.gaussian:
-            return self._normal_length(np.square(values), beta) + slack
-        whole = float(values[0]) * Tails(self.law, self.step, 0.0).length(matrix.shape[1], beta)
-        return min(whole, self.sizes(np.linalg.norm(matrix, axis=0), beta)) * _ROUND + slack
-
-    def _normal_length(self, squares: Floats, beta: float) -> float:
-        """By E exp(η‖AZ‖²) ≤ Π (1 − 2ησ²λᵢ)^(−1/2), λ the squared singular values of A."""
-        peak = float(squares.max(initial=0.0))
-        if not peak * self.scale > 0.0:
+    def _normal_length(self, entries: int, beta: float) -> float:
+        """By E exp(η‖Z‖²) ≤ (1 − 2ησ²)^(−entries/2)."""
+        if not entries:
             return 0.0
-        logs = np.log1p(-np.multiply.outer(_SHARES, squares / peak)).sum(axis=1)
-        bounds = (math.log(1.0 / beta) - 0.5 * logs) / _SHARES
-        return self.scale * math.sqrt(2.0 * peak * float(bounds.min())) * _ROUND
+        bounds = (math.log(1.0 / beta) - 0.5 * entries * np.log1p(-_SHARES)) / _SHARES
+        return self.scale * math.sqrt(2.0 * float(bounds.min())) * _ROUND

@@ -21,7 +21,7 @@ from dpsdk.kernel import Reference
 from dpsdk.release import Measurement
 from dpsdk.typing import Array, Floats
 
-__all__ = ["Certificate"]
+__all__ = ["Certificate", "Rows", "to_rows"]
 
 _SHARE_OF_ROWS = 0.1
 """Of beta, where the number of rows was measured: its noise matters less than that of a look."""
@@ -30,6 +30,7 @@ _ROUNDED = 2.0**-40
 """What floats may round off, relatively, of sums of up to 2^27 positive numbers."""
 
 Rows: TypeAlias = Measurement[HalfWidths] | int | None
+"""A number of rows that was released with proven half-widths, or is public, or is not known."""
 
 
 def _to_looked(looked: Measurement[NoiseAccuracy]) -> Measurement[NoiseAccuracy]:
@@ -48,7 +49,14 @@ def _to_masses(masses: Array | Sequence[float]) -> Floats:
     return kept(own)
 
 
-def _to_rows(rows: Rows) -> Rows:
+def to_rows(rows: Rows) -> Rows:
+    """Read a number of rows.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is below 0, or was released without proven half-widths.
+    """
     if isinstance(rows, Measurement):
         bounded = isinstance(rows.accuracy, HalfWidths) and rows.accuracy.proven
         if len(rows.values) != 1 or not bounded:
@@ -99,7 +107,7 @@ class Certificate:
 
     looked: Measurement[NoiseAccuracy] = field(converter=_to_looked)
     masses: Floats = field(converter=_to_masses, eq=cmp_using(eq=np.array_equal), hash=False)
-    rows: Rows = field(default=None, converter=_to_rows)
+    rows: Rows = field(default=None, converter=to_rows)
 
     def __attrs_post_init__(self) -> None:
         if len(self.masses) != len(self.looked.values):

@@ -20,6 +20,7 @@ import pytest
 import dpsdk.forms as forms_module
 import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
+import dpsdk.mechanisms.convex as convex_module
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
 from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.accuracy import HalfWidths
@@ -736,6 +737,13 @@ def models(domain):
     return form, design, least, *values
 
 
+def certified_model(form, kernel):
+    """A bound that was paid for, with a confidence set in it."""
+    moments = kernel.measure(form.distinct_moments()[0], LaplaceNoise(1))
+    noises = [LaplaceNoise(1)]
+    return convex_module.certified(form, kernel, np.ones(1), noises, rows=3, moments=moments)
+
+
 PUBLIC = [
     value
     for module in (forms_module, kernel_module, mechanisms_module)
@@ -778,6 +786,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         # Convex forms reach no kernel: what they ask of it is linear.
         *(model := models(of.domain)),
         *(model[0].gradient([0.5]), model[0].moments()),
+        certified_model(model[0], asking.kernel),
     ]
     tried = {type(thing) for thing in reachable(*things)}
     missing = {

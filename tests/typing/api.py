@@ -94,6 +94,8 @@ from dpsdk.losses import (
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
+    CertifiedExcess,
+    CoefficientSet,
     Corrected,
     DistributionMechanism,
     FittedTable,
@@ -525,6 +527,18 @@ def a_mixture_is_fitted_to_tables(domain: Domain, pair: Floats, form: LinearForm
 def certificates_bound_total_variation(looked: Measurement[NoiseAccuracy], rows: int) -> None:
     assert_type(Certificate(looked, [3.5], rows).bounds(0.05), Floats)
     assert_type(Certificate.of([Reference(["a"], [1, 2])], looked), Certificate)
+
+
+def coefficients_have_confidence_sets(
+    form: ConvexForm, moments: Measurement[NoiseAccuracy], excess: CertifiedExcess
+) -> None:
+    found = CoefficientSet.of(form, moments)
+    assert_type(found.contains([0.0, 1.0], 0.05), bool)
+    assert_type(found.half_widths(0.05), Floats)
+    assert_type(found.centre, Floats)
+    accuracy: ScalarAccuracy = excess
+    assert_type(accuracy.error(0.05), float)
+    assert_type(excess.coefficients, CoefficientSet | None)
 
 
 def facts_of(data: SyntheticData) -> Facts:

@@ -1,6 +1,6 @@
 """Convex minimisation over a private table: one model, or a guarded stream of them."""
 
-from dpsdk.mechanisms.convex.certify import CertifiedExcess, batches, certified
+from dpsdk.mechanisms.convex.certify import CertifiedExcess, batches, certified, shares
 from dpsdk.mechanisms.convex.confidence import CoefficientSet
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.correction import PredictedExcess
@@ -21,4 +21,5 @@ __all__ = [
     "Total",
     "batches",
     "certified",
+    "shares",
 ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -19,22 +20,27 @@ from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearForm
 from dpsdk.forms.convex import WEIGHT_LIMIT
-from dpsdk.kernel import Allowance, Kernel, Noise
+from dpsdk.kernel import Allowance, Kernel, Measure, Noise
+from dpsdk.mechanisms.certificate import Rows, to_rows
 from dpsdk.mechanisms.convex.bounds import curved, frank_wolfe, self_concordant
-from dpsdk.mechanisms.convex.confidence import check_moments, least_squares, read_moments
+from dpsdk.mechanisms.convex.confidence import (
+    CoefficientSet,
+    check_moments,
+    least_squares,
+    read_moments,
+)
 from dpsdk.mechanisms.convex.curvature import MeasuredMatrix, distinct_rows
 from dpsdk.mechanisms.convex.span import Span, vectors
 from dpsdk.mechanisms.convex.tails import Tails
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["CertifiedExcess", "Rows", "batches", "certified"]
-
-Rows: TypeAlias = int | Measurement[HalfWidths] | None
-"""A number of rows: public, released with proven half-widths, or not known yet."""
+__all__ = ["CertifiedExcess", "Rows", "batches", "certified", "shares"]
 
 _COUNT = 0.25
 """How long the count of rows is beside the gradient of any record, where both are measured."""
+
+_SHARES = (Fraction(3, 4), Fraction(1, 4))
 
 _OF_ROWS = 0.1
 _OF_MATRIX = 0.2
@@ -74,7 +80,7 @@ class Curvature:
     def of(cls, measured: MeasuredMatrix, form: ConvexForm) -> Curvature:
         """For the loss of a form."""
         constants = form.constants
-        span = Span.of(form.coordinates)
+        span = Span.of(form)
         reach = form.over.diameter(form.dimension) * span.missed
         bend = constants.self_concordance
         needed = form.coordinates if bend else ()
@@ -100,6 +106,8 @@ class CertifiedExcess(ScalarAccuracy):
     curvature
         What was measured of the Hessian of the summed loss at θ, by noise that is independent of
         the gradient's; None if nothing was.
+    coefficients
+        Where the least-squares coefficients of the table are, if its moments were measured.
     """
 
     over: ConvexSet
@@ -108,7 +116,8 @@ class CertifiedExcess(ScalarAccuracy):
     tails: Tails
     rows: int | Measurement[HalfWidths]
     span: float
-    curvature: Curvature | None = None
+    curvature: Curvature | None = field(default=None, repr=False)
+    coefficients: CoefficientSet | None = field(default=None, repr=False)
     standing: Standing = field(init=False, default="proven")
     kind: str = field(init=False)
 
@@ -155,6 +164,15 @@ class CertifiedExcess(ScalarAccuracy):
         return self_concordant(nu, bend)
 
 
+def shares(form: ConvexForm, *, moments: bool = False) -> tuple[Fraction, ...]:
+    """What part of a certificate each of its batches is best given, of ρ or of ε.
+
+    The gradient, and then curvature where that may help: what bounds an excess is the noise of the
+    gradient, as soon as curvature is told from its own.
+    """
+    return (Fraction(1),) if batches(form, moments=moments) == 1 else _SHARES
+
+
 def batches(form: ConvexForm, *, moments: bool = False) -> int:
     """How many batches a certificate measures: the gradient, and curvature where that may help.
 
@@ -189,7 +207,7 @@ def certified(
     theta: Floats,
     noises: Sequence[Noise],
     *,
-    rows: Rows,
+    rows: Rows = None,
     allowance: Allowance | None = None,
     moments: Measurement[NoiseAccuracy] | None = None,
 ) -> CertifiedExcess:
@@ -202,10 +220,10 @@ def certified(
     noises
         One for each of `batches`, in their order: that of the gradient, and that of the curvature.
     rows
-        The number of rows where that is public, or as it was released before. None measures it
-        together with the gradient.
+        The number of rows as it was released before. If left out, the public number of the table,
+        and where there is none it is measured together with the gradient.
     allowance
-        What pays, if that was paid before.
+        What pays, if that was paid before. Otherwise all is paid at once.
     moments
         Measured numbers of `distinct_moments`, for a squared loss: they may be what θ was found by.
 
@@ -220,48 +238,50 @@ def certified(
     wanted = batches(form, moments=moments is not None)
     if len(noises) != wanted:
         raise InvalidArgument("noises", f"{wanted} of them", f"{len(noises)}")
+    counted = to_rows(kernel.facts.rows if rows is None else rows)
+    plain, pattern = form.gradient(theta), None
+    asked, weight = (plain, 0.0) if counted is not None else _with_count(plain)
+    requests = [Measure(asked, noises[0])]
     own = kept(np.array(theta, dtype=np.float64))
-    matrix = None
     if moments is not None:
         pattern, _, _, several = read_moments(form)
         check_moments(moments, several)
-        matrix = MeasuredMatrix.of(pattern, moments)
     elif wanted > 1:
-        asked, pattern = distinct_rows(form, _bends(form, own).blocks)
-        measured = kernel.measure(asked, noises[1], allowance=allowance)
-        matrix = MeasuredMatrix.of(pattern, measured)
-    gradient, counted = _gradient(form, kernel, own, noises[0], rows, allowance)
+        bends, pattern = distinct_rows(form, _bends(form, own).blocks)
+        requests.append(Measure(bends, noises[1]))
+    if allowance is None:
+        found = kernel.run_all(requests)
+    else:
+        found = tuple([kernel.run(request, allowance=allowance) for request in requests])
+    matrix = coefficients = None
+    if pattern is not None:
+        matrix = MeasuredMatrix.of(pattern, found[-1] if moments is None else moments)
+    if moments is not None:
+        with suppress(TooLarge):
+            coefficients = CoefficientSet.of(form, moments)
+    known = found[0].accuracy
+    if counted is None:
+        counted = Measurement(
+            found[0].values[-1:] / weight,
+            NoiseAccuracy(known.law, 1, known.step / weight, known.bias / weight),
+        )
     return CertifiedExcess(
         form.over,
         own,
-        kept(gradient.values),
-        Tails.of(gradient.accuracy),
+        kept(found[0].values[: form.dimension]),
+        Tails.of(known),
         counted,
         form.constants.range,
         None if matrix is None else Curvature.of(matrix, form),
+        coefficients,
     )
 
 
-def _gradient(
-    form: ConvexForm,
-    kernel: Kernel,
-    theta: Floats,
-    noise: Noise,
-    rows: Rows,
-    allowance: Allowance | None,
-) -> tuple[Measurement[NoiseAccuracy], int | Measurement[HalfWidths]]:
-    """The measured gradient, and the number of rows, measured beside it if nobody knows it."""
-    gradient = form.gradient(theta)
-    if rows is not None:
-        return kernel.measure(gradient, noise, allowance=allowance), rows
+def _with_count(gradient: LinearForm) -> tuple[LinearForm, float]:
+    """A gradient with the count of rows as its last function, times a weight."""
     longest = math.sqrt(max(float(block.column_norms(2).max()) for block in gradient.blocks))
     weight = _COUNT * longest or 1.0
-    both = LinearForm(form.domain, [*gradient.blocks, Kronecker((), (), weight)])
-    found = kernel.measure(both, noise, allowance=allowance)
-    known = found.accuracy
-    count = NoiseAccuracy(known.law, 1, known.step / weight, known.bias / weight)
-    own = NoiseAccuracy(known.law, form.dimension, known.step, known.bias)
-    return Measurement(found.values[:-1], own), Measurement(found.values[-1:] / weight, count)
+    return LinearForm(gradient.domain, [*gradient.blocks, Kronecker((), (), weight)]), weight
 
 
 def _bends(form: ConvexForm, theta: Floats) -> LinearForm:

@@ -8,6 +8,7 @@ known law. The set is all coefficients at which no more is left.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -111,10 +112,10 @@ class CoefficientSet:
             raise TooLarge(
                 "a set of coefficients", form.dimension * rows, _LIMIT, "numbers", advice
             )
-        tails, span = Tails.of(measured.accuracy), Span.of(form.coordinates)
+        tails, span = Tails.of(measured.accuracy), Span.of(form)
         return cls(pattern, (places, shares), kept(measured.values), tails, span)
 
-    def contains(self, theta: Array, beta: float = 0.05) -> bool:
+    def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:
         """Whether coefficients are in the set, which has those of the table but for beta."""
         size = self.pattern.dimension
         given = to_array("theta", theta, f"{size} finite numbers")

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk.forms import Coordinates
-from dpsdk.typing import Floats
+from dpsdk.forms import ConvexForm, Coordinates
+from dpsdk.forms.coordinates import axes_of, block_of
+from dpsdk.typing import Floats, Ints
 
 __all__ = ["Span", "vectors"]
 
@@ -39,13 +40,29 @@ class Span:
     basis: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
     """One direction a column."""
     missed: float
-    """The largest length of what is left of a feature vector, which is rounding as a rule."""
+    """At least the length of what is left of any feature vector, which is rounding as a rule."""
 
     @classmethod
-    def of(cls, coordinates: Sequence[Coordinates]) -> Span:
-        """That of all cells."""
-        columns = vectors(coordinates)
-        values, directions = np.linalg.eigh(columns @ columns.T)
+    def of(cls, form: ConvexForm) -> Span:
+        """That of all cells, without their being written out.
+
+        A feature vector is that of the first cell, and on each axis of attributes what another cell
+        differs by.
+        """
+        starts = np.cumsum([0, *[one.width for one in form.coordinates]])
+        first, parts = np.zeros((1, form.dimension)), list[Floats]()
+        for axis in axes_of(form.coordinates):
+            block = block_of(axis, form.coordinates, form.domain)
+            own: list[Ints] = [np.arange(starts[at], starts[at + 1]) for at in axis.members]
+            places = np.concatenate(own)
+            first[:, places] = block[0]
+            parts.append(np.zeros((len(block), form.dimension)))
+            parts[-1][:, places] = block - block[0]
+        rows = np.concatenate([first, *parts])
+        values, directions = np.linalg.eigh(rows.T @ rows)
         basis = directions[:, values > _LEAST * max(float(values[-1]), 1e-300)]
-        left = columns - basis @ (basis.T @ columns)
-        return cls(basis, float(np.linalg.norm(left, axis=0).max()))
+        missed = 0.0
+        for part in (first, *parts):
+            left = part - (part @ basis) @ basis.T
+            missed += float(np.linalg.norm(left, axis=1).max())
+        return cls(basis, missed)

@@ -71,7 +71,7 @@ class Tails:
 
     @property
     def scale(self) -> float:
-        """The parameter of the law: σ of Gaussian, b of Laplace noise."""
+        """The parameter of the law, which is σ of Gaussian and b of Laplace noise."""
         number = self._law[1] / self._law[2]
         return self.step * (math.sqrt(number) if self.gaussian else number)
 

@@ -224,7 +224,7 @@ class _Plan:
         parts: dict[str, Part] = {}
         begins: _Begins | _Found
         if isinstance(start, Given):
-            begins = _Found.on(within(start.distribution, facts), form)
+            begins = _Found.on(within(start.distribution, form, facts), form)
         else:
             begins = _Begins(start, start_form(start, form))
             parts["start"] = Part(left * start.share if count else left, 1, begins.form)

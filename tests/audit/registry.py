@@ -42,7 +42,7 @@ from dpsdk.forms import (
     ProximalGapForm,
     Weights,
 )
-from dpsdk.hypothesis import Distribution, Pairs
+from dpsdk.hypothesis import DenseHypothesis, Distribution, Pairs
 from dpsdk.kernel import (
     GaussianNoise,
     Kernel,
@@ -54,16 +54,21 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.learning import EntropicFit
+from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    Corrected,
     Gaussian,
     Laplace,
     Matrix,
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    Oracle,
+    PrivateMinimizer,
     Projection,
     SmallDB,
+    SufficientStatistics,
     Tree,
 )
 from dpsdk.mechanisms.matrix import design
@@ -73,7 +78,9 @@ from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
+    Ball,
     Conjunction,
+    ConvexMinimization,
     Count,
     Linear,
     Marginal,
@@ -93,6 +100,7 @@ from dpsdk.typing import Floats
 BIT = Domain(Boolean("bit"))
 THREE = Domain(Integer("level", 0, 2))
 PAIR = Domain(Categorical("a", ["x", "y"]), Boolean("b"))
+LINED = Domain(Integer("a", 0, 1), Boolean("b"))
 
 EPSILONS = (Fraction(1, 4), Fraction(1), Fraction(3))
 LARGE = (Fraction(3), Fraction(5))
@@ -114,6 +122,8 @@ class Case:
     """Fewer bits than production would take, where its lattice has too many points to enumerate."""
     unit_rows: int = 1
     """How many of the rows one person may have."""
+    slow: bool = False
+    """Whether it takes too long for a quick run."""
 
 
 def flat(table: MarginalTable) -> tuple[float, ...]:
@@ -213,6 +223,27 @@ def from_pairs(epsilon: Fraction) -> Program:
 
 def flat_table(distribution: Distribution) -> Hashable:
     return distribution.table(distribution.domain.names).tobytes(), distribution.outside_mass
+
+
+LINE = ConvexMinimization(SquaredLoss(), features=["a"], label="b", over=Ball(2), intercept=False)
+
+
+def of_model(answer: Any) -> Hashable:
+    return answer.theta.tobytes(), answer.excess
+
+
+def model(oracle: Oracle) -> Build:
+    """One model, of all runs that its oracle makes."""
+
+    def build(epsilon: Fraction) -> Program:
+        return pure_program(
+            PrivateMinimizer(epsilon=epsilon, oracle=oracle), LINE, outcome=of_model
+        )
+
+    return build
+
+
+EVEN = DenseHypothesis.uniform(LINED)
 
 
 def ranged(epsilon: Fraction) -> Guarantee:
@@ -494,6 +525,25 @@ CASES = (
     Case("tree", tree, pure, BIT, 1, (Fraction(20),)),
     Case("strategy, a count", strategy(COUNT), pure, BIT, 1, (Fraction(40),)),
     Case("projection", projected, pure, BIT, 1, (Fraction(20),)),
+    Case(
+        "a model by statistics",
+        model(SufficientStatistics()),
+        pure,
+        LINED,
+        1,
+        (Fraction(24),),
+        slow=True,
+    ),
+    Case(
+        "a model by a gradient",
+        model(Corrected(EVEN, gradients=1)),
+        pure,
+        LINED,
+        1,
+        (Fraction(24),),
+        lattice=0,
+        slow=True,
+    ),
     Case("look, a table", looked(LaplaceNoise, GUESS), pure, BIT, 2),
     Case("look, tables", looked(LaplaceNoise, GUESS, OTHER), pure, BIT, 1, (Fraction(16),)),
     Case("look, a total", looked(LaplaceNoise, GUESS, TOTAL), pure, BIT, 1, (Fraction(16),)),

@@ -75,7 +75,7 @@ RUNS = [
     )
     for case in (*CASES, *OF_TWO_ROWS)
     for parameters, most, note, m in (
-        (case.parameters[-1:], 1e-9, "", ()),
+        (case.parameters[-1:], 1e-9, "", pytest.mark.slow if case.slow else ()),
         (case.parameters, TAIL, ", with its tails", pytest.mark.slow),
     )
     for parameter in parameters

@@ -64,11 +64,13 @@ from dpsdk.kernel.access import Access, HasAccess
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    Corrected,
     Fitted,
     Gaussian,
     Laplace,
     LocalMarginals,
     Matrix,
+    Moments,
     NoisyDescent,
     NoisyHistogram,
     NumericSparse,
@@ -80,6 +82,7 @@ from dpsdk.mechanisms import (
     Sketch,
     SmallDB,
     SquareRoot,
+    SufficientStatistics,
     Tree,
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
@@ -425,6 +428,8 @@ STREAMS = {
     "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
     "workload, until it is near": OfflinePMW(Marginal("a", "b"), epsilon=1),
     "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),
+    "a model": PrivateMinimizer(epsilon=1, delta=DELTA, oracle=Corrected(Moments(), gradients=1)),
+    "a certified model": PrivateMinimizer(epsilon=1, oracle=SufficientStatistics(certify="0.5")),
 }
 
 
@@ -440,6 +445,8 @@ def stream(name, *, vandal):
         form = held()["marginal"].row(turn % 6)
         if sparse:
             form = GapForm(form, np.zeros(1), np.array([7.0]), absolute=False, numeric=True)
+        elif isinstance(mechanism, PrivateMinimizer):
+            form = models(data.domain)[0]
         try:
             got = opened.answer(form, kernel)
         except DpsdkError as error:
@@ -786,6 +793,10 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         Fitted(SyntheticData(of.domain, [[0, 0]])),
         *(small, small.price(Terms(of)), asking.kernel.run(small), Members.of(form)),
         mechanisms_module.Certificate(asking.kernel.run(looked), [2]),
+        *[
+            STREAMS[name].open(asking.kernel).answer(models(of.domain)[0], asking.kernel)
+            for name in ("a model", "a certified model")
+        ],
         mechanisms_module.FittedTable(("a",), True, "measured", 1.0, None),
         SmallDB(Count(), epsilon=1),
         mechanisms_module.Unfinished(None, "stop"),

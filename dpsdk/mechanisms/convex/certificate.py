@@ -9,13 +9,16 @@ from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Allowance, Kernel
-from dpsdk.mechanisms.convex.certify import CertifiedExcess, Rows, batches, certified
+from dpsdk.mechanisms.convex.certify import CertifiedExcess, Rows, certified, shares
 from dpsdk.mechanisms.convex.confidence import CoefficientSet, least_squares
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.release import Measurement
 from dpsdk.typing import Floats, Real
 
-__all__ = ["certificate_part", "coefficients", "proven", "to_certify"]
+__all__ = ["certificate_parts", "coefficients", "proven", "to_certify"]
+
+
+_NAMES = ("certificate", "curvature")
 
 
 def to_certify(value: Real | None) -> Fraction | None:
@@ -23,11 +26,14 @@ def to_certify(value: Real | None) -> Fraction | None:
     return None if value is None else to_probability("certify", value)
 
 
-def certificate_part(form: ConvexForm, share: Fraction, *, moments: bool) -> dict[str, Part]:
-    """What a certificate takes, by its name."""
-    runs = batches(form, moments=moments)
+def certificate_parts(form: ConvexForm, share: Fraction, *, moments: bool) -> dict[str, Part]:
+    """What a certificate takes, by names."""
     gradient = form.gradient(form.over.centre(form.dimension))
-    return {"certificate": Part(share, runs, gradient)}
+    taken = shares(form, moments=moments)
+    return {
+        name: Part(share * part, 1, gradient)
+        for name, part in zip(_NAMES[: len(taken)], taken, strict=True)
+    }
 
 
 def proven(
@@ -43,13 +49,13 @@ def proven(
 
     That follows from public facts.
     """
-    part, noise = spending.parts["certificate"], spending.noises["certificate"]
+    noises = [spending.noises[name] for name in _NAMES if name in spending.noises]
     try:
         return certified(
             form,
             kernel,
             theta,
-            [noise] * part.runs,
+            noises,
             rows=rows,
             allowance=allowance,
             moments=moments,

@@ -17,7 +17,7 @@ from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.mechanisms.convex.certificate import (
-    certificate_part,
+    certificate_parts,
     coefficients,
     proven,
     to_certify,
@@ -224,7 +224,7 @@ class _Plan:
         parts: dict[str, Part] = {}
         begins: _Begins | _Found
         if isinstance(start, Given):
-            begins = _Found.on(within(start.distribution, facts), form)
+            begins = _Found.on(within(start.distribution, form, facts), form)
         else:
             begins = _Begins(start, start_form(start, form))
             parts["start"] = Part(left * start.share if count else left, 1, begins.form)
@@ -234,7 +234,7 @@ class _Plan:
             parts["gradients"] = Part(left, count, gradient)
         if oracle.certify is not None:
             reused = isinstance(start, Moments) and least_squares(form)
-            parts |= certificate_part(form, oracle.certify, moments=reused)
+            parts |= certificate_parts(form, oracle.certify, moments=reused)
         spending = Spending.within(parts, total, terms)
         plan = cls(form, smoothed, begins, count, spending)
         if isinstance(begins, _Begins) or oracle.gradients is not None:

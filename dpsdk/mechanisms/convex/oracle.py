@@ -14,7 +14,7 @@ from dpsdk.release import Measurement, Quote
 __all__ = ["Oracle", "Total"]
 
 Total: TypeAlias = Budget | Fraction
-"""What all runs of an oracle may cost together: an (ε, δ) by the session's composition, or a ρ."""
+"""An (ε, δ), or a ρ, that all runs of an oracle together may cost by the session's composition."""
 
 
 class Oracle(ABC):

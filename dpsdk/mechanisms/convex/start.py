@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import to_probability
 from dpsdk.domain import Domain
-from dpsdk.errors import TooLarge
+from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm, Facts, Identity, Kronecker, LinearForm
-from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Pairs
 from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.mechanisms.convex.spending import Measured
 from dpsdk.typing import Floats, Real
 
-__all__ = ["Moments", "fitted", "start_form", "within"]
+__all__ = ["Moments", "Shares", "fitted", "start_form", "within"]
 
 _SHARE = Fraction(3, 10)
 
@@ -63,23 +63,39 @@ class Moments:
 
 
 @frozen(eq=False)
-class Inside:
-    """The records inside the domain of a distribution, as if there were no others."""
+class Shares:
+    """A table of public weights, and with it all of its margins."""
 
-    distribution: Distribution
+    names: tuple[str, ...]
+    weights: Floats
 
     def table(self, names: tuple[str, ...]) -> Floats:
-        """Probabilities that sum to 1."""
-        inside = 1.0 - self.distribution.outside_mass
-        return self.distribution.table(names) / inside
+        """The weights on the cells of some of the attributes, one axis a name."""
+        summed = tuple([axis for axis, name in enumerate(self.names) if name not in names])
+        left = [name for name in self.names if name in names]
+        margin: Floats = self.weights.sum(axis=summed)
+        return margin.transpose([left.index(name) for name in names])
 
 
-def within(distribution: Distribution, facts: Facts) -> Tables:
+def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares:
     """A distribution as shares of the rows that a loss is the average of.
 
-    These are all rows where their number is public, and the inside ones where it is not.
+    These are all rows where their number is public, and the inside ones where it is not. It is read
+    once, before anything is paid, so that it is the same whenever it is asked again.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has nothing inside the domain.
     """
-    return distribution if facts.rows is not None else Inside(distribution)
+    weights = np.array(distribution.table(form.names), dtype=np.float64)
+    if facts.rows is None:
+        inside = float(weights.sum())
+        if not inside > 0.0:
+            expected = "a distribution with some probability inside the domain"
+            raise InvalidArgument("start", expected, "one without")
+        weights /= inside
+    return Shares(form.names, weights)
 
 
 def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:

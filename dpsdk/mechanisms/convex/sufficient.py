@@ -13,7 +13,7 @@ from dpsdk.errors import QueryError
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.convex.certificate import (
-    certificate_part,
+    certificate_parts,
     coefficients,
     proven,
     to_certify,
@@ -98,7 +98,7 @@ class SufficientStatistics(Oracle):
         certify = self.certify
         parts = {"moments": Part(1 - (certify or Fraction(0)), 1, moments)}
         if certify is not None:
-            parts |= certificate_part(form, certify, moments=True)
+            parts |= certificate_parts(form, certify, moments=True)
         return Spending.within(parts, total, terms)
 
 

@@ -400,3 +400,38 @@ def test_mechanisms_say_in_few_words_what_they_are():
     assert repr(Corrected(Moments(), gradients=0)) == "Corrected(Moments(share=0.3), gradients=0)"
     assert repr(SufficientStatistics(certify="0.5")) == "SufficientStatistics(certify=0.5)"
     assert repr(SufficientStatistics()) == "SufficientStatistics()"
+
+
+class Fickle(DenseHypothesis):
+    """Answers once, and never again."""
+
+    __slots__ = ("asked",)
+    kind = ""
+
+    def table(self, names):
+        if getattr(self, "asked", False):
+            raise ArithmeticError
+        self.asked = True
+        return super().table(names)
+
+    def copy(self):
+        return self
+
+
+def test_a_distribution_of_ones_own_is_read_before_anything_is_paid():
+    own, fickle = session(), Fickle.uniform(DOMAIN)
+    using = PrivateMinimizer(epsilon=1, delta=DELTA, oracle=Corrected(fickle, gradients=2))
+    model = own.answer(query(), using=using)
+    assert excess(model, query()) < 0.05
+    with pytest.raises(ArithmeticError):
+        session().answer(query(), using=using)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_a_distribution_counts_inside_rows_alone_where_their_number_is_private(neighbors):
+    data = PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors)
+    half = DenseHypothesis.from_weights(DOMAIN, TRUTH.table(DOMAIN.names), 0.5)
+    using = PrivateMinimizer(epsilon=10**6, oracle=Corrected(half, gradients=2))
+    # Half of the rows of a public number would be outside, which two gradients find out.
+    model = session(data, Budget(10**6)).answer(query(), using=using)
+    assert excess(model, query()) < (0.02 if neighbors is Neighbors.REPLACE_ONE else 1e-7)

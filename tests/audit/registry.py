@@ -78,7 +78,6 @@ from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
-    Ball,
     Conjunction,
     ConvexMinimization,
     Count,

@@ -105,7 +105,7 @@ class SufficientStatistics(Oracle):
 def _solved(form: ConvexForm, found: Measured, rows: float) -> tuple[Floats, float, float]:
     """θ, the certified gap of the quadratic, and the mean excess to expect."""
     pattern, places, shares, _ = read_moments(form)
-    matrix = MeasuredMatrix.of(pattern, found.numbers)
+    matrix = MeasuredMatrix.of(pattern, found.numbers, fresh=False)
     there = np.flatnonzero(places >= 0)
     vector = np.zeros(form.dimension)
     vector[there] = found.values[places[there]] * shares[there]

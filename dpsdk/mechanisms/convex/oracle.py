@@ -37,7 +37,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
-        """Find a model: its θ, and after it the certified gap of the solver that found it.
+        """The θ of a model, and after it the certified gap of the solver that found it.
 
         What is charged is what `quote` told, or less.
         """

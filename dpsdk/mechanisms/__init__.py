@@ -7,6 +7,8 @@ from dpsdk.mechanisms.base import (
     HypothesisMechanism,
     HypothesisStrategy,
     Mechanism,
+    ModelsMechanism,
+    ModelsStrategy,
     OneShot,
     Strategy,
     TablesMechanism,
@@ -15,6 +17,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
+from dpsdk.mechanisms.convex import ConvexPMW
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -32,6 +35,7 @@ from dpsdk.mechanisms.tree import Tree
 
 __all__ = [
     "Certificate",
+    "ConvexPMW",
     "DistributionMechanism",
     "DistributionStrategy",
     "FittedTable",
@@ -44,6 +48,8 @@ __all__ = [
     "MWEM",
     "Matrix",
     "Mechanism",
+    "ModelsMechanism",
+    "ModelsStrategy",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",

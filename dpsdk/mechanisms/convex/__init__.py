@@ -2,5 +2,6 @@
 
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.pmw import ConvexPMW
 
-__all__ = ["Oracle", "PrivateMinimizer", "Total"]
+__all__ = ["ConvexPMW", "Oracle", "PrivateMinimizer", "Total"]

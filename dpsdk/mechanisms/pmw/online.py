@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
+from dpsdk._checks import shown, to_amount, to_delta
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import (
@@ -24,6 +24,7 @@ from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
+from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
@@ -44,41 +45,24 @@ def _delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
 
 
-_LEAST_SHARE = Fraction(1, 10**12)
-
-
-def _share(parameter: str, value: float | None) -> float | None:
-    if value is None:
-        return None
-    expected = "a number strictly between 0 and 1, and at least 1e-12"
-    number = to_fraction(parameter, value, expected)
-    if isinstance(value, str) or not _LEAST_SHARE <= number < 1:
-        raise InvalidArgument(parameter, expected, shown(value))
-    return float(number)
-
-
 def _alpha(value: float | None) -> float | None:
-    return _share("alpha", value)
+    return share_if_given("alpha", value)
 
 
 def _beta(value: float | None) -> float | None:
-    return _share("beta", value)
+    return share_if_given("beta", value)
 
 
 def _threshold(value: float | None) -> float | None:
-    return _share("threshold", value)
-
-
-def _count(parameter: str, value: int | None) -> int | None:
-    return None if value is None else to_count(parameter, value)
+    return share_if_given("threshold", value)
 
 
 def _updates(value: int | None) -> int | None:
-    return _count("updates", value)
+    return count_if_given("updates", value)
 
 
 def _queries(value: int | None) -> int | None:
-    return _count("queries", value)
+    return count_if_given("queries", value)
 
 
 @frozen(repr=False)

@@ -1,0 +1,5 @@
+"""Private multiplicative weights for convex minimisations."""
+
+from dpsdk.mechanisms.convex.pmw.mechanism import ConvexPMW
+
+__all__ = ["ConvexPMW"]

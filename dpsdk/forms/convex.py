@@ -205,9 +205,7 @@ class ConvexForm(Form):
         theta[places] = least.theta
         return theta, least.gap
 
-    def expand(
-        self, tables: Tables, theta: Array | Sequence[float]
-    ) -> tuple[Floats, Floats]:
+    def expand(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:
         """Gradient and Hessian of Σ w(x) φ(⟨θ, x⟩, y) at θ, over public tables. Public, and free.
 
         Neither is written out cell by cell, so that models of any admitted size have both.

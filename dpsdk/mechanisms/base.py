@@ -223,11 +223,20 @@ class HypothesisMechanism(DistributionMechanism):
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 
-class ModelsStrategy(HypothesisStrategy, Protocol):
-    """A strategy whose distribution moves, and that answers convex minimisations itself."""
+class ModelsStrategy(Strategy[LinearForm | ConvexForm], Protocol):
+    """A strategy whose distribution moves, and that answers convex minimisations itself.
 
-    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
-        """Raw numbers for a form: counts of rows, or the θ of a model and its certificate."""
+    Of a model the raw numbers are its θ, and after it the certified gap of the solver.
+    """
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        ...
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands. Later answers do not change what was given out."""
         ...
 
 

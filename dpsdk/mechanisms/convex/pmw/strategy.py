@@ -1,4 +1,4 @@
-"""A guarded stream of models at work: minimise on the hypothesis, look, and learn what was wrong."""
+"""A guarded stream of models at work: minimise on the hypothesis, look, and learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from dpsdk.hypothesis import Hypothesis
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise
 from dpsdk.learning import Replay
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
-from dpsdk.mechanisms.convex.pmw.watching import Watched, excess_below, release_radius, watched
+from dpsdk.mechanisms.convex.pmw.watching import (
+    Watched,
+    dense,
+    excess_below,
+    release_radius,
+    watched,
+)
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.refusals import check_linear
@@ -160,9 +166,7 @@ class Tilt:
 
 def tilting(gradient: LinearForm, way: Floats) -> Tilt | None:
     """The function ⟨way, ∇ℓ_x⟩ of a record; None where it is zero everywhere."""
-    (block,) = gradient.blocks
-    if not isinstance(block, Dense):
-        raise InvalidArgument("gradient", "one dense block", repr(block))
+    block = dense(gradient)
     weights = way @ block.weights
     scale = float(np.abs(weights).max())
     if not 0.0 < scale < np.inf:

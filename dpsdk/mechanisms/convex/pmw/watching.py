@@ -14,7 +14,9 @@ import math
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import shown
 from dpsdk.accuracy import NoiseAccuracy, ScalarAccuracy, Standing
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.mechanisms.numeric_sparse import drift_of
@@ -22,7 +24,7 @@ from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.noise import DiscreteGaussian
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["Watched", "WatchedExcess", "excess_below", "release_radius", "watched"]
+__all__ = ["Watched", "WatchedExcess", "dense", "excess_below", "release_radius", "watched"]
 
 _NARROW = 1e-9
 """Coordinates whose range is this part of the widest are not looked at: their range bounds them."""
@@ -73,8 +75,7 @@ def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Wa
         If the gradient would have more than 2^24 weights.
     """
     gradient = form.gradient(theta)
-    (block,) = gradient.blocks
-    assert isinstance(block, Dense)
+    block = dense(gradient)
     table = tables.table(form.names).reshape(-1)
     own: Floats = block.weights @ table
     _, hessian = form.expand(tables, theta)
@@ -105,6 +106,14 @@ def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Wa
         whole = LinearForm(form.domain, [Dense(block.names, block.shape, weights)])
         gap = GapForm.around(whole, rates)
     return Watched(gradient, own, hessian, gap, ranges[kept], places[kept], narrow, certificate)
+
+
+def dense(gradient: LinearForm) -> Dense:
+    """The weights of a gradient, all in one block."""
+    (block,) = gradient.blocks
+    if not isinstance(block, Dense):
+        raise InvalidArgument("gradient", "one dense block", shown(block))
+    return block
 
 
 @frozen
@@ -160,9 +169,7 @@ def excess_below(
     )
 
 
-def release_radius(
-    way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: float
-) -> float:
+def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: float) -> float:
     """How far ⟨way, ĝ⟩ may be off, in the unit of a summed gradient, with probability 1 − beta.
 
     The way may follow from the noise z of ĝ itself, so that σ‖way‖ would be too little. Whatever

@@ -56,9 +56,10 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.losses import SquaredLoss
+from dpsdk.losses import HuberLoss, SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    ConvexPMW,
     Fitted,
     Gaussian,
     Laplace,
@@ -76,7 +77,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Count, Marginal, Workload
+from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]
@@ -404,10 +405,17 @@ STREAMS = {
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),
     "weights from pairs": OnlinePMW(1, DELTA, updates=4, start="pairs"),
+    "models": ConvexPMW(1, DELTA, updates=4, start="uniform", threshold=1e-4),
+    "models from pairs, prepaid": ConvexPMW(1, updates=4, prepaid=True),
     "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
     "workload, until it is near": OfflinePMW(Marginal("a", "b"), epsilon=1),
     "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),
 }
+
+MODELS = [
+    ConvexMinimization(loss, features=["b"], label="a", over=Ball(3))
+    for loss in (SquaredLoss(), HuberLoss(1))
+]
 
 
 def stream(name, *, vandal):
@@ -422,6 +430,8 @@ def stream(name, *, vandal):
         form = held()["marginal"].row(turn % 6)
         if sparse:
             form = GapForm(form, np.zeros(1), np.array([7.0]), absolute=False, numeric=True)
+        if isinstance(mechanism, ConvexPMW) and turn % 3:
+            form = MODELS[turn % 2].lower(data.domain)
         try:
             got = opened.answer(form, kernel)
         except DpsdkError as error:

@@ -15,6 +15,7 @@ from dpsdk.kernel import Kernel, LaplaceNoise, Limits, Look, Reference
 from dpsdk.learning import fit_mixture
 from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import (
+    ConvexPMW,
     Gaussian,
     Laplace,
     LocalMarginals,
@@ -109,6 +110,11 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "threshold": lambda t: OnlinePMW(1, "1e-9", updates=3, threshold=t),
     "alpha": lambda a: OnlinePMW.textbook(1, "1e-9", alpha=a, beta=0.1, queries=10),
     "beta": lambda b: OnlinePMW.textbook(1, "1e-9", alpha=0.1, beta=b, queries=10),
+    "models": lambda e: ConvexPMW(e, updates=3),
+    "models delta": lambda e: ConvexPMW(1, e, updates=3),
+    "models updates": lambda c: ConvexPMW(1, "1e-9", updates=c, prepaid=True),
+    "models queries": lambda c: ConvexPMW(1, "1e-9", updates=3, queries=c),
+    "models threshold": lambda t: ConvexPMW(1, "1e-9", updates=3, threshold=t),
     "tops": lambda c: NumericSparse(1, tops=c),
     "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),
     "small database": lambda e: SmallDB(AGES, epsilon=e),

@@ -94,6 +94,7 @@ from dpsdk.losses import (
 from dpsdk.mechanisms import (
     MWEM,
     Certificate,
+    ConvexPMW,
     DistributionMechanism,
     FittedTable,
     Gaussian,
@@ -580,6 +581,15 @@ def models_come_from_distributions_alone(
         assert_type(session.release(Count(), using=channel), Release[float])
     with session.open(OnlinePMW(epsilon=1, updates=9)) as online:
         assert_type(online.answer(query), Model)
+    guard = ConvexPMW(epsilon=1, updates=9)
+    with session.open(guard) as models:
+        assert_type(models, HypothesisChannel)
+        assert_type(models.answer(query), Model)
+        assert_type(models.release(Count()), Release[float])
+        models.answer(Above(Count(), 0.5))  # type: ignore[arg-type]  # another form
+    assert_type(session.quote(query, using=guard), Quote)
+    assert_type(session.quote(Count(), using=guard), Quote)
+    session.answer(query, using=guard)  # type: ignore[arg-type]  # must be opened
     assert_type(session.answer(query, using=convex), Model)
     assert_type(query.fit(distribution), Model)
     assert_type(query.lower(domain), ConvexForm)

@@ -87,7 +87,8 @@ def corrected(
     ridge = max(4.0 * deviation * math.sqrt(dimension) / (diameter or 1.0), _LEAST * mean, _LEAST)
     inverse = np.linalg.inv(hessian + ridge * np.eye(dimension))
     noise = deviation**2 * float(np.trace(inverse))
-    found = gradient - own
+    # No average of gradients has a number beyond the longest of them.
+    found = np.clip(np.nan_to_num(gradient), -form.longest, form.longest) - own
     seen = float(found @ inverse @ found)
     share = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
     if not (0.0 < share <= 1.0):  # nothing but noise, or no number

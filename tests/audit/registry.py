@@ -463,7 +463,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
-    Case("one round of models", guarded, pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("one round of PMW, models", guarded, pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("public, the pairs that PMW starts from", from_pairs, pure, BIT, 1, (Fraction(24),)),
     Case("noisy histogram", histogram(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Gaussian, count", gaussian(COUNT), concentrated, BIT, 3, (FEW, SOME, MANY)),

@@ -17,7 +17,7 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
-from dpsdk.mechanisms.convex import ConvexPMW
+from dpsdk.mechanisms.convex import ConvexPMW, NoisyDescent, PrivateMinimizer, Sketch
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -50,15 +50,18 @@ __all__ = [
     "Mechanism",
     "ModelsMechanism",
     "ModelsStrategy",
+    "NoisyDescent",
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
     "OneShot",
     "OnlinePMW",
+    "PrivateMinimizer",
     "Projection",
     "ProjectionAccuracy",
     "ResidualPlan",
     "ResidualPlanner",
+    "Sketch",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -1,7 +1,9 @@
 """Convex minimisation over a private table: one model, or a guarded stream of them."""
 
+from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.pmw import ConvexPMW
+from dpsdk.mechanisms.convex.sketch import Sketch
 
-__all__ = ["ConvexPMW", "Oracle", "PrivateMinimizer", "Total"]
+__all__ = ["ConvexPMW", "NoisyDescent", "Oracle", "PrivateMinimizer", "Sketch", "Total"]

@@ -1,0 +1,374 @@
+"""`NoisyDescent`: projected gradient descent, each gradient measured at a public θ."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
+from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.runs import Runs, runs_within
+from dpsdk.mechanisms.convex.theorems import (
+    Descent,
+    DescentAccuracy,
+    Problem,
+    Rule,
+    best_rule,
+    to_ridge,
+)
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
+from dpsdk.typing import Floats
+
+__all__ = ["NoisyDescent", "check_first", "descend"]
+
+STEP_LIMIT = 2**14
+"""No descent has more steps: each is a run that is paid and kept in the books."""
+
+_TEXTBOOK = 512
+_FEWEST, _MOST = 10, 100
+_UNCOUNTED = 50
+
+_ENOUGH = 1.05
+"""More steps that would lower a bound by less than this are not taken."""
+
+_UNPROMISED = NoAccuracy(
+    "noisy gradient descent with practical steps, of which nothing is proven",
+    "use NoisyDescent.textbook, which bounds the excess risk",
+)
+_CUT_SHORT = NoAccuracy(
+    "a descent that ended early, where the loss had no finite gradient",
+    "check the loss on all margins that its set allows",
+)
+_WIDER = NoAccuracy(
+    "a descent whose noise was wider than the constants of the loss allow",
+    "check what the loss declares of itself",
+)
+
+
+def _steps(value: int | None) -> int | None:
+    if value is None:
+        return None
+    expected = f"a number of steps from 1 to {STEP_LIMIT:,}"
+    steps = to_integer("steps", value, expected)
+    if not 1 <= steps <= STEP_LIMIT:
+        raise InvalidArgument("steps", expected, shown(value))
+    return steps
+
+
+def _beta(value: float | None) -> float | None:
+    return None if value is None else to_beta(value)
+
+
+@frozen(kw_only=True)
+class NoisyDescent(Oracle):
+    """Noisy projected gradient descent (Bassily, Smith and Thakurta 2014).
+
+    Every gradient is measured, with the exact sensitivity that it has at its public θ; all are paid
+    before the first. For few features and simple losses; `Corrected` is mostly closer, since a
+    descent of a few dozen steps does not reach the minimum of an ill-conditioned loss at any
+    budget. `textbook` comes with a bound of the excess risk; as made here, nothing is proven.
+
+    Parameters
+    ----------
+    steps
+        How many gradients are measured. If left out, as many as noise allows, from 10 to 100.
+    ridge
+        λ of ½λ‖θ‖², added to the average loss and not scaled by the rows; 0 by default.
+
+    >>> from dpsdk.mechanisms import NoisyDescent
+    >>> NoisyDescent(steps=40)
+    NoisyDescent(steps=40)
+    """
+
+    steps: int | None = field(default=None, converter=_steps)
+    ridge: float = field(default=0.0, converter=to_ridge)
+    _beta: float | None = field(default=None, converter=_beta, alias="_beta")
+
+    @classmethod
+    def textbook(
+        cls, *, beta: float = 0.05, ridge: float = 0.0, steps: int = _TEXTBOOK
+    ) -> NoisyDescent:
+        """The descent of theorems 4.1 and 4.5 of Ullman (2015), with a bound of the excess risk.
+
+        Without a ridge it is that for convex losses, from the centre of the set; for smooth losses
+        by the bound for these where it is the lower. With a ridge also that for strongly convex
+        ones, with steps of 4 / (λ(s+1)). The number and the length of steps are those for which the
+        bound is lowest, up to `steps` of them. It holds with high probability, at any confidence
+        (docs/explanation/proofs/descent.md), and not in expectation as the bounds of Bassily,
+        Smith and Thakurta (2014). `quote` tells it beforehand; it is often vacuous, and says so.
+
+        Parameters
+        ----------
+        beta
+            The probability of failure for which steps are chosen, strictly between 0 and 1.
+        ridge
+            As for the class. The bound of a release is of the loss without it.
+        steps
+            At most so many gradients are measured.
+
+        Raises
+        ------
+        PublicSizeRequired
+            When it is asked, if the number of rows is private.
+        """
+        return cls(steps=steps, ridge=ridge, _beta=beta)
+
+    def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
+        plan = self._plan(form, terms, total)
+        check_first(form, plan.runs, terms)
+        return Quote(Cost(), plan.runs.cost, plan.accuracy)
+
+    def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
+        """As of `Oracle`. No solver runs, so that the gap is 0."""
+        terms = kernel.terms
+        plan = self._plan(form, terms, total)
+        if plan.descent is not None:
+            theta, accuracy = descend(
+                form, plan.descent, plan.runs, kernel, plan.accuracy, late=plan.late
+            )
+            return Measurement(np.append(theta, 0.0), accuracy)
+        check_first(form, plan.runs, terms)
+        allowance = kernel.allowance(plan.runs.cost.guarantees)
+        counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
+        rows = max(float(counted.values[0]), 1.0)
+        descent = self._practical(form, plan.runs, plan.runs.count - 1, terms.facts, rows)
+        gradients = _Gradients(form, plan.runs, kernel, allowance, rows)
+        theta, _ = gradients.follow(descent, plan.accuracy, late=True)
+        return Measurement(np.append(theta, 0.0), plan.accuracy)
+
+    def alpha0(
+        self, problem: Problem | ConvexForm, terms: Terms, total: Total, beta: float, /
+    ) -> float:
+        """α₀: with probability 1 - beta, the loss with its ridge is within so much of its least.
+
+        Public, and free: what `textbook` promises of any query with such constants.
+
+        Parameters
+        ----------
+        problem
+            The constants, or a query. The ridge is that of the oracle where a query is given.
+        terms, total
+            As for `quote`; the number of rows must be public.
+        beta
+            Strictly between 0 and 1.
+        """
+        known = Problem.of(problem, self.ridge) if isinstance(problem, ConvexForm) else problem
+        _, descent = _planned(known, terms, total, self.steps or _TEXTBOOK, to_beta(beta))
+        return descent.error(beta)
+
+    def planned(self, problem: Problem, terms: Terms, total: Total, /) -> tuple[Runs, Descent]:
+        """What `textbook` would pay and do for a query with such constants; raises as that does."""
+        return _planned(problem, terms, total, self.steps or _TEXTBOOK, self._beta or 0.05)
+
+    def _plan(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+        if not isinstance(form, ConvexForm):
+            reason = "asks for no model; NoisyDescent answers ConvexMinimization only"
+            raise QueryError("", reason)
+        facts = terms.facts
+        if self._beta is not None:
+            problem = Problem.of(form, self.ridge)
+            runs, descent = self.planned(problem, terms, total)
+            return _Plan(runs, descent, DescentAccuracy(descent), late=False)
+        if facts.rows is None:
+            runs = runs_within(terms, total, 1 + (self.steps or _UNCOUNTED))
+            return _Plan(runs, None, _UNPROMISED, late=True)
+        steps = self.steps
+        if steps is None:
+            runs = runs_within(terms, total, _MOST)
+            steps = _practical_steps(form, runs, facts.rows)
+        runs = runs_within(terms, total, steps)
+        descent = self._practical(form, runs, steps, facts, facts.rows)
+        return _Plan(runs, descent, _UNPROMISED, late=True)
+
+    def _practical(
+        self, form: ConvexForm, runs: Runs, steps: int, facts: Facts, rows: float
+    ) -> Descent:
+        problem = Problem.of(form, self.ridge)
+        tails, bias = runs.tails(problem, facts, rows)
+        rule: Rule = "smooth" if problem.smoothness < math.inf else "lipschitz"
+        return Descent(problem, rule, steps, tails, bias, 0.5)
+
+    def __repr__(self) -> str:
+        given = [] if self.steps is None else [f"steps={self.steps}"]
+        given += [f"ridge={self.ridge:g}"] if self.ridge else []
+        if self._beta is None:
+            return f"NoisyDescent({', '.join(given)})"
+        return f"NoisyDescent.textbook({', '.join([f'beta={self._beta:g}', *given])})"
+
+
+@frozen
+class _Plan:
+    """What is paid, and which steps are taken; those of a table of unknown size come later."""
+
+    runs: Runs
+    descent: Descent | None
+    accuracy: Accuracy
+    late: bool
+    """Whether later points weigh more in the answer, of which nothing is proven then."""
+
+
+def _planned(
+    problem: Problem, terms: Terms, total: Total, limit: int, beta: float
+) -> tuple[Runs, Descent]:
+    """The number of steps with about the least bound.
+
+    Raises
+    ------
+    PublicSizeRequired
+        If the number of rows is private.
+    InvalidArgument
+        If nothing can be measured for so little.
+    """
+    facts = terms.facts
+    if facts.rows is None:
+        reason = "its bound is of an average over the rows, whose number is private here"
+        raise PublicSizeRequired("NoisyDescent.textbook", reason)
+    rows = facts.rows
+    most = runs_within(terms, total, limit)
+    tried: list[tuple[float, int]] = []
+    for steps in sorted({*[2**power for power in range(limit.bit_length())], limit}):
+        tails, bias = most.shared(steps).tails(problem, facts, rows)
+        tried.append((best_rule(problem, steps, tails, bias, beta).error(beta), steps))
+    least = min(tried)[0]
+    steps = next(steps for error, steps in tried if error <= _ENOUGH * least)
+    runs = most if steps == limit else runs_within(terms, total, steps)
+    return runs, best_rule(problem, steps, *runs.tails(problem, facts, rows), beta)
+
+
+def _practical_steps(form: ConvexForm, runs: Runs, rows: int) -> int:
+    """About where noise weighs as much as the way that is left."""
+    noise = runs.noise
+    if isinstance(noise, GaussianNoise):
+        wanted = float(noise.rho) * runs.count * float(rows) ** 2 / (2 * form.dimension)
+    else:
+        wanted = float(noise.epsilon) * runs.count * rows / (3 * form.dimension)
+    return int(min(max(wanted, _FEWEST), _MOST))
+
+
+def check_first(form: ConvexForm, runs: Runs, terms: Terms) -> None:
+    """Refuse what would be refused at a gradient, before anything is paid."""
+    theta = form.over.centre(form.dimension)
+    scaled = _scaled(form.gradient(theta))
+    if scaled is not None:
+        Measure(scaled[0], runs.noise).price(terms)
+    if terms.facts.rows is None:
+        Measure(_count(form), runs.noise).price(terms)
+
+
+def _count(form: ConvexForm) -> LinearForm:
+    """How many rows lie inside the domain."""
+    return LinearForm(form.domain, (Kronecker((), ()),))
+
+
+def _scaled(form: LinearForm) -> tuple[LinearForm, float] | None:
+    """The form with its largest weight from ½ to 1, and what it was divided by; None for zeros.
+
+    So its lattice has room for noise of any size. Powers of two divide exactly.
+    """
+    most = max(float(np.abs(limit)) for limit in form.limits)
+    if not most:
+        return None
+    unit = 2.0 ** math.ceil(math.log2(most))
+    blocks = [
+        Dense(one.names, one.shape, one.weights / unit) if isinstance(one, Dense) else one
+        for one in form.blocks
+    ]
+    if any(one is other for one, other in zip(blocks, form.blocks, strict=True)):
+        return form, 1.0
+    return LinearForm(form.domain, blocks), unit
+
+
+def descend(
+    form: ConvexForm,
+    descent: Descent,
+    runs: Runs,
+    kernel: Kernel,
+    accuracy: Accuracy,
+    *,
+    late: bool = False,
+) -> tuple[Floats, Accuracy]:
+    """The average of the points of a descent that is paid here, and what is known of it.
+
+    Parameters
+    ----------
+    accuracy
+        What is known if all goes as planned.
+    late
+        Whether later points weigh more, of which nothing is proven.
+    """
+    terms = kernel.terms
+    check_first(form, runs, terms)
+    allowance = kernel.allowance(runs.cost.guarantees)
+    gradients = _Gradients(form, runs, kernel, allowance, max(terms.facts.rows or 0, 1))
+    return gradients.follow(descent, accuracy, late=late)
+
+
+@frozen(eq=False)
+class _Gradients:
+    """The gradients of a model's average loss, as they are measured; all are paid."""
+
+    form: ConvexForm
+    runs: Runs
+    kernel: Kernel
+    allowance: Allowance
+    rows: float
+
+    def at(self, theta: Floats, descent: Descent) -> tuple[Floats, bool] | None:
+        """The noisy gradient at θ, and whether its noise is what the bound counts on.
+
+        None where the loss has no finite one, so that nothing that was paid for is lost by it.
+        """
+        try:
+            scaled = _scaled(self.form.gradient(theta))
+        except (DpsdkError, ArithmeticError, ValueError):
+            return None
+        if scaled is None:
+            return np.zeros(self.form.dimension), True
+        linear, unit = scaled
+        noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
+        unit /= self.rows
+        return noisy.values * unit, _within(descent, noisy.accuracy, unit)
+
+    def follow(
+        self, descent: Descent, accuracy: Accuracy, *, late: bool
+    ) -> tuple[Floats, Accuracy]:
+        over, ridge = self.form.over, descent.problem.ridge
+        theta = over.centre(self.form.dimension)
+        average, weight = theta.copy(), 0.0
+        after = late or descent.rule == "smooth"
+        growing = late or descent.rule == "strong"
+        for number in range(1, descent.steps + 1):
+            measured = self.at(theta, descent)
+            if measured is None:
+                accuracy = _CUT_SHORT
+                break
+            noisy, within = measured
+            if not within and not late:
+                accuracy = _WIDER
+            self.kernel.progress(number, descent.steps, "gradients")
+            before = theta
+            theta = over.project(theta - descent.length(number) * (noisy + ridge * theta))
+            one = float(number) if growing else 1.0
+            weight += one
+            average += (one / weight) * ((theta if after else before) - average)
+        return over.project(average), accuracy
+
+
+def _within(descent: Descent, accuracy: NoiseAccuracy, unit: float) -> bool:
+    """Whether noise and rounding are what the bound counts on."""
+    law, tails = accuracy.law, descent.tails
+    scale = 0.0
+    if isinstance(law, DiscreteGaussian):
+        scale = math.sqrt(law.variance)
+    elif isinstance(law, DiscreteLaplace):
+        scale = float(law.scale)
+    root = math.sqrt(descent.problem.dimension)
+    return (
+        scale * accuracy.step * unit <= tails.scale and accuracy.bias * unit * root <= descent.bias
+    )

@@ -1,0 +1,354 @@
+"""`Sketch`: noisy descent on few random combinations of many features."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk.accuracy import ScalarAccuracy, Standing
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLarge
+from dpsdk.forms import Ball, ConvexForm
+from dpsdk.forms.convex import WEIGHT_LIMIT
+from dpsdk.forms.coordinates import Coordinates, longest
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend
+from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.runs import Runs
+from dpsdk.mechanisms.convex.theorems import DescentAccuracy, Problem
+from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
+from dpsdk.typing import Floats
+
+__all__ = ["Sketch", "SketchAccuracy", "distortion"]
+
+_WORST = 0.5
+"""The inequality behind a sketch is for distortions up to this."""
+
+_UNPROMISED = NoAccuracy(
+    "a descent on a sketch of a given size, of which nothing is proven",
+    "use Sketch.textbook, which bounds the excess risk",
+)
+
+_LENGTHENED = NoAccuracy(
+    "a sketch that lengthened a feature vector by more than it may",
+    "ask again, since another one is drawn then",
+)
+
+
+def distortion(size: int, vectors: int, beta: float) -> float:
+    """e: a Gaussian sketch of so many rows keeps inner products with a fixed vector up to e.
+
+    With probability 1 - beta, |⟨Φu, Φx⟩ - ⟨u, x⟩| ≤ e‖u‖‖x‖ for each x of so many vectors, and the
+    squares of ‖Φx‖ and ‖Φu‖ are at most 1 + e times those of ‖x‖ and ‖u‖. Infinite where no such e
+    up to ½ follows.
+    """
+    e = math.sqrt(6.0 * math.log((5.0 * vectors + 1.0) / beta) / size)
+    return e if e <= _WORST else math.inf
+
+
+def _size(value: int | None) -> int | None:
+    if value is None:
+        return None
+    size = to_integer("size", value, "a positive number of coordinates")
+    if size < 1:
+        raise InvalidArgument("size", "a positive number of coordinates", shown(value))
+    return size
+
+
+def _seed(value: int | None) -> int | None:
+    expected = "an integer from 0 to 2^63 - 1"
+    seed = None if value is None else to_integer("seed", value, expected)
+    if seed is not None and not 0 <= seed < 2**63:
+        raise InvalidArgument("seed", expected, shown(value))
+    return seed
+
+
+def _beta(value: float | None) -> float | None:
+    return None if value is None else to_beta(value)
+
+
+@frozen(kw_only=True)
+class Sketch(Oracle):
+    """Noisy descent in a few dimensions, which are random combinations Φx of the features.
+
+    Φ has independent normal entries and is public. A θ of the sketch answers as Φᵀθ, which may lie
+    outside the set of the query: its predictions are what is bounded, not its length. This pays for
+    far more features than rows times ε only.
+
+    Parameters
+    ----------
+    size
+        The number of combinations. For `textbook` the one with the lowest bound, if left out.
+    descent
+        How θ is found.
+    seed
+        Of Φ, public. Left out, a new one is drawn for each model.
+    """
+
+    size: int | None = field(default=None, converter=_size)
+    descent: NoisyDescent = field(factory=NoisyDescent)
+    seed: int | None = field(default=None, converter=_seed)
+    _beta: float | None = field(default=None, converter=_beta, alias="_beta")
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.descent, NoisyDescent):
+            raise InvalidArgument("descent", "a NoisyDescent", shown(self.descent))
+        if self.descent.ridge:
+            # The length of Φᵀθ is not that of θ.
+            raise InvalidArgument("descent", "one without a ridge", shown(self.descent))
+        if self._beta is None and self.size is None:
+            raise InvalidArgument("size", "given; Sketch.textbook chooses one", "nothing")
+
+    @classmethod
+    def textbook(cls, *, beta: float = 0.05, steps: int = 512, size: int | None = None) -> Sketch:
+        """The dimension-free theorem 4.3 of Ullman (2015), for any loss of margins on a ball.
+
+        By a sketch before the descent of `NoisyDescent.textbook` (compare Arora, Bassily, Guzmán,
+        Menart and Ullah 2022), where Jain and Thakurta (2014) perturb an exact minimum. With
+        probability 1 - `beta`, over Φ and the noise, the excess risk is within the bound
+        (docs/explanation/proofs/descent.md), which does not grow with the number of features.
+
+        Parameters
+        ----------
+        beta
+            As for `NoisyDescent.textbook`; half of it is for Φ.
+        steps
+            At most so many gradients are measured.
+        size
+            As for the class.
+
+        Raises
+        ------
+        PublicSizeRequired
+            When it is asked, if the number of rows is private.
+        InvalidArgument
+            When it is asked, if the set is no ball around 0, or if no sketch is proven that is
+            smaller than the number of features.
+        """
+        checked = to_beta(beta)
+        descent = NoisyDescent.textbook(beta=checked / 2, steps=steps)
+        return cls(size=size, descent=descent, _beta=checked)
+
+    def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
+        plan = self._planned(form, terms, total)
+        # What is paid is the same for every Φ; that of 0 stands for one that is yet to be drawn.
+        sketched, _ = _sketched(form, plan.size, self.seed or 0, plan.grown)
+        if plan.bound is None:
+            quote = self.descent.quote(sketched, terms, total)
+            return Quote(quote.at_open, quote.at_most, _UNPROMISED)
+        check_first(sketched, plan.bound.runs, terms)
+        return Quote(Cost(), plan.bound.runs.cost, plan.bound)
+
+    def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
+        """As of `Oracle`. No solver runs, so that the gap is 0."""
+        plan, seed = self._planned(form, kernel.terms, total), self.seed
+        if seed is None:
+            seed = int(kernel.randomness.integers(2**63))
+        sketched, matrix = _sketched(form, plan.size, seed, plan.grown)
+        bound = plan.bound
+        if bound is None:
+            found, accuracy = self.descent.minimise(sketched, kernel, total), _UNPROMISED
+            return Measurement(np.append(matrix.T @ found.values[:-1], 0.0), accuracy)
+        kept = longest(sketched.coordinates) <= bound.longest
+        theta, known = descend(
+            sketched, bound.descent.descent, bound.runs, kernel, bound if kept else _LENGTHENED
+        )
+        return Measurement(np.append(matrix.T @ theta, 0.0), known)
+
+    def alpha0(self, form: ConvexForm, terms: Terms, total: Total, beta: float, /) -> float:
+        """α₀: what the excess risk does not exceed with probability 1 - beta. Public, and free.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is not of `textbook`, or as that says.
+        """
+        bound = self._planned(form, terms, total).bound
+        if bound is None:
+            raise InvalidArgument("Sketch", "one of Sketch.textbook", repr(self))
+        return bound.error(beta)
+
+    def sketched(
+        self, form: ConvexForm, seed: int, *, size: int | None = None
+    ) -> tuple[ConvexForm, Floats]:
+        """The query on the sketch, and Φ: a θ of the sketched query answers as Φᵀθ.
+
+        Public, and free. So a whole query can be sketched before it is watched, as theorem 4.4 has
+        it.
+
+        Parameters
+        ----------
+        form
+            A query over a ball.
+        seed
+            Of Φ.
+        size
+            The number of combinations; that of the oracle if left out.
+        """
+        taken = size or self.size
+        if taken is None:
+            raise InvalidArgument("size", "given, to the oracle or here", "nothing")
+        _check(form)
+        _check_size(form, taken)
+        return _sketched(form, taken, _seed(seed) or 0, self._excess(form, taken))
+
+    def _excess(self, form: ConvexForm, size: int) -> float:
+        """By how much the square of the radius grows."""
+        if self._beta is None:
+            return 0.0
+        e = distortion(size, _vectors(form), self._beta / 2)
+        return e if e < math.inf else _WORST
+
+    def _planned(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
+        _check(form)
+        if self._beta is None:
+            size = self.size or 1
+            _check_size(form, size)
+            return _Plan(size, 0.0, None)
+        if terms.facts.rows is None:
+            reason = "its bound is of an average over the rows, whose number is private here"
+            raise PublicSizeRequired("Sketch.textbook", reason)
+        least = math.floor(24.0 * math.log((5.0 * _vectors(form) + 1.0) / (self._beta / 2))) + 1
+        sizes = [self.size] if self.size is not None else _sizes(least, form.dimension - 1)
+        known = [(size, self._bound(form, size, terms, total)) for size in sizes if size >= least]
+        if not known:
+            got = f"{form.dimension} features" if self.size is None else f"size={self.size}"
+            expected = f"of {least} coordinates or more, and of fewer than there are features"
+            raise InvalidArgument("a sketch", expected, got)
+        size, bound = min(known, key=lambda one: one[1].error(self._beta or 1.0))
+        _check_size(form, size)
+        return _Plan(size, self._excess(form, size), bound)
+
+    def _bound(self, form: ConvexForm, size: int, terms: Terms, total: Total) -> SketchAccuracy:
+        e = self._excess(form, size)
+        norm, radius = longest(form.coordinates), _radius(form)
+        reach = radius * norm * (1.0 + e)
+        targets = form.targets.tolist()
+        constants = form.loss.constants(-reach, reach, targets)
+        longer = norm * math.sqrt(1.0 + e)
+        problem = Problem(
+            dimension=size,
+            lipschitz=constants.lipschitz * longer,
+            smoothness=constants.smoothness * longer**2 if norm else 0.0,
+            radius=radius * math.sqrt(1.0 + e),
+            range=constants.range,
+        )
+        runs, descent = self.descent.planned(problem, terms, total)
+        lost = constants.lipschitz * radius * norm
+        return SketchAccuracy(
+            DescentAccuracy(descent), runs, size, _vectors(form), e, lost, longer, constants.range
+        )
+
+    def __repr__(self) -> str:
+        size = [] if self.size is None else [f"size={self.size}"]
+        seed = [] if self.seed is None else [f"seed={self.seed}"]
+        if self._beta is None:
+            return f"Sketch({', '.join([*size, f'descent={self.descent!r}', *seed])})"
+        given = [f"beta={self._beta:g}", f"steps={self.descent.steps}", *size]
+        return f"Sketch.textbook({', '.join(given)})"
+
+
+@frozen
+class SketchAccuracy(ScalarAccuracy):
+    """By how much the average loss of a sketched model exceeds the least one of the ball.
+
+    Parameters
+    ----------
+    descent
+        Of the descent on the sketch.
+    runs
+        What its gradients cost.
+    size
+        How many rows Φ has.
+    vectors
+        How many feature vectors the universe has.
+    planned
+        The distortion by which the ball on the sketch was widened; a smaller β gets no bound.
+    lost
+        L B ‖x‖, which times the distortion is what a sketch may lose.
+    longest
+        No sketched feature vector may be longer.
+    span
+        By how much the loss varies.
+    """
+
+    descent: DescentAccuracy
+    runs: Runs
+    size: int
+    vectors: int
+    planned: float
+    lost: float
+    longest: float
+    span: float
+    kind: str = "a Gaussian sketch, and the convergence of noisy gradient descent on it"
+    standing: Standing = field(init=False, default="proven")
+
+    def error(self, beta: float) -> float:
+        """In the unit of the loss; half of beta is for the sketch."""
+        half = to_beta(beta) / 2
+        e = distortion(self.size, self.vectors, half)
+        return self.lost * e + self.descent.error(half) if e <= self.planned else math.inf
+
+
+@frozen
+class _Plan:
+    """The size of a sketch, by how much the square of its radius grows, and what is promised."""
+
+    size: int
+    grown: float
+    bound: SketchAccuracy | None
+
+
+def _check(form: ConvexForm) -> None:
+    if not isinstance(form, ConvexForm):
+        raise QueryError("", "asks for no model; Sketch answers ConvexMinimization only")
+    _radius(form)
+
+
+def _radius(form: ConvexForm) -> float:
+    if not isinstance(form.over, Ball):
+        expected = "a Ball: a sketch keeps lengths, and no sides of boxes or simplices"
+        raise InvalidArgument("over", expected, shown(form.over))
+    return form.over.radius
+
+
+def _vectors(form: ConvexForm) -> int:
+    """No table has more different feature vectors."""
+    return max(1, form.cells // len(form.targets))
+
+
+def _check_size(form: ConvexForm, size: int) -> None:
+    if size * form.cells > WEIGHT_LIMIT:
+        advice = "use a smaller sketch, or coarser attributes"
+        raise TooLarge("a gradient of a sketch", size * form.cells, WEIGHT_LIMIT, "weights", advice)
+
+
+def _sizes(least: int, most: int) -> list[int]:
+    """Sizes from the least to the most, each about a quarter larger than the last."""
+    sizes: list[int] = []
+    size = float(least)
+    while size <= most:
+        sizes.append(int(size))
+        size = max(size * 1.25, size + 1)
+    return [*sizes, most] if sizes and sizes[-1] < most else sizes
+
+
+def _sketched(form: ConvexForm, size: int, seed: int, e: float) -> tuple[ConvexForm, Floats]:
+    generator = np.random.Generator(np.random.PCG64(seed))
+    matrix = generator.standard_normal((size, form.dimension)) / math.sqrt(size)
+    names = tuple([name for name in form.names if name != form.label])
+    shape = tuple([form.domain[name].size for name in names])
+    values, start = np.zeros((size, *shape)), 0
+    for one in form.coordinates:
+        part = matrix[:, start : start + one.width]
+        values = values + np.tensordot(part, one.spread(names), axes=1)
+        start += one.width
+    ball = Ball(_radius(form) * math.sqrt(1.0 + e))
+    return (
+        ConvexForm(
+            form.domain, [Coordinates(names, values)], form.label, form.targets, form.loss, ball
+        ),
+        matrix,
+    )

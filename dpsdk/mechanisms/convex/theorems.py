@@ -1,0 +1,307 @@
+"""What noisy gradient descent promises, from public constants (Ullman 2015, theorems 4.1 and 4.5).
+
+docs/explanation/proofs/descent.md proves the three bounds of `Descent`, each for discrete noise and
+for gradients that were rounded to a lattice, at every confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_beta, to_count, to_finite
+from dpsdk.accuracy import ScalarAccuracy, Standing
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
+from dpsdk.forms.coordinates import axes_of, longest
+from dpsdk.mechanisms.convex.tails import Tails
+
+__all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]
+
+Rule: TypeAlias = Literal["smooth", "lipschitz", "strong"]
+"""Which bound, and so which steps and which average of the iterates."""
+
+_RULES: tuple[Rule, ...] = ("smooth", "lipschitz", "strong")
+
+_FLOATS = 2.0**-40
+"""What a gradient in floats may be off, as a part of its length; and more."""
+
+_PLACES = 2.0**-50
+"""What a coefficient may be off after a step in floats, as a part of the set's size."""
+
+
+def to_ridge(value: float) -> float:
+    """Read a ridge, a number of at least 0."""
+    number = float(to_finite("ridge", value))
+    if not 0.0 <= number <= 1e100:
+        raise InvalidArgument("ridge", "a number from 0 to 1e100", shown(value))
+    return number
+
+
+def _dimension(value: int) -> int:
+    return to_count("dimension", value)
+
+
+def _of_size(name: str, value: float, *, endless: bool = False) -> float:
+    number = math.inf if endless and value == math.inf else float(to_finite(name, value))
+    if number < 0.0:
+        raise InvalidArgument(name, "at least 0", shown(value))
+    return number
+
+
+def _lipschitz(value: float) -> float:
+    return _of_size("lipschitz", value)
+
+
+def _smoothness(value: float) -> float:
+    return _of_size("smoothness", value, endless=True)
+
+
+def _radius(value: float) -> float:
+    return _of_size("radius", value)
+
+
+def _optional(value: float | None) -> float | None:
+    return None if value is None else _of_size("summed", value)
+
+
+@frozen(kw_only=True)
+class Problem:
+    """The public constants of a convex loss and of a set, on which the theorems rest.
+
+    Parameters
+    ----------
+    dimension
+        Of θ.
+    lipschitz
+        L: no gradient of a record's loss is longer, anywhere in the set; the ridge not counted.
+    smoothness
+        How fast the gradient of a record's loss moves with θ; infinite where the loss has a kink.
+    radius
+        B: the set lies in a ball of this radius around its centre, where a descent starts.
+    ridge
+        λ of ½λ‖θ‖², which is added to the loss.
+    summed
+        What the absolute entries of a record's gradient sum to at the most, `lipschitz` times the
+        root of the dimension if left out. Laplace noise follows it.
+    largest
+        The length of the longest θ of the set; `radius` if left out, for a ball around 0.
+    range
+        By how much the loss of one record varies over the set, infinite where that is not known.
+    """
+
+    dimension: int = field(converter=_dimension)
+    lipschitz: float = field(converter=_lipschitz)
+    smoothness: float = field(converter=_smoothness)
+    radius: float = field(converter=_radius)
+    ridge: float = field(default=0.0, converter=to_ridge)
+    summed: float | None = field(default=None, converter=_optional)
+    largest: float | None = field(default=None, converter=_optional)
+    range: float = math.inf
+
+    @classmethod
+    def of(cls, form: ConvexForm, ridge: float = 0.0) -> Problem:
+        """The constants of a query. For a loss of one's own, as it declares them."""
+        constants, norm = form.constants, longest(form.coordinates)
+        radius, largest = _sizes(form.over, form.dimension)
+        return cls(
+            dimension=form.dimension,
+            lipschitz=constants.lipschitz * norm,
+            smoothness=constants.smoothness * norm**2 if norm else 0.0,
+            radius=radius,
+            ridge=ridge,
+            summed=constants.lipschitz * _summed(form),
+            largest=largest,
+            range=constants.range,
+        )
+
+    @property
+    def diameter(self) -> float:
+        """No two θ of the set are farther apart."""
+        return 2.0 * self.radius
+
+    @property
+    def slope(self) -> float:
+        """No gradient of a record's loss with the ridge is longer."""
+        return self.lipschitz + self.ridge * self.farthest
+
+    @property
+    def farthest(self) -> float:
+        """No θ of the set is longer."""
+        return self.radius if self.largest is None else self.largest
+
+    @property
+    def of_ridge(self) -> float:
+        """By how much the ridge may move the loss of the model that is least with it."""
+        return 0.5 * self.ridge * self.farthest**2
+
+    @property
+    def sum_of_slopes(self) -> float:
+        """What the absolute entries of a record's gradient sum to at the most."""
+        plain = self.lipschitz * math.sqrt(self.dimension)
+        return plain if self.summed is None else min(plain, self.summed)
+
+
+def _sizes(over: ConvexSet, dimension: int) -> tuple[float, float]:
+    """The distance of the farthest θ from the centre, and from 0."""
+    if isinstance(over, Ball):
+        return over.radius, over.radius
+    if isinstance(over, Box):
+        low, high = over.sides(dimension)
+        corner = np.maximum(np.abs(low), np.abs(high))
+        return 0.5 * float(np.linalg.norm(high - low)), float(np.linalg.norm(corner))
+    # From the middle of the simplex to one of its corners.
+    return math.sqrt(1.0 - 1.0 / dimension), 1.0
+
+
+def _summed(form: ConvexForm) -> float:
+    """The largest sum of absolute features of any record."""
+    total = 0.0
+    for axis in axes_of(form.coordinates):
+        parts = [np.abs(form.coordinates[place].spread(axis.names)) for place in axis.members]
+        total += float(sum([part.sum(axis=0) for part in parts], np.zeros(())).max())
+    return total
+
+
+@frozen
+class Descent:
+    """Noisy gradient descent of so many steps, and what follows for its answer.
+
+    Steps start at the centre of the set, go along gradients of the average loss with noise, and are
+    projected. "smooth" averages the points after each step, "lipschitz" those before, both with one
+    length of `step`; "strong" has steps of 4 / (λ(s+1)) and weights the point before step s by s.
+
+    Parameters
+    ----------
+    problem
+        The constants.
+    rule
+        Which of the three.
+    steps
+        How many gradients are measured.
+    tails
+        Of the noise of an average gradient.
+    bias
+        How far the average gradient moves at the most by being rounded to a lattice.
+    beta
+        The probability for which the length of steps is chosen, where `step` is left out.
+    step
+        The length of steps, of all rules but "strong".
+    """
+
+    problem: Problem
+    rule: Rule
+    steps: int
+    tails: Tails
+    bias: float = 0.0
+    beta: float = field(default=0.05, converter=to_beta)
+    step: float = field(default=math.nan)
+
+    def __attrs_post_init__(self) -> None:
+        reason = inapplicable(self.problem, self.rule)
+        if reason is not None:
+            raise InvalidArgument("rule", reason, shown(self.rule))
+        if math.isnan(self.step):
+            object.__setattr__(self, "step", self._tuned())
+
+    def length(self, number: int) -> float:
+        """The length of step `number`, from 1."""
+        if self.rule == "strong":
+            return 4.0 / (self.problem.ridge * (number + 1))
+        return self.step
+
+    def error(self, beta: float) -> float:
+        """α₀: with probability 1 - beta, the average loss of the answer, with the ridge, exceeds
+        its least value over the set by no more.
+        """  # noqa: D205 - one sentence, with what it means
+        one, tails, steps = self.problem, self.tails, self.steps
+        t = self._t(beta)
+        noise = tails.mean_square(t, steps, one.dimension)
+        slope, far = one.slope + self.bias, one.diameter
+        slack = self.bias * far + self._rounding
+        if self.rule == "strong":
+            mixed = 2.0 * tails.linear(t, steps * slope**2, slope) / steps
+            first = 4.0 / (one.ridge * (steps + 1)) * (slope**2 + mixed + noise)
+            second = 2.0 * t / (steps + 1)
+            second *= max(2.0 * tails.proxy / one.ridge, math.sqrt(2.0) * tails.unit * far)
+            return first + second + slack
+        start = one.radius**2 / (2.0 * self.step * steps)
+        if self.rule == "smooth":
+            bend = one.smoothness + one.ridge
+            along = tails.linear(t, steps * far**2, far) / steps
+            return start + self.step / (2.0 * (1.0 - self.step * bend)) * noise + along + slack
+        reach = far + self.step * slope
+        along = tails.linear(t, steps * reach**2, reach) / steps
+        return start + 0.5 * self.step * (slope**2 + noise) + along + slack
+
+    @property
+    def _rounding(self) -> float:
+        """What floats may add: `_FLOATS` of a slope, and `_PLACES` of the set at every step."""
+        one = self.problem
+        size = one.farthest + one.radius
+        return one.diameter * (_FLOATS * one.slope + _PLACES * size / self.length(self.steps))
+
+    def _t(self, beta: float) -> float:
+        sums = 2 if self.rule == "strong" else 1
+        return math.log((sums + self.tails.events) / beta)
+
+    def _tuned(self) -> float:
+        """The length of steps for which the bound is least, but for the smaller of its terms."""
+        one, steps = self.problem, self.steps
+        noise = self.tails.mean_square(self._t(self.beta), steps, one.dimension)
+        # A set of one point needs a step all the same, of any length.
+        radius = one.radius or 1.0
+        if self.rule == "smooth":
+            bend = one.smoothness + one.ridge
+            return 1.0 / max(bend + math.sqrt(noise * steps) / radius, 1e-300)
+        slope = (one.slope + self.bias) ** 2 + noise
+        return radius / math.sqrt(max(steps * slope, 1e-300))
+
+
+def inapplicable(problem: Problem, rule: Rule) -> str | None:
+    """Which condition of a rule is not met, None if all are."""
+    if rule not in _RULES:
+        return f"one of {', '.join(map(repr, _RULES))}"
+    if rule == "smooth" and not problem.smoothness < math.inf:
+        return "another than 'smooth', for a loss with a kink"
+    if rule == "strong" and not problem.ridge > 0.0:
+        return "another than 'strong', without a ridge"
+    return None
+
+
+def best_rule(problem: Problem, steps: int, tails: Tails, bias: float, beta: float) -> Descent:
+    """The rule with the least bound at this confidence, of those whose conditions are met."""
+    known = [
+        Descent(problem, rule, steps, tails, bias, beta)
+        for rule in _RULES
+        if inapplicable(problem, rule) is None
+    ]
+    return min(known, key=lambda descent: descent.error(beta))
+
+
+@frozen
+class DescentAccuracy(ScalarAccuracy):
+    """By how much the average loss of a model exceeds the least one of the set.
+
+    Parameters
+    ----------
+    descent
+        What was done. Its bound is of the loss with the ridge; to that of the plain loss comes what
+        the ridge may move it.
+    """
+
+    descent: Descent
+    kind: str = "convergence of noisy gradient descent from the centre of the set"
+    standing: Standing = field(init=False, default="proven")
+
+    @property
+    def span(self) -> float:  # type: ignore[override]  # the base has a field without a setter
+        """By how much the average loss varies over the set."""
+        return self.descent.problem.range
+
+    def error(self, beta: float) -> float:
+        """In the unit of the loss, an average over all rows."""
+        return self.descent.error(to_beta(beta)) + self.descent.problem.of_ridge

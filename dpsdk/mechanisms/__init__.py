@@ -17,7 +17,14 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.mechanisms.certificate import Certificate
-from dpsdk.mechanisms.convex import ConvexPMW, NoisyDescent, PrivateMinimizer, Sketch
+from dpsdk.mechanisms.convex import (
+    ConvexPMW,
+    NoisyDescent,
+    PrivateMinimizer,
+    Problem,
+    Sketch,
+    TextbookConvexPMW,
+)
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
 from dpsdk.mechanisms.laplace import Laplace
@@ -57,6 +64,7 @@ __all__ = [
     "OneShot",
     "OnlinePMW",
     "PrivateMinimizer",
+    "Problem",
     "Projection",
     "ProjectionAccuracy",
     "ResidualPlan",
@@ -67,6 +75,7 @@ __all__ = [
     "Strategy",
     "TablesMechanism",
     "TablesStrategy",
+    "TextbookConvexPMW",
     "Tree",
     "Unfinished",
     "WhyStopped",

@@ -24,10 +24,12 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Problem,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
+    TextbookConvexPMW,
     Tree,
 )
 from dpsdk.queries import (
@@ -58,6 +60,14 @@ DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] 
 
 AGES = Workload(Threshold("age", t) for t in range(9))
 PAIRS = Workload(Count(where={"age": {i, i + 4}, "sex": "F"}) for i in range(6))
+
+
+def figure_3(**given):
+    """Figure 3, whose plan refuses at the few rows of the table."""
+    problem = Problem(dimension=2, lipschitz=1, smoothness=1, radius=1)
+    wanted = {"epsilon": 1, "delta": "1e-9", "alpha": 1, "beta": 0.1, "queries": 9}
+    return TextbookConvexPMW(**(wanted | given), problem=problem)
+
 
 MECHANISMS: dict[str, Callable[[object], object]] = {
     "laplace": lambda e: Laplace(e),
@@ -114,6 +124,11 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "models delta": lambda e: ConvexPMW(1, e, updates=3),
     "models updates": lambda c: ConvexPMW(1, "1e-9", updates=c, prepaid=True),
     "models queries": lambda c: ConvexPMW(1, "1e-9", updates=3, queries=c),
+    "models, textbook": lambda e: figure_3(epsilon=e),
+    "models, delta": lambda e: figure_3(delta=e),
+    "models, alpha": lambda a: figure_3(alpha=a),
+    "models, beta": lambda b: figure_3(beta=b),
+    "models, asked": lambda c: figure_3(queries=c),
     "models threshold": lambda t: ConvexPMW(1, "1e-9", updates=3, threshold=t),
     "tops": lambda c: NumericSparse(1, tops=c),
     "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),

@@ -107,10 +107,12 @@ from dpsdk.mechanisms import (
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    Problem,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
+    TextbookConvexPMW,
     Tree,
 )
 from dpsdk.observe import Progress
@@ -587,6 +589,12 @@ def models_come_from_distributions_alone(
         assert_type(models.answer(query), Model)
         assert_type(models.release(Count()), Release[float])
         models.answer(Above(Count(), 0.5))  # type: ignore[arg-type]  # another form
+    problem = Problem(dimension=3, lipschitz=1, smoothness=1, radius=1)
+    promised = ConvexPMW.textbook(1, 1e-6, alpha=0.1, beta=0.1, queries=9, problem=problem)
+    assert_type(promised, TextbookConvexPMW)
+    assert_type(session.open(promised), HypothesisChannel)
+    assert_type(promised.rows_for(Terms(session.facts)), int | None)
+    assert_type(promised.alpha_for(Terms(session.facts)), float | None)
     assert_type(session.quote(query, using=guard), Quote)
     assert_type(session.quote(Count(), using=guard), Quote)
     session.answer(query, using=guard)  # type: ignore[arg-type]  # must be opened

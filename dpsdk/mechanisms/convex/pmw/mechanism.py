@@ -13,11 +13,14 @@ from dpsdk.accuracy import NoAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import ConvexForm, Facts, LinearForm
 from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
-from dpsdk.hypothesis.start import kind_for, share_of, to_start
+from dpsdk.hypothesis.start import StartLike, kind_for, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import ModelsMechanism
+from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
+from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
+from dpsdk.mechanisms.convex.theorems import Problem
 from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical
@@ -111,6 +114,57 @@ class ConvexPMW(ModelsMechanism):
     def __attrs_post_init__(self) -> None:
         if self.when_spent not in ("hypothesis", "raise"):
             raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+
+    @classmethod
+    def textbook(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        *,
+        alpha: float,
+        beta: float,
+        queries: int,
+        problem: Problem,
+        oracle: NoisyDescent | None = None,
+        start: StartLike = "uniform",
+        when_spent: WhenSpent = "hypothesis",
+    ) -> TextbookConvexPMW:
+        """Figure 3 of Ullman (2015), with a promise and with its constants, corrected.
+
+        With probability 1 - beta, each of so many adaptively chosen models has an excess of at most
+        alpha; or opening is refused with the least alpha that can be promised. What is watched is a
+        bound of the excess that takes no minimum over the rows (docs/explanation/proofs/
+        convex-pmw.md, "The textbook"). It takes very many rows, which `rows_for` tells; `alpha_for`
+        tells for which alpha those of a table are enough.
+
+        Parameters
+        ----------
+        epsilon, delta
+            What the whole stream may cost; δ > 0, as Theorem 3.8 has it.
+        alpha, beta, queries
+            The promise, alpha in the unit of the average loss.
+        problem
+            Constants that no model exceeds, such as `Problem.of(query.lower(domain))` of the
+            largest. Losses with kinks are refused, since their subgradients may say nothing of
+            the table: smooth them, as in `SVMLoss(smoothing=0.1)`.
+        oracle
+            A′, which answers where the hypothesis does not; `NoisyDescent.textbook()` if left out.
+        start
+            As for the class; one that measures nothing.
+        when_spent
+            As for the class.
+        """
+        return TextbookConvexPMW(
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            beta=beta,
+            queries=queries,
+            problem=problem,
+            oracle=NoisyDescent.textbook() if oracle is None else oracle,
+            start=start,
+            when_spent=when_spent,
+        )
 
     def schedule(self, facts: Facts) -> Schedule:
         """How a channel over such a table would spend and decide. Public.

@@ -11,7 +11,7 @@ import pytest
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import GapForm
+from dpsdk.forms import ConvexForm, GapForm
 from dpsdk.kernel import (
     DrawDatabase,
     GaussianNoise,
@@ -32,9 +32,11 @@ from dpsdk.mechanisms import (
     Laplace,
     LocalMarginals,
     Matrix,
+    NoisyDescent,
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,
@@ -83,6 +85,10 @@ def questions():
         yield query, Gaussian(rho="0.0001")
     yield Marginal("age", "sex"), Projection(rho="0.0001")
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
+    yield (
+        model(),
+        PrivateMinimizer(epsilon="0.01", delta="1e-9", oracle=NoisyDescent.textbook(steps=2)),
+    )
 
 
 def channels():
@@ -144,6 +150,8 @@ def held(session, events):
     things = [session.spent, session.remaining, session.facts, session.domain, session.budget]
     for query, mechanism in questions():
         form = query.lower(session.domain)
+        if isinstance(form, ConvexForm):  # of which the kernel sees gradients alone
+            form = form.gradient(form.over.centre(form.dimension))
         noise = LaplaceNoise("0.01") if isinstance(mechanism, Laplace) else GaussianNoise("0.0001")
         things += [query, mechanism, form, noise, session.quote(query, using=mechanism)]
         request, terms = Measure(form, noise), Terms(session.facts)

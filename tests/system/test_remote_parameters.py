@@ -20,13 +20,16 @@ from dpsdk.mechanisms import (
     Laplace,
     LocalMarginals,
     Matrix,
+    NoisyDescent,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    PrivateMinimizer,
     Problem,
     Projection,
     ResidualPlanner,
+    Sketch,
     SmallDB,
     SquareRoot,
     TextbookConvexPMW,
@@ -59,6 +62,7 @@ DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] * 100}, DOMAIN)
 
 AGES = Workload(Threshold("age", t) for t in range(9))
+MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(2))
 PAIRS = Workload(Count(where={"age": {i, i + 4}, "sex": "F"}) for i in range(6))
 
 
@@ -142,9 +146,21 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "any queries": lambda e: SmallDB(PAIRS, epsilon=e, size=4),
     "any queries, size": lambda m: SmallDB(PAIRS, epsilon=1, size=m),
     "any queries, alpha": lambda a: SmallDB(PAIRS, epsilon=1, alpha=a),
+    "model": lambda e: _model(NoisyDescent(steps=2), e),
+    "model, promised": lambda e: _model(NoisyDescent.textbook(steps=2), e),
+    "model delta": lambda e: PrivateMinimizer(epsilon=1, delta=e, oracle=NoisyDescent(steps=2)),
+    "steps": lambda c: _model(NoisyDescent(steps=c)),
+    "ridge": lambda v: _model(NoisyDescent.textbook(steps=2, ridge=v)),
+    "descent beta": lambda b: _model(NoisyDescent.textbook(steps=2, beta=b)),
+    "sketch size": lambda c: _model(Sketch(size=c, descent=NoisyDescent(steps=2))),
     "budget": lambda e: Session(DATA, Budget(e, "1e-6")) and Laplace(1),
     "budget delta": lambda e: Session(DATA, Budget(1, e)) and Laplace(1),
 }
+
+
+def _model(oracle: object, epsilon: object = 1) -> PrivateMinimizer:
+    return PrivateMinimizer(epsilon=epsilon, delta="1e-9", oracle=oracle)  # type: ignore[arg-type]
+
 
 NUMBERS = [
     *("1e2000", "1e400", "1e-2000", "1e-400", "0." + "1" * 10**6, "1" * 10**6, "\ud800", "1_0"),
@@ -159,6 +175,8 @@ NUMBERS = [
 def test_no_parameter_of_a_mechanism_hangs_or_fails_untyped(name, place):
     session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
     query = Above(Count(), 0.5) if name.startswith(("sparse", "tops")) else Count()
+    if name.startswith(("model", "steps", "ridge", "descent", "sketch")):
+        query = MODEL
     try:
         mechanism = MECHANISMS[name](NUMBERS[place])
         repr(mechanism)

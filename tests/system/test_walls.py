@@ -208,8 +208,9 @@ PUBLIC_SAMPLES = {
     "Distribution.sample",
     "DistributionChannel.sample",
     "Mixture.synthesize",
+    "Sketch.sketched",
 }
-"""What draws from public distributions, so that whoever knows the seed learns nothing."""
+"""What draws from public laws and distributions, so that whoever knows the seed learns nothing."""
 
 
 def signed(value):

@@ -102,14 +102,17 @@ from dpsdk.mechanisms import (
     LocalMarginals,
     Matrix,
     Mechanism,
+    NoisyDescent,
     NoisyHistogram,
     NumericSparse,
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    PrivateMinimizer,
     Problem,
     Projection,
     ResidualPlanner,
+    Sketch,
     SmallDB,
     SquareRoot,
     TextbookConvexPMW,
@@ -625,6 +628,18 @@ def models_are_read_by_name(model: Model, form: ConvexForm, tables: Distribution
     assert_type(form.hessian([0.0, 1.0]), LinearForm)
     assert_type(form.moments(), LinearForm)
     assert_type(form.matrix([1.0]), Floats)
+
+
+def descents_are_oracles(session: Session, query: ConvexMinimization, form: ConvexForm) -> None:
+    descent = NoisyDescent.textbook(beta=0.05, ridge=0.1, steps=64)
+    sketch = Sketch.textbook(size=400)
+    assert_type(descent, NoisyDescent)
+    assert_type(session.answer(query, using=PrivateMinimizer(epsilon=1, oracle=descent)), Model)
+    assert_type(session.answer(query, using=PrivateMinimizer(epsilon=1, oracle=sketch)), Model)
+    total = Budget(1, "1e-6")
+    assert_type(descent.alpha0(form, Terms(session.facts), total, 0.05), float)
+    assert_type(sketch.sketched(form, 3), tuple[ConvexForm, Floats])
+    NoisyDescent(steps="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def minima_are_typed(design: Design, loss: Loss, weights: Floats) -> None:

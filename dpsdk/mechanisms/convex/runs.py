@@ -17,8 +17,8 @@ from dpsdk.forms import Facts
 from dpsdk.forms.facts import replaces
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
+from dpsdk.mechanisms.convex.deviations import GaussianTails, LaplaceTails, Tails
 from dpsdk.mechanisms.convex.oracle import Total
-from dpsdk.mechanisms.convex.tails import GaussianTails, LaplaceTails, Tails
 from dpsdk.mechanisms.convex.theorems import Problem
 from dpsdk.release import Cost
 

@@ -13,6 +13,7 @@ from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError, TooLar
 from dpsdk.forms import Ball, ConvexForm
 from dpsdk.forms.convex import WEIGHT_LIMIT
 from dpsdk.forms.coordinates import Coordinates, longest
+from dpsdk.hypothesis.streams import Seed, Streams, to_key
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
@@ -57,14 +58,6 @@ def _size(value: int | None) -> int | None:
     return size
 
 
-def _seed(value: int | None) -> int | None:
-    expected = "an integer from 0 to 2^63 - 1"
-    seed = None if value is None else to_integer("seed", value, expected)
-    if seed is not None and not 0 <= seed < 2**63:
-        raise InvalidArgument("seed", expected, shown(value))
-    return seed
-
-
 def _beta(value: float | None) -> float | None:
     return None if value is None else to_beta(value)
 
@@ -73,9 +66,9 @@ def _beta(value: float | None) -> float | None:
 class Sketch(Oracle):
     """Noisy descent in a few dimensions, which are random combinations Φx of the features.
 
-    Φ has independent normal entries and is public. A θ of the sketch answers as Φᵀθ, which may lie
-    outside the set of the query: its predictions are what is bounded, not its length. This pays for
-    far more features than rows times ε only.
+    Φ has independent normal entries, is public, and is drawn anew for each model. A θ of the sketch
+    answers as Φᵀθ, which may lie outside the set of the query: its predictions are what is bounded,
+    not its length. This pays for far more features than rows times ε only.
 
     Parameters
     ----------
@@ -83,13 +76,10 @@ class Sketch(Oracle):
         The number of combinations. For `textbook` the one with the lowest bound, if left out.
     descent
         How θ is found.
-    seed
-        Of Φ, public. Left out, a new one is drawn for each model.
     """
 
     size: int | None = field(default=None, converter=_size)
     descent: NoisyDescent = field(factory=NoisyDescent)
-    seed: int | None = field(default=None, converter=_seed)
     _beta: float | None = field(default=None, converter=_beta, alias="_beta")
 
     def __attrs_post_init__(self) -> None:
@@ -134,7 +124,7 @@ class Sketch(Oracle):
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = self._planned(form, terms, total)
         # What is paid is the same for every Φ; that of 0 stands for one that is yet to be drawn.
-        sketched, _ = _sketched(form, plan.size, self.seed or 0, plan.grown)
+        sketched, _ = _sketched(form, plan.size, to_key(0), plan.grown)
         if plan.bound is None:
             quote = self.descent.quote(sketched, terms, total)
             return Quote(quote.at_open, quote.at_most, _UNPROMISED)
@@ -143,10 +133,8 @@ class Sketch(Oracle):
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """As of `Oracle`. No solver runs, so that the gap is 0."""
-        plan, seed = self._planned(form, kernel.terms, total), self.seed
-        if seed is None:
-            seed = int(kernel.randomness.integers(2**63))
-        sketched, matrix = _sketched(form, plan.size, seed, plan.grown)
+        plan = self._planned(form, kernel.terms, total)
+        sketched, matrix = _sketched(form, plan.size, to_key(kernel.randomness), plan.grown)
         bound = plan.bound
         if bound is None:
             found, accuracy = self.descent.minimise(sketched, kernel, total), _UNPROMISED
@@ -171,7 +159,7 @@ class Sketch(Oracle):
         return bound.error(beta)
 
     def sketched(
-        self, form: ConvexForm, seed: int, *, size: int | None = None
+        self, form: ConvexForm, seed: Seed | None = None, *, size: int | None = None
     ) -> tuple[ConvexForm, Floats]:
         """The query on the sketch, and Φ: a θ of the sketched query answers as Φᵀθ.
 
@@ -183,7 +171,7 @@ class Sketch(Oracle):
         form
             A query over a ball.
         seed
-            Of Φ.
+            Of Φ, public; from the operating system if left out.
         size
             The number of combinations; that of the oracle if left out.
         """
@@ -192,7 +180,7 @@ class Sketch(Oracle):
             raise InvalidArgument("size", "given, to the oracle or here", "nothing")
         _check(form)
         _check_size(form, taken)
-        return _sketched(form, taken, _seed(seed) or 0, self._excess(form, taken))
+        return _sketched(form, taken, to_key(seed), self._excess(form, taken))
 
     def _excess(self, form: ConvexForm, size: int) -> float:
         """By how much the square of the radius grows."""
@@ -243,9 +231,8 @@ class Sketch(Oracle):
 
     def __repr__(self) -> str:
         size = [] if self.size is None else [f"size={self.size}"]
-        seed = [] if self.seed is None else [f"seed={self.seed}"]
         if self._beta is None:
-            return f"Sketch({', '.join([*size, f'descent={self.descent!r}', *seed])})"
+            return f"Sketch({', '.join([*size, f'descent={self.descent!r}'])})"
         given = [f"beta={self._beta:g}", f"steps={self.descent.steps}", *size]
         return f"Sketch.textbook({', '.join(given)})"
 
@@ -335,9 +322,8 @@ def _sizes(least: int, most: int) -> list[int]:
     return [*sizes, most] if sizes and sizes[-1] < most else sizes
 
 
-def _sketched(form: ConvexForm, size: int, seed: int, e: float) -> tuple[ConvexForm, Floats]:
-    generator = np.random.Generator(np.random.PCG64(seed))
-    matrix = generator.standard_normal((size, form.dimension)) / math.sqrt(size)
+def _sketched(form: ConvexForm, size: int, key: bytes, e: float) -> tuple[ConvexForm, Floats]:
+    matrix = _normal(size * form.dimension, key).reshape(size, -1) / math.sqrt(size)
     names = tuple([name for name in form.names if name != form.label])
     shape = tuple([form.domain[name].size for name in names])
     values, start = np.zeros((size, *shape)), 0
@@ -352,3 +338,10 @@ def _sketched(form: ConvexForm, size: int, seed: int, e: float) -> tuple[ConvexF
         ),
         matrix,
     )
+
+
+def _normal(count: int, key: bytes) -> Floats:
+    """Independent standard normal numbers (Box and Muller 1958), public ones."""
+    streams = Streams(count, key)
+    lengths = np.sqrt(-2.0 * np.log1p(-streams.levels("length")))
+    return lengths * np.cos(2.0 * math.pi * streams.levels("angle"))

@@ -17,7 +17,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
 from dpsdk.forms.coordinates import axes_of, longest
-from dpsdk.mechanisms.convex.tails import Tails
+from dpsdk.mechanisms.convex.deviations import Tails
 
 __all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]
 
@@ -205,7 +205,11 @@ class Descent:
         if reason is not None:
             raise InvalidArgument("rule", reason, shown(self.rule))
         if math.isnan(self.step):
-            object.__setattr__(self, "step", self._tuned())
+            try:
+                step = self._tuned()
+            except OverflowError:
+                step = 0.0
+            object.__setattr__(self, "step", step)
 
     def length(self, number: int) -> float:
         """The length of step `number`, from 1."""
@@ -217,6 +221,13 @@ class Descent:
         """α₀: with probability 1 - beta, the average loss of the answer, with the ridge, exceeds
         its least value over the set by no more.
         """  # noqa: D205 - one sentence, with what it means
+        try:
+            error = self._error(beta)
+        except (OverflowError, ZeroDivisionError):  # constants beyond all measure
+            return math.inf
+        return math.inf if math.isnan(error) else error
+
+    def _error(self, beta: float) -> float:
         one, tails, steps = self.problem, self.tails, self.steps
         t = self._t(beta)
         noise = tails.mean_square(t, steps, one.dimension)
@@ -246,7 +257,7 @@ class Descent:
 
     def _t(self, beta: float) -> float:
         sums = 2 if self.rule == "strong" else 1
-        return math.log((sums + self.tails.events) / beta)
+        return math.log(sums + self.tails.events) - math.log(beta)
 
     def _tuned(self) -> float:
         """The length of steps for which the bound is least, but for the smaller of its terms."""

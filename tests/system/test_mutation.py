@@ -421,6 +421,11 @@ MODELS = [
 ]
 
 
+def figure_3():
+    problem = mechanisms_module.Problem(dimension=2, lipschitz=1, smoothness=1, radius=1)
+    return ConvexPMW.textbook(1, DELTA, alpha=1, beta=0.1, queries=9, problem=problem)
+
+
 def stream(name, *, vandal):
     """What a channel tells and costs, a vandal changing all that it hands out on the way."""
     data, told = table(), []

@@ -28,9 +28,8 @@ from dpsdk.typing import Floats
 
 __all__ = ["GuardedStrategy", "Tilt", "check_model", "linear_answer", "tilting"]
 
-_UNCHECKED = NoAccuracy(
-    "the hypothesis answered, and nobody looked, since the updates or the budget are used up",
-    "open a channel with more updates",
+_UNCHECKED = (
+    "the hypothesis answered, and nobody looked, since the updates or the budget are used up"
 )
 
 _DOUBT = 0.05
@@ -92,7 +91,7 @@ class GuardedStrategy:
         check_model(form, kernel, self._schedule.noise)
         theta, gap = form.minimise(self._hypothesis)
         if self._spent or self._watch.tops >= self._schedule.updates:
-            return _from_hypothesis(theta, gap, _UNCHECKED)
+            return _from_hypothesis(theta, gap, _unchecked())
         found = watched(form, theta, self._hypothesis, self._facts)
         self._hypothesis.check(found.gradient)
         run = self._watch.tops + 1
@@ -105,7 +104,7 @@ class GuardedStrategy:
                 if self._raises:
                     raise
                 self._spent = True
-                return _from_hypothesis(theta, gap, _UNCHECKED)
+                return _from_hypothesis(theta, gap, _unchecked())
         accuracy = excess_below(found, form, self._schedule, self._facts, run)
         return _from_hypothesis(theta, gap, accuracy)
 
@@ -142,6 +141,11 @@ class GuardedStrategy:
                 value = float(gradient @ one) / tilt.scale
                 replay.remember(tilt.form, value, radius / rows / tilt.scale)
         replay.run(self._hypothesis)
+
+
+def _unchecked() -> NoAccuracy:
+    """A new one each time, since whoever gets it may write into it."""
+    return NoAccuracy(_UNCHECKED, "open a channel with more updates")
 
 
 def _from_hypothesis(theta: Floats, gap: float, accuracy: Accuracy) -> Measurement:

@@ -256,7 +256,7 @@ class Textbook:
         self._asked += 1
         found = np.append(theta, gap)
         if own > plan.solver or self._asked > mechanism.queries or self._spent:
-            return Measurement(found, _UNPROMISED, "hypothesis")
+            return Measurement(found, _unpromised(), "hypothesis")
         promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, form.constants.range)
         if self._watch.tops >= plan.updates:
             return Measurement(found, promised, "hypothesis")
@@ -271,7 +271,7 @@ class Textbook:
             if mechanism.when_spent == "raise":
                 raise
             self._spent = True
-            return Measurement(found, _UNPROMISED, "hypothesis")
+            return Measurement(found, _unpromised(), "hypothesis")
         return Measurement(answer.values, promised, "measured")
 
     def _check_gap(self, asked: ProximalGapForm) -> None:
@@ -294,8 +294,10 @@ class Textbook:
             self._hypothesis.shift(tilt.form, -self._plan.step * tilt.scale)
 
 
-_UNPROMISED = NoAccuracy(
-    "the hypothesis answered after the promise ended: the budget or its queries are used up, or "
-    "the solver did not reach the gap that it counts on",
-    "open a channel for more queries",
-)
+def _unpromised() -> NoAccuracy:
+    """A new one each time, since whoever gets it may write into it."""
+    why = (
+        "the hypothesis answered after the promise ended: the budget or its queries are used up, "
+        "or the solver did not reach the gap that it counts on"
+    )
+    return NoAccuracy(why, "open a channel for more queries")

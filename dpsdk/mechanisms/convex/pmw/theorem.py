@@ -62,7 +62,7 @@ class Asked:
 
     @property
     def scale(self) -> float:
-        """S: at least |⟨θ − θ′, ∇ℓ_x(θ)⟩| for every record and two models."""
+        """S, which |⟨θ − θ′, ∇ℓ_x(θ)⟩| does not exceed for any record and any two models."""
         return self.problem.lipschitz * self.problem.diameter
 
 

@@ -12,6 +12,7 @@ from dpsdk.forms.gap import Gap, GapForm
 from dpsdk.forms.linear import Counts, LinearForm
 from dpsdk.forms.members import Members
 from dpsdk.forms.minimise import Minimum, minimise
+from dpsdk.forms.proximal import ProximalGapForm
 from dpsdk.forms.sensitivity import Sensitivity, sensitivity
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 
@@ -42,6 +43,7 @@ __all__ = [
     "Weights",
     "Neighbors",
     "Prefix",
+    "ProximalGapForm",
     "Range",
     "Residual",
     "Sensitivity",

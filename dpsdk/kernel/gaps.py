@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -11,16 +13,45 @@ from attrs import frozen
 from dpsdk.data.histogram import Histogram
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
-from dpsdk.forms import Gap, GapForm, LinearForm
+from dpsdk.forms import (
+    Ball,
+    Box,
+    ConvexSet,
+    Facts,
+    Gap,
+    GapForm,
+    LinearForm,
+    ProximalGapForm,
+    Simplex,
+)
 from dpsdk.forms.facts import Setting
+from dpsdk.forms.linear import EXACT
+from dpsdk.forms.steps import Steps, written
 from dpsdk.kernel.copies import OwnForm, own_form
-from dpsdk.kernel.lattice import exact, on_given_lattice
+from dpsdk.kernel.lattice import exact, finest, on_given_lattice, on_lattice
 from dpsdk.typing import Ints
 
-__all__ = ["FARTHEST", "LatticeGaps", "LinearGaps", "in_rows", "own_gaps", "own_linear"]
+__all__ = [
+    "FARTHEST",
+    "LatticeGaps",
+    "LinearGaps",
+    "ProximalGaps",
+    "RoundedForm",
+    "in_rows",
+    "own_gaps",
+    "own_linear",
+    "own_proximal",
+    "proximal_of",
+]
+
+RoundedForm: TypeAlias = LinearForm | ProximalGapForm
+"""What weights are of that go onto a lattice."""
 
 FARTHEST = 2.0**59
 """No threshold and no offset is more lattice steps away, so that their sums fit an integer."""
+
+_TOP = 2**60
+"""Proximal gaps end here, beyond every threshold. What is cut off moves no further for that."""
 
 
 class LatticeGaps(Protocol):
@@ -56,7 +87,7 @@ class LatticeGaps(Protocol):
         ...
 
     def scores(self, numbers: Ints) -> Ints:
-        """The gaps, from what was read, in lattice steps, within 2**53; private."""
+        """The gaps, from what was read, in lattice steps, within 2**60; private."""
         ...
 
 
@@ -119,9 +150,107 @@ def own_linear(gap: GapForm, setting: Setting, domain: Domain, bits: int) -> Lin
     )
 
 
+@frozen(eq=False)
+class ProximalGaps:
+    """What coefficients may gain within a set, by the gradient at them, summed over the rows."""
+
+    source: LinearForm
+    """The gradient in integers of 2**-unit."""
+    unit: int
+    ways: Steps
+    moved: float
+    """How far one record moves the gap at the most."""
+    change: float
+    """By how much rounding changed a weight at the most."""
+    scale: Fraction
+    """How many lattice steps a unit of the gap is, exactly."""
+    numeric: bool = False
+
+    @property
+    def rows(self) -> int:
+        """One gap."""
+        return 1
+
+    @property
+    def steps(self) -> float:
+        """The scale as a float, for public thresholds."""
+        return float(self.scale)
+
+    def rounding(self, row_limit: int, step: float) -> float:
+        """How far rounding may move the gap and its threshold, in multiples of `moved`."""
+        lost = row_limit * self.change * self.ways.farthest()
+        return 2.0 * step + lost / self.moved
+
+    def read(self, histogram: Histogram) -> Ints:
+        """The summed gradient, and the number of rows after it."""
+        numbers = np.empty(self.source.rows + 1, dtype=np.int64)
+        numbers[:-1] = exact(self.source.evaluate(histogram))
+        numbers[-1] = histogram.rows
+        return numbers
+
+    def scores(self, numbers: Ints) -> Ints:
+        """The gap, in integers all the way, rounded down once."""
+        *sums, rows = numbers.tolist()
+        gap = self.ways.most(sums, self.unit, rows, self.scale)
+        return np.array([max(-_TOP, min(gap, _TOP))], dtype=np.int64)
+
+
+def own_proximal(gap: ProximalGapForm, setting: Setting, domain: Domain, bits: int) -> ProximalGaps:
+    """The kernel's own copy of a proximal gap. Raises as `own_gaps` does.
+
+    The gradient goes onto the finest lattice on which all rows add up exactly; how far a record
+    moves the gap follows from what it is there.
+    """
+    own = own_form(gap.gradient, setting, domain)
+    theta, over, strength = gap.theta, _own_set(gap.over), gap.strength
+    if type(theta) is not np.ndarray or type(strength) is not float:
+        kinds = f"{type(theta).__name__} and {type(strength).__name__}"
+        raise InvalidArgument("gap", "of plain numbers", kinds)
+    copy = ProximalGapForm(own.form, theta, over, strength)
+    room = math.log2(EXACT / (max(setting.row_limit, 1) * own.form.reach))
+    unit, lattice, change = on_lattice(own, finest(math.floor(room)))
+    ways = copy.steps
+    key = ("proximal", unit, copy.theta.tobytes(), over, copy.strength)
+    moved = own.prices.get(key)
+    if not isinstance(moved, float):
+        # Of the integers as they are, at a price in the same unit.
+        finer = Steps(copy.theta, over, copy.strength * 2.0**unit)
+        moved = (
+            finer.moved(written(lattice), replaced=setting.replaced, outside=setting.outside)
+            * 2.0**-unit
+        )
+        own.prices.keep(key, moved)
+    return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved))
+
+
+def proximal_of(gap: ProximalGapForm, facts: Facts, bits: int) -> ProximalGaps:
+    """What the kernel makes of a proximal gap for tables of such facts. Raises as `own_gaps`."""
+    return own_proximal(gap, Setting.of(facts), facts.domain, bits)
+
+
+def _own_set(over: ConvexSet) -> ConvexSet:
+    """A copy in plain numbers, which is checked as it is made."""
+    kind = type(over)
+    if kind is Simplex:
+        return Simplex()
+    if isinstance(over, Ball) and kind is Ball and type(over.radius) is float:
+        return Ball(over.radius)
+    if isinstance(over, Box) and kind is Box:
+        return Box(_own_side(over.low), _own_side(over.high))
+    expected = "a Ball, Box or Simplex of plain numbers"
+    raise InvalidArgument("gap", expected, kind.__name__)
+
+
+def _own_side(side: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    numbers = side if isinstance(side, tuple) else (side,)
+    if type(side) not in (tuple, float) or any(type(number) is not float for number in numbers):
+        raise InvalidArgument("gap", "a Ball, Box or Simplex of plain numbers", "others")
+    return side
+
+
 _Reader: TypeAlias = Callable[[Any, Setting, Domain, int], LatticeGaps]
 
-_KINDS: dict[type[Gap], _Reader] = {GapForm: own_linear}
+_KINDS: dict[type[Gap], _Reader] = {GapForm: own_linear, ProximalGapForm: own_proximal}
 """How the gaps of each kind go onto the lattice. What is not in here is refused."""
 
 

@@ -27,12 +27,12 @@ from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, Gap, LinearForm
+from dpsdk.forms import Facts, Gap, LinearForm, ProximalGapForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess, access_of
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.copies import own_form
-from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, in_rows, own_gaps
+from dpsdk.kernel.gaps import FARTHEST, LatticeGaps, RoundedForm, in_rows, own_gaps, proximal_of
 from dpsdk.kernel.lattice import allowed_bits, finest, on_given_lattice
 from dpsdk.kernel.terms import Terms, facts_of
 from dpsdk.noise import Geometric, NoiseSource
@@ -109,13 +109,13 @@ class Watching:
         return RunPricing(own.guarantee, RunAccuracy(own, facts))
 
     def below(
-        self, beta: float, facts: Facts, runs: int = 1, form: LinearForm | None = None
+        self, beta: float, facts: Facts, runs: int = 1, form: RoundedForm | None = None
     ) -> float:
         """How much larger than its threshold a gap called "below" may be, in rows.
 
         With probability 1 - beta no such gap of so many runs, all of them together, is larger.
         `form` is what the gaps are of, which may round to the lattice by more than the rest. For
-        gaps of another sensitivity than a row, all figures are in multiples of that.
+        gaps of another sensitivity than a row, all figures are in multiples of that: of `unit`.
         """
         return self._threshold_radius(beta, facts, runs) + self.rounding(facts, form)
 
@@ -125,7 +125,7 @@ class Watching:
         beta: float,
         facts: Facts,
         runs: int,
-        form: LinearForm | None = None,
+        form: RoundedForm | None = None,
     ) -> float:
         """The same for gaps called "below" in a run, of no more than so many, up to that number.
 
@@ -140,7 +140,7 @@ class Watching:
         steps = 1 << self.lattice_bits(facts)
         return self.threshold_noise(facts, steps).radius(beta, runs) / steps
 
-    def above(self, beta: float, facts: Facts, gaps: int, form: LinearForm | None = None) -> float:
+    def above(self, beta: float, facts: Facts, gaps: int, form: RoundedForm | None = None) -> float:
         """How much smaller than its threshold a gap called "above" may be, in rows.
 
         With probability 1 - beta no such gap among so many asked is smaller.
@@ -149,18 +149,32 @@ class Watching:
         radius = self.query_noise(facts, steps).radius(beta, gaps) / steps
         return radius + self.rounding(facts, form)
 
-    def rounding(self, facts: Facts, form: LinearForm | None = None) -> float:
+    def rounding(self, facts: Facts, form: RoundedForm | None = None) -> float:
         """How much rounding weights, rates and thresholds to the lattice can move a gap, in rows.
 
-        Of forms whose weights change by half a step at the most, if none is given.
+        Of forms whose weights change by half a step at the most, if none is given; of a proximal
+        gap in multiples of its `unit`.
         """
         step = 2.0 ** -self.lattice_bits(facts)
         usual = (facts.row_limit + 1) * step
         if form is None:
             return usual
+        if isinstance(form, ProximalGapForm):
+            bits = self.lattice_bits(facts)
+            return proximal_of(form, facts, bits).rounding(facts.row_limit, step)
         own = own_form(form, Setting.of(facts), facts.domain)
         change = on_given_lattice(own, self.lattice_bits(own.setting), "gap")[1]
         return max(usual, usual + facts.row_limit * (change - step / 2))
+
+    def unit(self, facts: Facts, gap: Gap) -> float:
+        """In what unit all these figures are for a gap: how far one record moves it, as charged.
+
+        A row for a `GapForm`; what a `ProximalGapForm` is moved by, between tables of such facts,
+        with its gradient on the lattice.
+        """
+        if isinstance(gap, ProximalGapForm):
+            return proximal_of(gap, facts, self.lattice_bits(facts)).moved
+        return gap.sensitivity
 
 
 def run_share(run: int, runs: int) -> float:

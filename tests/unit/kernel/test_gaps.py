@@ -83,7 +83,7 @@ def kernel(counts=COUNTS, noise=None, neighbors=Neighbors.REPLACE_ONE):
 
 def test_a_kind_that_the_kernel_does_not_know_is_refused_and_costs_nothing():
     asked, odometer = kernel()
-    with pytest.raises(InvalidArgument, match="a GapForm, of that very class; got Tripled"):
+    with pytest.raises(InvalidArgument, match="a ProximalGapForm, of that very class; got Tripled"):
         asked.watch(Watching(1, 1)).first_above(Tripled(CELLS, np.zeros(3)), 0.0)
     assert odometer.spent.charges == 0
 

@@ -1,0 +1,157 @@
+"""Proximal gaps: how far coefficients may be from the best ones, by the gradient at them alone.
+
+What a linear model of the loss at θ, less a quadratic, allows to be gained within a convex set.
+Theorems and sources are in docs/explanation/proofs/proximal-gap.md.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_array, to_finite
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms.convex import ConvexForm, Tables
+from dpsdk.forms.facts import Facts, Setting
+from dpsdk.forms.gap import Gap
+from dpsdk.forms.linear import LinearForm
+from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms.steps import Steps, written
+from dpsdk.typing import Array, Floats
+
+__all__ = ["ProximalGapForm"]
+
+_GAPS = b"dpsdk proximal gap form 1\0"
+
+_LARGEST_STRENGTH = 1e100
+
+
+def _to_theta(values: Array) -> Floats:
+    numbers = to_array("theta", values, "finite numbers")
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
+        raise InvalidArgument("theta", "a row of finite numbers", f"shape {numbers.shape}")
+    kept = np.array(numbers, dtype=np.float64) + 0.0  # a zero has no sign here
+    return np.frombuffer(kept.tobytes(), dtype=np.float64)
+
+
+def _to_strength(value: float) -> float:
+    number = float(to_finite("strength", value))
+    if not 0.0 <= number <= _LARGEST_STRENGTH:
+        raise InvalidArgument("strength", "a number from 0 to 1e100", shown(value))
+    return number + 0.0
+
+
+@frozen(eq=False)
+class ProximalGapForm(Gap):
+    """One gap: by how much coefficients θ may be improved, judged by the gradient at them.
+
+    The gap is the maximum over θ' of the set of Σ_x ⟨g_x, θ - θ'⟩ - ½·strength·‖θ - θ'‖², summed
+    over all rows x: in rows, so that it is the number of rows times that of the average. Where g_x
+    is the gradient of a convex loss at θ, the summed loss of θ exceeds its minimum over the set by
+    no more; with a strength above 0 this needs an average loss that is so strongly convex, on which
+    privacy does not depend. `sensitivity` says how far a row moves it: for a watch, which reads it
+    without minimising anything (Frank and Wolfe 1956; as a query in place of the excess of Ullman
+    2015).
+
+    Parameters
+    ----------
+    gradient
+        One function a coefficient: g_x, the gradient at θ of what a row x costs. Rows outside the
+        domain cost nothing.
+    theta
+        The coefficients, public, in the set.
+    over
+        The set: a `Ball`, `Box` or `Simplex`.
+    strength
+        From 0, by default, to 1e100.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not as described.
+    TooLarge
+        If the gradient would be written out with more than 2^24 weights.
+    """
+
+    gradient: LinearForm
+    theta: Floats = field(converter=_to_theta)
+    over: ConvexSet
+    strength: float = field(default=0.0, converter=_to_strength)
+    numeric: bool = field(init=False, default=False)
+    """A proximal gap is never asked for its size."""
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.gradient, LinearForm):
+            raise InvalidArgument("gradient", "a LinearForm", shown(self.gradient))
+        if not isinstance(self.over, Ball | Box | Simplex):
+            raise InvalidArgument("over", "a Ball, Box or Simplex", shown(self.over))
+        if self.theta.shape != (self.gradient.rows,):
+            expected = f"{self.gradient.rows} numbers, one for each function of the gradient"
+            raise InvalidArgument("theta", expected, f"shape {self.theta.shape}")
+        self.over.require(len(self.theta))
+        if not self.over.contains(self.theta):
+            raise InvalidArgument("theta", "coefficients of the set", "others")
+
+    @classmethod
+    def of(cls, form: ConvexForm, theta: Array, strength: float = 0.0) -> ProximalGapForm:
+        """The gap of a model at θ.
+
+        Its loss must have a derivative at every margin: one with a kink has no gradient there.
+        """
+        return cls(form.gradient(theta), theta, form.over, strength)
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]  # derived here, a field elsewhere
+        return self.gradient.domain
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    @property
+    def identity(self) -> bytes:
+        """The same for the same gap, and for no other; see `LinearForm`."""
+        digest = sha256(_GAPS + self.gradient.identity + self.theta.astype("<f8").tobytes())
+        digest.update(repr((self.over, self.strength)).encode())
+        return digest.digest()
+
+    @property
+    def steps(self) -> Steps:
+        """The ways from coefficients of the set to θ, which the gap is a maximum over."""
+        return Steps(self.theta, self.over, self.strength)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves the gap at the most, in rows, under either relation."""
+        weights, steps = written(self.gradient), self.steps
+        return max(steps.moved(weights, replaced=way, outside=True) for way in (False, True))
+
+    def moved(self, facts: Facts | Setting) -> float:
+        """How far one record moves the gap at the most between tables of such facts, in rows.
+
+        Up to the roundings of floats, which it allows for; under replace-one neighbours at most
+        twice the largest |⟨g_x, θ - θ'⟩|. An upper bound where the pairs of cells that may be the
+        farthest apart are too many to be compared.
+        """
+        setting = facts if isinstance(facts, Setting) else Setting.of(facts)
+        weights = written(self.gradient)
+        return self.steps.moved(weights, replaced=setting.replaced, outside=setting.outside)
+
+    def value(self, tables: Tables, rows: float = 1.0) -> float:
+        """The gap of public weights, in floats.
+
+        Parameters
+        ----------
+        tables
+            Weights of the cells, such as a distribution.
+        rows
+            What all weights add up to, with those of rows outside the domain: 1 for shares, so that
+            the gap is that of the average.
+        """
+        names = self.gradient.names
+        weights = np.asarray(tables.table(names), dtype=np.float64).reshape(-1)
+        sums = written(self.gradient) @ weights
+        return self.over.gap(self.theta, sums, ridge=self.strength * rows)

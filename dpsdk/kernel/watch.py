@@ -27,7 +27,7 @@ from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
 from dpsdk.data.histogram import Histogram
 from dpsdk.errors import Closed, InvalidArgument, Redacted
-from dpsdk.forms import Facts, Gap, LinearForm, ProximalGapForm
+from dpsdk.forms import Facts, Gap, ProximalGapForm
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.access import Access, HasAccess, access_of
 from dpsdk.kernel.allowance import Allowance

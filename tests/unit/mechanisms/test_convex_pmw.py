@@ -209,7 +209,7 @@ def test_a_solver_that_is_wrong_is_caught_by_the_certificate():
 
 def test_what_comes_below_has_a_proven_bound_that_holds():
     table, joint, form = data(2_000), shares(), QUERY.lower(DOMAIN)
-    for seed in range(20):
+    for seed in range(8):
         mechanism = ConvexPMW(20, updates=3, start="product", threshold=0.05)
         with session(table, seed=seed).open(mechanism) as channel:
             release = channel.release(QUERY)

@@ -154,7 +154,7 @@ def test_the_printed_sign_makes_the_error_rise():
     for sign in (1, -1):
         hypothesis = DenseHypothesis.uniform(DOMAIN)
         errors = []
-        for _ in range(60):
+        for _ in range(40):
             theta, _ = form.minimise(hypothesis)
             errors.append(excess(form, joint, theta)[0])
             gradient = form.gradient(theta)

@@ -21,7 +21,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import ConvexForm, Facts, LinearForm, ProximalGapForm
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
-from dpsdk.hypothesis.start import opened, share_of, to_start
+from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import ModelsMechanism
@@ -52,6 +52,11 @@ def _epsilon(value: Real) -> Fraction:
 
 def _delta(value: Real) -> Fraction:
     return to_delta(value)
+
+
+def _start(value: StartLike | None) -> Start:
+    start = to_start(value)
+    return Uniform() if start is None else start
 
 
 def _alpha(value: float) -> float:
@@ -100,7 +105,7 @@ class TextbookConvexPMW(ModelsMechanism):
     queries: int = field(converter=_queries)
     problem: Problem
     oracle: NoisyDescent = field(factory=NoisyDescent.textbook)
-    start: Start = field(factory=Uniform, converter=to_start)
+    start: Start = field(factory=Uniform, converter=_start)
     when_spent: Literal["hypothesis", "raise"] = "hypothesis"
 
     def __attrs_post_init__(self) -> None:

@@ -31,6 +31,9 @@ _NARROW = 1e-9
 
 _ROUNDING = 2.0**-40
 
+_DAMPINGS = (1e-4, 1e-2, 1.0)
+"""What is added to a Hessian, in parts of its mean: directions without curvature are common."""
+
 
 @frozen(eq=False)
 class Watched:
@@ -177,17 +180,21 @@ def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: 
     before, such as H^(−1/2) of a public H. ‖z‖_∞ has the exact tail of the noise; ‖Az‖ that of
     Hsu, Kakade and Zhang (2012) where the noise is Gaussian.
     """
+    part = beta / (1 + len(_DAMPINGS))  # for whichever bound turns out to be the least
     length = float(np.abs(way).sum())
-    least = length * float(accuracy.radii(beta / 2, joint=True).max())
+    least = length * float(accuracy.radii(part, joint=True).max())
     law = accuracy.law
     if not isinstance(law, DiscreteGaussian):
         return least
-    dimension, t = len(way), math.log(2.0 / beta)
-    damped = hessian + np.eye(dimension) * max(1e-6 * float(np.trace(hessian)) / dimension, 1e-300)
-    spread = np.linalg.inv(damped)
-    trace, square = float(np.trace(spread)), float((spread * spread).sum())
-    norm = float(np.linalg.norm(spread, 2))
-    tail = math.sqrt(trace + 2.0 * math.sqrt(square * t) + 2.0 * norm * t)
+    dimension, t = len(way), math.log(1.0 / part)
+    mean = max(float(np.trace(hessian)) / dimension, 1e-300)
     noise = math.sqrt(float(law.variance)) * accuracy.step
-    along = math.sqrt(max(float(way @ damped @ way), 0.0))
-    return min(least, noise * along * tail + length * accuracy.bias)
+    for damping in _DAMPINGS:
+        damped = hessian + damping * mean * np.eye(dimension)
+        spread = np.linalg.inv(damped)
+        trace, square = float(np.trace(spread)), float((spread * spread).sum())
+        norm = float(np.linalg.norm(spread, 2))
+        tail = math.sqrt(trace + 2.0 * math.sqrt(square * t) + 2.0 * norm * t)
+        along = math.sqrt(max(float(way @ damped @ way), 0.0))
+        least = min(least, noise * along * tail + length * accuracy.bias)
+    return least

@@ -151,6 +151,12 @@ class ConvexForm(Form):
         low, high = self._design.reach(self._set)
         return self.loss.constants(low, high, self.targets.tolist())
 
+    @cached_property
+    def longest(self) -> float:
+        """At least the length of every gradient ∇φ(⟨θ, x⟩, y) of one record, for θ of the set."""
+        low, high = self._design.reach(self._set)
+        return self.loss.lipschitz(low, high, self.targets.tolist()) * self._design.norm
+
     def minimise(
         self,
         tables: Tables,

@@ -62,9 +62,10 @@ class Replay:
         Parameters
         ----------
         form
-            A form of one function with weights in [0, 1].
+            A form of one function, with weights in [0, 1] where a meter is to be told.
         value
-            The released share of the records; brought into [0, 1].
+            The released average of the records; brought into [0, 1], or into the limits of the
+            function where these are wider.
         radius
             How far it may be from the truth in the good event, at least 0.
 
@@ -77,7 +78,9 @@ class Replay:
             raise InvalidArgument("form", "a form of one function", f"{form.rows} functions")
         if math.isnan(value):
             raise InvalidArgument("value", "a number", shown(value))
-        kept = _Released(form, min(max(value, 0.0), 1.0), to_gap("radius", radius))
+        low, high = form.limits
+        inside = min(max(value, min(low, 0.0)), max(high, 1.0))
+        kept = _Released(form, inside, to_gap("radius", radius))
         self._released.append(kept)
         self._stacked = None
 

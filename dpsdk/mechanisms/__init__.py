@@ -7,6 +7,8 @@ from dpsdk.mechanisms.base import (
     HypothesisMechanism,
     HypothesisStrategy,
     Mechanism,
+    ModelsMechanism,
+    ModelsStrategy,
     OneShot,
     Strategy,
     TablesMechanism,
@@ -18,6 +20,7 @@ from dpsdk.mechanisms.certificate import Certificate
 from dpsdk.mechanisms.convex import (
     CertifiedExcess,
     CoefficientSet,
+    ConvexPMW,
     Corrected,
     Moments,
     NoisyDescent,
@@ -27,6 +30,7 @@ from dpsdk.mechanisms.convex import (
     Problem,
     Sketch,
     SufficientStatistics,
+    TextbookConvexPMW,
 )
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.gaussian import Gaussian
@@ -47,6 +51,7 @@ __all__ = [
     "Certificate",
     "CertifiedExcess",
     "CoefficientSet",
+    "ConvexPMW",
     "Corrected",
     "DistributionMechanism",
     "DistributionStrategy",
@@ -60,6 +65,8 @@ __all__ = [
     "MWEM",
     "Matrix",
     "Mechanism",
+    "ModelsMechanism",
+    "ModelsStrategy",
     "Moments",
     "NoisyDescent",
     "NoisyHistogram",
@@ -82,6 +89,7 @@ __all__ = [
     "SufficientStatistics",
     "TablesMechanism",
     "TablesStrategy",
+    "TextbookConvexPMW",
     "Tree",
     "Unfinished",
     "WhyStopped",

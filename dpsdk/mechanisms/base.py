@@ -8,7 +8,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 from attrs import define, frozen
 
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.release import Measurement, Quote, Source
@@ -21,6 +21,8 @@ __all__ = [
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Mechanism",
+    "ModelsMechanism",
+    "ModelsStrategy",
     "OneShot",
     "Strategy",
     "TablesMechanism",
@@ -218,6 +220,37 @@ class HypothesisMechanism(DistributionMechanism):
 
     @abstractmethod
     def open(self, kernel: Kernel, /) -> HypothesisStrategy:
+        """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+class ModelsStrategy(Strategy[LinearForm | ConvexForm], Protocol):
+    """A strategy whose distribution moves, and that answers convex minimisations itself.
+
+    Of a model the raw numbers are its θ, and after it the certified gap of the solver.
+    """
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        ...
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The distribution as it stands. Later answers do not change what was given out."""
+        ...
+
+
+class ModelsMechanism(Mechanism[LinearForm | ConvexForm]):
+    """A mechanism that watches over models; its channel shows what moves as `channel.hypothesis`.
+
+    Other channels with a distribution answer a convex minimisation from that, and never look at the
+    table for it.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, kernel: Kernel, /) -> ModelsStrategy:
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
 
 

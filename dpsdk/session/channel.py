@@ -239,15 +239,31 @@ class TablesChannel(DistributionChannel):
 
 @final
 class HypothesisChannel(DistributionChannel):
-    """A channel to a mechanism whose public distribution moves as it learns."""
+    """A channel to a mechanism whose public distribution moves as it learns.
 
-    __slots__ = ("_learner",)
+    Convex minimisations are answered from the distribution, unless the mechanism watches over them.
+    """
+
+    __slots__ = ("_learner", "_models")
 
     def __init__(
-        self, strategy: HypothesisStrategy, name: str, access: Access, context: Context
+        self,
+        strategy: HypothesisStrategy,
+        name: str,
+        access: Access,
+        context: Context,
+        *,
+        models: bool = False,
     ) -> None:
         super().__init__(strategy, name, access, context)
         self._learner = strategy
+        self._models = models
+
+    @override
+    def _ask(self, form: LinearForm | ConvexForm, kernel: Kernel) -> Measurement:
+        if self._models:
+            return self._strategy.answer(form, kernel)
+        return super()._ask(form, kernel)
 
     @property
     def hypothesis(self) -> Hypothesis:

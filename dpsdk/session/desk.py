@@ -20,6 +20,7 @@ from dpsdk.mechanisms.base import (
     DistributionMechanism,
     HypothesisMechanism,
     Mechanism,
+    ModelsMechanism,
     OneShot,
     TablesMechanism,
     TablesStrategy,
@@ -110,7 +111,7 @@ class Desk:
 
     @overload
     def open(  # type: ignore[overload-overlap]  # F is LinearForm then
-        self, mechanism: HypothesisMechanism, *, stop: Stop | None = None
+        self, mechanism: HypothesisMechanism | ModelsMechanism, *, stop: Stop | None = None
     ) -> HypothesisChannel: ...
     @overload
     def open(  # type: ignore[overload-overlap]  # the same
@@ -163,6 +164,9 @@ class Desk:
             kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
                 channel = HypothesisChannel(mechanism.open(kernel), name, access, context)
+            elif isinstance(mechanism, ModelsMechanism):
+                models = mechanism.open(kernel)
+                channel = HypothesisChannel(models, name, access, context, models=True)
             elif isinstance(mechanism, DistributionMechanism):
                 try:
                     strategy = mechanism.open(kernel)

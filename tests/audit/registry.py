@@ -33,6 +33,8 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.errors import ExactSamplingInfeasible
 from dpsdk.forms import (
     Ball,
+    ConvexForm,
+    Coordinates,
     Dense,
     Facts,
     GapForm,
@@ -57,6 +59,7 @@ from dpsdk.learning import EntropicFit
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    ConvexPMW,
     Corrected,
     Gaussian,
     Laplace,
@@ -207,6 +210,34 @@ def online(*queries: Query[Any], updates: int = 1) -> Build:
     return lambda epsilon: pure_program(
         OnlinePMW(epsilon, updates=updates, start="uniform", threshold=0.01), *queries
     )
+
+
+class Constant(Query[Any, ConvexForm]):
+    """The mean of two numbers, as a model without features: its gradients are whole numbers."""
+
+    def lower(self, domain: Domain, /) -> ConvexForm:
+        intercept = Coordinates((), [1.0])
+        return ConvexForm(domain, [intercept], "bit", [-1.0, 3.0], SquaredLoss(), Ball(2))
+
+    def lift(self, raw: Floats, facts: Facts, /) -> Hashable:
+        del facts
+        return raw.round(9).tobytes()
+
+
+def guarded(epsilon: Fraction) -> Program:
+    """A whole round of a stream of models: coordinates compared, a gradient measured, one learnt.
+
+    What the hypothesis learnt is told as well.
+    """
+    mechanism = ConvexPMW(epsilon, updates=1, start="uniform", threshold=0.01)
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        session = Session(data, Budget(1000), composition=BasicComposition(), noise=noise)
+        with session.open(mechanism) as channel:
+            release = channel.release(Constant())
+            return release.source, release.value, flat_table(channel.distribution)
+
+    return run
 
 
 def from_pairs(epsilon: Fraction) -> Program:
@@ -495,6 +526,7 @@ CASES = (
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),
+    Case("one round of PMW, models", guarded, pure, BIT, 1, (Fraction(20),), lattice=0),
     Case("public, the pairs that PMW starts from", from_pairs, pure, BIT, 1, (Fraction(24),)),
     Case("proximal gap", gained(CANCELLING), pure, BIT, 2, (Fraction(3),), lattice=2),
     Case("proximal gaps", gained(*OPPOSING), pure, BIT, 2, (Fraction(6),), lattice=2),

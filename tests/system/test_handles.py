@@ -28,6 +28,7 @@ from dpsdk.kernel import (
 )
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
+    ConvexPMW,
     Corrected,
     Gaussian,
     Laplace,
@@ -109,6 +110,7 @@ def channels():
     yield Matrix(Workload(Threshold("age", t) for t in range(8)), epsilon="0.1"), linear[1:2]
     yield OnlinePMW("0.2", "1e-9", updates=3), [*(Threshold("age", t) for t in range(8)), boxes]
     yield OnlinePMW("0.2", updates=3, start="pairs"), [Threshold("age", t) for t in range(8)]
+    yield ConvexPMW("0.2", "1e-9", updates=3, threshold=1e-4), [*linear, model(), model()]
     ages = Workload(Threshold("age", t) for t in range(7))
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]
     pairs = Workload([Count({"age": {0, 3}}), Count({"age": {1, 5}, "sex": "F"})])

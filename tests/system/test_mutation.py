@@ -61,9 +61,10 @@ from dpsdk.kernel import (
     Watching,
 )
 from dpsdk.kernel.access import Access, HasAccess
-from dpsdk.losses import SquaredLoss
+from dpsdk.losses import HuberLoss, SquaredLoss
 from dpsdk.mechanisms import (
     MWEM,
+    ConvexPMW,
     Corrected,
     Fitted,
     Gaussian,
@@ -87,7 +88,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Count, Marginal, Workload
+from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]
@@ -425,12 +426,24 @@ STREAMS = {
     "weights, prepaid": OnlinePMW(1, updates=4, start="uniform", prepaid=True),
     "weights from a product": OnlinePMW(1, DELTA, updates=4),
     "weights from pairs": OnlinePMW(1, DELTA, updates=4, start="pairs"),
+    "models": ConvexPMW(1, DELTA, updates=4, start="uniform", threshold=1e-4),
+    "models from pairs, prepaid": ConvexPMW(1, updates=4, prepaid=True),
     "workload": MWEM(Marginal("a", "b"), epsilon=1, rounds=2),
     "workload, until it is near": OfflinePMW(Marginal("a", "b"), epsilon=1),
     "workload, averaged": MWEM.averaged(Marginal("a", "b"), 1, DELTA, rounds=2),
     "a model": PrivateMinimizer(epsilon=1, delta=DELTA, oracle=Corrected(Moments(), gradients=1)),
     "a certified model": PrivateMinimizer(epsilon=1, oracle=SufficientStatistics(certify="0.5")),
 }
+
+MODELS = [
+    ConvexMinimization(loss, features=["b"], label="a", over=Ball(3))
+    for loss in (SquaredLoss(), HuberLoss(1))
+]
+
+
+def figure_3():
+    problem = mechanisms_module.Problem(dimension=2, lipschitz=1, smoothness=1, radius=1)
+    return ConvexPMW.textbook(1, DELTA, alpha=1, beta=0.1, queries=9, problem=problem)
 
 
 def stream(name, *, vandal):
@@ -447,6 +460,8 @@ def stream(name, *, vandal):
             form = GapForm(form, np.zeros(1), np.array([7.0]), absolute=False, numeric=True)
         elif isinstance(mechanism, PrivateMinimizer):
             form = models(data.domain)[0]
+        elif isinstance(mechanism, ConvexPMW) and turn % 3:
+            form = MODELS[turn % 2].lower(data.domain)
         try:
             got = opened.answer(form, kernel)
         except DpsdkError as error:
@@ -803,6 +818,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         # Oracles are public numbers, and the kernel sees none of them.
         PrivateMinimizer(epsilon=1, oracle=NoisyDescent(steps=3)),
         Sketch(size=3, descent=NoisyDescent(steps=3)),
+        figure_3(),
         # Convex forms reach no kernel: what they ask of it is linear.
         *(model := models(of.domain)),
         *(model[0].gradient([0.5]), model[0].moments()),

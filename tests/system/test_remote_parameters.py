@@ -25,6 +25,7 @@ from dpsdk.losses import (
     SVMLoss,
 )
 from dpsdk.mechanisms import (
+    ConvexPMW,
     Corrected,
     Gaussian,
     Laplace,
@@ -37,12 +38,14 @@ from dpsdk.mechanisms import (
     OfflinePMW,
     OnlinePMW,
     PrivateMinimizer,
+    Problem,
     Projection,
     ResidualPlanner,
     Sketch,
     SmallDB,
     SquareRoot,
     SufficientStatistics,
+    TextbookConvexPMW,
     Tree,
 )
 from dpsdk.queries import (
@@ -74,6 +77,14 @@ DATA = PrivateData.from_columns({"age": [1, 2, 3] * 100, "sex": ["F", "M", "F"] 
 AGES = Workload(Threshold("age", t) for t in range(9))
 MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(2))
 PAIRS = Workload(Count(where={"age": {i, i + 4}, "sex": "F"}) for i in range(6))
+
+
+def figure_3(**given):
+    """Figure 3, whose plan refuses at the few rows of the table."""
+    problem = Problem(dimension=2, lipschitz=1, smoothness=1, radius=1)
+    wanted = {"epsilon": 1, "delta": "1e-9", "alpha": 1, "beta": 0.1, "queries": 9}
+    return TextbookConvexPMW(**(wanted | given), problem=problem)
+
 
 MECHANISMS: dict[str, Callable[[object], object]] = {
     "laplace": lambda e: Laplace(e),
@@ -126,6 +137,16 @@ MECHANISMS: dict[str, Callable[[object], object]] = {
     "threshold": lambda t: OnlinePMW(1, "1e-9", updates=3, threshold=t),
     "alpha": lambda a: OnlinePMW.textbook(1, "1e-9", alpha=a, beta=0.1, queries=10),
     "beta": lambda b: OnlinePMW.textbook(1, "1e-9", alpha=0.1, beta=b, queries=10),
+    "models": lambda e: ConvexPMW(e, updates=3),
+    "models delta": lambda e: ConvexPMW(1, e, updates=3),
+    "models updates": lambda c: ConvexPMW(1, "1e-9", updates=c, prepaid=True),
+    "models queries": lambda c: ConvexPMW(1, "1e-9", updates=3, queries=c),
+    "models, textbook": lambda e: figure_3(epsilon=e),
+    "models, delta": lambda e: figure_3(delta=e),
+    "models, alpha": lambda a: figure_3(alpha=a),
+    "models, beta": lambda b: figure_3(beta=b),
+    "models, asked": lambda c: figure_3(queries=c),
+    "models threshold": lambda t: ConvexPMW(1, "1e-9", updates=3, threshold=t),
     "tops": lambda c: NumericSparse(1, tops=c),
     "tops delta": lambda c: NumericSparse(1, "1e-9", tops=c),
     "small database": lambda e: SmallDB(AGES, epsilon=e),

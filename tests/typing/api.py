@@ -100,6 +100,7 @@ from dpsdk.mechanisms import (
     Certificate,
     CertifiedExcess,
     CoefficientSet,
+    ConvexPMW,
     Corrected,
     DistributionMechanism,
     FittedTable,
@@ -117,12 +118,14 @@ from dpsdk.mechanisms import (
     OnlinePMW,
     Oracle,
     PrivateMinimizer,
+    Problem,
     Projection,
     ResidualPlanner,
     Sketch,
     SmallDB,
     SquareRoot,
     SufficientStatistics,
+    TextbookConvexPMW,
     Tree,
 )
 from dpsdk.observe import Progress
@@ -618,6 +621,21 @@ def models_come_from_distributions_alone(
         assert_type(session.release(Count(), using=channel), Release[float])
     with session.open(OnlinePMW(epsilon=1, updates=9)) as online:
         assert_type(online.answer(query), Model)
+    guard = ConvexPMW(epsilon=1, updates=9)
+    with session.open(guard) as models:
+        assert_type(models, HypothesisChannel)
+        assert_type(models.answer(query), Model)
+        assert_type(models.release(Count()), Release[float])
+        models.answer(Above(Count(), 0.5))  # type: ignore[arg-type]  # another form
+    problem = Problem(dimension=3, lipschitz=1, smoothness=1, radius=1)
+    promised = ConvexPMW.textbook(1, 1e-6, alpha=0.1, beta=0.1, queries=9, problem=problem)
+    assert_type(promised, TextbookConvexPMW)
+    assert_type(session.open(promised), HypothesisChannel)
+    assert_type(promised.rows_for(Terms(session.facts)), int | None)
+    assert_type(promised.alpha_for(Terms(session.facts)), float | None)
+    assert_type(session.quote(query, using=guard), Quote)
+    assert_type(session.quote(Count(), using=guard), Quote)
+    session.answer(query, using=guard)  # type: ignore[arg-type]  # must be opened
     assert_type(session.answer(query, using=convex), Model)
     one = PrivateMinimizer(epsilon="0.5", delta=1e-9, oracle=Corrected(Pairs("0.3"), gradients=1))
     assert_type(session.answer(query, using=one), Model)

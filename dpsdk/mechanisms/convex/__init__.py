@@ -7,6 +7,7 @@ from dpsdk.mechanisms.convex.correction import PredictedExcess
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
+from dpsdk.mechanisms.convex.pmw import ConvexPMW, TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import Sketch
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.mechanisms.convex.sufficient import SufficientStatistics
@@ -15,6 +16,7 @@ from dpsdk.mechanisms.convex.theorems import Problem
 __all__ = [
     "CertifiedExcess",
     "CoefficientSet",
+    "ConvexPMW",
     "Corrected",
     "Moments",
     "NoisyDescent",
@@ -24,6 +26,7 @@ __all__ = [
     "Problem",
     "Sketch",
     "SufficientStatistics",
+    "TextbookConvexPMW",
     "Total",
     "batches",
     "certified",

@@ -106,7 +106,8 @@ def corrected(
     own, hessian = form.expand(tables, theta)
     ridge, metric = excess_metric(form, hessian, deviation)
     noise = deviation**2 * float(np.trace(metric))
-    found = gradient - own
+    # No average of gradients has a number beyond the longest of them.
+    found = np.clip(np.nan_to_num(gradient), -form.longest, form.longest) - own
     seen = float(found @ metric @ found)
     share = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
     if not (0.0 < share <= 1.0):  # nothing but noise, or no number

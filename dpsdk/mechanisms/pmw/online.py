@@ -8,24 +8,24 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_count, to_delta, to_fraction
-from dpsdk.accounting import Guarantee
-from dpsdk.accounting.prices.covering import cover_of
-from dpsdk.errors import InvalidArgument, PublicSizeRequired, TooLarge
-from dpsdk.forms import Facts, Kronecker, LinearForm
+from dpsdk._checks import shown, to_amount, to_delta
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import (
     DenseHypothesis,
     Product,
     Start,
     Uniform,
 )
-from dpsdk.hypothesis.start import kind_for, opened, share_of, to_start
-from dpsdk.kernel import Allowance, Kernel, Measure, Terms
+from dpsdk.hypothesis.start import kind_for, share_of, to_start
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
+from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
+from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.mechanisms.refusals import check_shares, in_words
@@ -36,9 +36,6 @@ __all__ = ["OnlinePMW"]
 
 WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 
-_PREPAID_LIMIT = 10_000
-"""Each prepaid round is charged by itself, and each charge is remembered."""
-
 
 def _epsilon(value: Real) -> Fraction:
     return to_amount("epsilon", value)
@@ -48,41 +45,24 @@ def _delta(value: Real) -> Fraction:
     return to_delta(value, zero=True)
 
 
-_LEAST_SHARE = Fraction(1, 10**12)
-
-
-def _share(parameter: str, value: float | None) -> float | None:
-    if value is None:
-        return None
-    expected = "a number strictly between 0 and 1, and at least 1e-12"
-    number = to_fraction(parameter, value, expected)
-    if isinstance(value, str) or not _LEAST_SHARE <= number < 1:
-        raise InvalidArgument(parameter, expected, shown(value))
-    return float(number)
-
-
 def _alpha(value: float | None) -> float | None:
-    return _share("alpha", value)
+    return share_if_given("alpha", value)
 
 
 def _beta(value: float | None) -> float | None:
-    return _share("beta", value)
+    return share_if_given("beta", value)
 
 
 def _threshold(value: float | None) -> float | None:
-    return _share("threshold", value)
-
-
-def _count(parameter: str, value: int | None) -> int | None:
-    return None if value is None else to_count(parameter, value)
+    return share_if_given("threshold", value)
 
 
 def _updates(value: int | None) -> int | None:
-    return _count("updates", value)
+    return count_if_given("updates", value)
 
 
 def _queries(value: int | None) -> int | None:
-    return _count("queries", value)
+    return count_if_given("queries", value)
 
 
 @frozen(repr=False)
@@ -233,29 +213,17 @@ class OnlinePMW(HypothesisMechanism):
         accuracy = StreamAccuracy(
             schedule, facts, drift, origins, most, {}, promised, pricing.accuracy
         )
+        rounds = self._rounds(schedule, facts)
         if self.prepaid:
-            whole = self._prepaid(schedule, terms)
+            whole = rounds.prepaid(terms)
             return Quote(whole, whole, accuracy)
-        opening = self._opening(schedule, terms)
-        return Quote(Cost(opening), _whole(opening, schedule, pricing.guarantee), accuracy)
+        opening = rounds.opening(terms)
+        return Quote(Cost(opening), rounds.whole(opening, pricing.guarantee), accuracy)
 
     def open(self, kernel: Kernel, /) -> OnlineStrategy:
-        terms, facts = kernel.terms, kernel.facts
-        schedule = self._fitting(terms)
-        # All that can be refused comes first, so that a refusal costs nothing.
-        start = self._begins(facts)
-        start.check(facts)
-        hypothesis = None if share_of(start) else opened(start, kernel)
-        allowance: Allowance | None = None
-        if self.prepaid:
-            if schedule.updates > _PREPAID_LIMIT:
-                advice = "leave prepaid out, or ask for fewer updates"
-                raise TooLarge(
-                    repr(self), schedule.updates, _PREPAID_LIMIT, "prepaid rounds", advice
-                )
-            allowance = kernel.allowance(self._prepaid(schedule, terms).guarantees)
-        if hypothesis is None:
-            hypothesis = opened(start, kernel, schedule.start, allowance)
+        schedule = self._fitting(kernel.terms)
+        rounds = self._rounds(schedule, kernel.facts)
+        hypothesis, allowance = rounds.begin(kernel, prepaid=self.prepaid, name=repr(self))
         raises = self.when_spent == "raise"
         return OnlineStrategy(
             kernel, schedule, hypothesis, replay=self.replay, raises=raises, allowance=allowance
@@ -265,13 +233,11 @@ class OnlinePMW(HypothesisMechanism):
         """The schedule, if all of its noise fits the lattices of the kernel."""
         facts = facts_of(terms)
         schedule = self.schedule(facts)
-        try:
-            schedule.watching.price(terms)
-            Measure(LinearForm(facts.domain, (Kronecker((), ()),)), schedule.noise).price(terms)
-            self._opening(schedule, terms)
-        except InvalidArgument as error:
-            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+        self._rounds(schedule, facts).check(terms, self.epsilon, self.delta)
         return schedule
+
+    def _rounds(self, schedule: Schedule, facts: Facts) -> Rounds:
+        return Rounds(schedule, self._begins(facts))
 
     def _begins(self, facts: Facts) -> Start:
         """The start, which is chosen by public facts where none was given."""
@@ -280,17 +246,6 @@ class OnlinePMW(HypothesisMechanism):
         measured = self.updates is not None and kind_for(facts.domain) is DenseHypothesis
         return Product() if measured else Uniform()
 
-    def _opening(self, schedule: Schedule, terms: Terms) -> tuple[Guarantee, ...]:
-        """What finding the first hypothesis costs."""
-        if schedule.start is None:
-            return ()
-        return self._begins(terms.facts).price(schedule.start, terms)
-
-    def _prepaid(self, schedule: Schedule, terms: Terms) -> Cost:
-        """What pays for the whole stream beforehand, whatever its numbers will be measured of."""
-        opening = tuple(map(cover_of, self._opening(schedule, terms)))
-        return _whole(opening, schedule, schedule.noise.cover)
-
     def __repr__(self) -> str:
         given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
         for name in ("updates", "alpha", "beta", "queries", "threshold"):
@@ -298,10 +253,3 @@ class OnlinePMW(HypothesisMechanism):
             if value is not None:
                 given.append(f"{name}={value}")
         return f"OnlinePMW{'.textbook' if self._textbook else ''}({', '.join(given)})"
-
-
-def _whole(opening: tuple[Guarantee, ...], schedule: Schedule, number: Guarantee) -> Cost:
-    """The runs of a whole stream: its start, watches, and a number for each top."""
-    watches = 1 if schedule.watching.tops is not None else schedule.updates
-    rounds = (schedule.watching.guarantee, watches), (number, schedule.updates)
-    return Cost((*opening, *rounds))

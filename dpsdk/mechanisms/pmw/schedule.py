@@ -89,10 +89,12 @@ def practical(
     threshold: float | None,
     share: Fraction,
     prepaid: bool,
+    numbers: Fraction = _NUMBER_SHARE,
 ) -> Schedule:
     """A schedule for so many updates, without a promise of accuracy.
 
-    `share` is what part of the budget the start takes.
+    `share` is what part of the budget the start takes, and `numbers` what part of a round goes to
+    what is measured.
     """
     start: Noise | None = None
     if delta:
@@ -105,21 +107,21 @@ def practical(
             start = _gaussian(equal_share(rho * share), prepaid=prepaid)
             rho -= rho * share
         each = equal_share(rho, updates)
-        watching, noise = _round(each, _NUMBER_SHARE, prepaid=prepaid)
+        watching, noise = _round(each, numbers, prepaid=prepaid)
         if prepaid and start is not None and updates <= _FEW:
             paid = [start.cover, *[watching.guarantee, noise.cover] * updates]
             if not _let_through(Budget(whole, delta), paid):
-                noise = LaplaceNoise(split_pure(each * _NUMBER_SHARE))
+                noise = LaplaceNoise(split_pure(each * numbers))
     else:
         if share:
             start = LaplaceNoise(epsilon * share)
             epsilon -= epsilon * share
-        numbers = epsilon * _NUMBER_SHARE
-        noise = LaplaceNoise(numbers / updates)
+        measured = epsilon * numbers
+        noise = LaplaceNoise(measured / updates)
         if prepaid:
-            watching = split_watch(epsilon - numbers, updates)
+            watching = split_watch(epsilon - measured, updates)
         else:
-            watching = split_watch((epsilon - numbers) / updates)
+            watching = split_watch((epsilon - measured) / updates)
     rows = max(facts.rows or 1, 1)
     if threshold is None:
         # The noise of one gap in `queries` exceeds this by itself, if the share is 1; one in its

@@ -1,0 +1,248 @@
+"""`ConvexPMW`, as a mechanism."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_amount, to_count, to_delta
+from dpsdk.accounting import Guarantee
+from dpsdk.accuracy import NoAccuracy
+from dpsdk.errors import InvalidArgument, PublicSizeRequired
+from dpsdk.forms import ConvexForm, Facts, LinearForm
+from dpsdk.hypothesis import DenseHypothesis, Pairs, Start, Uniform
+from dpsdk.hypothesis.start import StartLike, kind_for, share_of, to_start
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import ModelsMechanism
+from dpsdk.mechanisms.convex.descent import NoisyDescent
+from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
+from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
+from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
+from dpsdk.mechanisms.pmw.rounds import Rounds
+from dpsdk.mechanisms.pmw.schedule import Schedule, practical
+from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.release import Cost, Quote
+from dpsdk.typing import Real
+
+__all__ = ["ConvexPMW"]
+
+WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
+
+_GRADIENT_SHARE = Fraction(1, 2)
+
+_COORDINATES = 16
+"""So many gaps a model are counted on where the number of models sets the threshold."""
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_amount("epsilon", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_delta(value, zero=True)
+
+
+def _updates(value: int) -> int:
+    return to_count("updates", value)
+
+
+def _queries(value: int | None) -> int | None:
+    return count_if_given("queries", value)
+
+
+def _threshold(value: float | None) -> float | None:
+    return share_if_given("threshold", value)
+
+
+@frozen(repr=False)
+class ConvexPMW(ModelsMechanism):
+    """Answer a stream of very many convex minimisations from one hypothesis, under a guard.
+
+    A public hypothesis, a distribution over the universe, answers each with the model that is best
+    for it. A sparse vector watches the coordinates of the table's gradient there; where one is off,
+    the gradient is measured and corrects the model, and the hypothesis learns what was wrong. The
+    whole stream is (ε, δ)-DP however long it is, and what an easy stream does not need stays in the
+    session. Linear queries are answered from the hypothesis, free. The number of rows must be
+    public. After Ullman (2015, Figure 3), which watches the excess risk itself.
+
+    A guard sees a coordinate only where that is off by more than the noise of a sparse vector,
+    and it takes its part of the budget from the start. For most tables a hypothesis that is fitted
+    once, such as that of `OnlinePMW` with `Pairs()`, answers better without one; see
+    docs/explanation/many-models.md.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What the whole stream may cost. With δ > 0 rounds are composed by zCDP.
+    updates
+        How many models may be measured. Of those that come later nothing is checked.
+    queries
+        A rough guess of how many models will come, which sets the threshold; 1,000 if left out.
+    threshold
+        The gap of a coordinate, as a share of the rows and of the coordinate's range, above which
+        to measure.
+    start
+        The first hypothesis, a value of dpsdk.hypothesis: by default `Pairs()`, a fit of all noisy
+        pairs for three quarters of the budget; `Product()`; `Uniform()`, by default where the
+        universe has one attribute of many values; or any public distribution, such as one that an
+        earlier channel ended with. "pairs", "product" and "uniform" stand for the first ones.
+    prepaid
+        Pay all rounds when the channel opens, so that nobody else takes the budget meanwhile. With
+        δ > 0 Gaussian noise has a fiftieth less of ρ then, which is what covers it.
+    when_spent
+        What happens when the session has no budget for another round: answer on from the
+        hypothesis, unchecked, or raise.
+
+    >>> from dpsdk.mechanisms import ConvexPMW
+    >>> ConvexPMW(epsilon=1, delta=1e-9, updates=10)
+    ConvexPMW(epsilon=1, delta=1e-09, updates=10)
+    """
+
+    epsilon: Fraction = field(converter=_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    updates: int = field(converter=_updates, kw_only=True)
+    queries: int | None = field(default=None, converter=_queries, kw_only=True)
+    threshold: float | None = field(default=None, converter=_threshold, kw_only=True)
+    start: Start | None = field(default=None, converter=to_start, kw_only=True)
+    prepaid: bool = field(default=False, kw_only=True)
+    when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.when_spent not in ("hypothesis", "raise"):
+            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+
+    @classmethod
+    def textbook(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        *,
+        alpha: float,
+        beta: float,
+        queries: int,
+        problem: Problem,
+        oracle: NoisyDescent | None = None,
+        start: StartLike = "uniform",
+        when_spent: WhenSpent = "hypothesis",
+    ) -> TextbookConvexPMW:
+        """Figure 3 of Ullman (2015), with a promise and with its constants, corrected.
+
+        With probability 1 - beta, each of so many adaptively chosen models has an excess of at most
+        alpha; or opening is refused with the least alpha that can be promised. What is watched is a
+        bound of the excess that takes no minimum over the rows (docs/explanation/proofs/
+        convex-pmw.md, "The textbook"). It takes very many rows, which `rows_for` tells; `alpha_for`
+        tells for which alpha those of a table are enough.
+
+        Parameters
+        ----------
+        epsilon, delta
+            What the whole stream may cost; δ > 0, as Theorem 3.8 has it.
+        alpha, beta, queries
+            The promise, alpha in the unit of the average loss.
+        problem
+            Constants that no model exceeds, such as `Problem.of(query.lower(domain))` of the
+            largest. Losses with kinks are refused, since their subgradients may say nothing of
+            the table: smooth them, as in `SVMLoss(smoothing=0.1)`.
+        oracle
+            A′, which answers where the hypothesis does not; `NoisyDescent.textbook()` if left out.
+        start
+            As for the class; one that measures nothing.
+        when_spent
+            As for the class.
+        """
+        return TextbookConvexPMW(
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            beta=beta,
+            queries=queries,
+            problem=problem,
+            oracle=NoisyDescent.textbook() if oracle is None else oracle,
+            start=start,
+            when_spent=when_spent,
+        )
+
+    def schedule(self, facts: Facts) -> Schedule:
+        """How a channel over such a table would spend and decide. Public.
+
+        Raises
+        ------
+        PublicSizeRequired
+            If the number of rows is private.
+        InvalidArgument
+            If no noise is worth so little.
+        """
+        if facts.rows is None:
+            raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        try:
+            return practical(
+                self.epsilon,
+                self.delta,
+                self.updates,
+                _COORDINATES * (self.queries or 1000),
+                facts,
+                threshold=self.threshold,
+                share=share_of(self._begins(facts)),
+                prepaid=self.prepaid,
+                numbers=_GRADIENT_SHARE,
+            )
+        except InvalidArgument as error:
+            raise in_words(error, epsilon=self.epsilon, delta=self.delta) from None
+
+    def quote(self, form: LinearForm | ConvexForm, terms: Terms, /) -> Quote:
+        rounds = self._rounds(terms)
+        opening = rounds.opening(terms)
+        if self.prepaid:
+            opened = rounds.prepaid(terms)
+            at_most = opened
+        elif isinstance(form, ConvexForm):
+            opened, at_most = Cost(opening), Cost((*opening, *_round(rounds.schedule)))
+        else:
+            opened = at_most = Cost(opening)
+        if isinstance(form, ConvexForm):
+            accuracy = NoAccuracy(
+                "whether the hypothesis answers or a measured gradient is not known beforehand",
+                "read the bound of the release",
+            )
+        else:
+            check_linear(form, "ConvexPMW")
+            accuracy = NoAccuracy("the hypothesis that will answer is not known beforehand")
+        return Quote(opened, at_most, accuracy)
+
+    def open(self, kernel: Kernel, /) -> GuardedStrategy:
+        rounds = self._rounds(kernel.terms)
+        hypothesis, allowance = rounds.begin(kernel, prepaid=self.prepaid, name=repr(self))
+        raises = self.when_spent == "raise"
+        return GuardedStrategy(
+            kernel, rounds.schedule, hypothesis, raises=raises, allowance=allowance
+        )
+
+    def _rounds(self, terms: Terms) -> Rounds:
+        """The rounds, if all of their noise fits the lattices of the kernel."""
+        facts = facts_of(terms)
+        rounds = Rounds(self.schedule(facts), self._begins(facts))
+        rounds.check(terms, self.epsilon, self.delta)
+        return rounds
+
+    def _begins(self, facts: Facts) -> Start:
+        """The start, which is chosen by public facts where none was given."""
+        if self.start is not None:
+            return self.start
+        return Pairs() if kind_for(facts.domain) is DenseHypothesis else Uniform()
+
+    def __repr__(self) -> str:
+        given = [f"epsilon={float(self.epsilon):g}", f"delta={float(self.delta):g}"]
+        for name in ("updates", "queries", "threshold"):
+            value = getattr(self, name)
+            if value is not None:
+                given.append(f"{name}={value}")
+        return f"ConvexPMW({', '.join(given)})"
+
+
+def _round(schedule: Schedule) -> tuple[Guarantee, Guarantee]:
+    """A watch, and what covers the gradient of any model."""
+    return schedule.watching.guarantee, schedule.noise.cover

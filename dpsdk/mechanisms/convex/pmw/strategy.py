@@ -1,0 +1,195 @@
+"""A guarded stream of models at work: minimise on the hypothesis, look, and learn."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk._turns import Turns
+from dpsdk.accuracy import NoAccuracy, NoiseAccuracy
+from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
+from dpsdk.forms import ConvexForm, Dense, Kronecker, LinearForm
+from dpsdk.hypothesis import Hypothesis
+from dpsdk.kernel import Allowance, Kernel, Measure, Noise
+from dpsdk.learning import Replay
+from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
+from dpsdk.mechanisms.convex.pmw.watching import (
+    Watched,
+    dense,
+    excess_below,
+    release_radius,
+    watched,
+)
+from dpsdk.mechanisms.fitted import Fitted
+from dpsdk.mechanisms.pmw.schedule import Schedule
+from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.release import Accuracy, Measurement
+from dpsdk.typing import Floats
+
+__all__ = ["GuardedStrategy", "Tilt", "check_model", "linear_answer", "tilting"]
+
+_UNCHECKED = (
+    "the hypothesis answered, and nobody looked, since the updates or the budget are used up"
+)
+
+_DOUBT = 0.05
+"""With at most this probability an update may take the hypothesis farther from the table."""
+
+_SWEEPS = 4
+
+
+class GuardedStrategy:
+    """Answers models that are best for a public hypothesis, as long as the table agrees.
+
+    The coordinates of the gradient at the hypothesis's θ̂ are compared by the kernel's `watch`, all
+    of a model together. Called below the threshold, θ̂ is the answer, free; if one is above, the
+    gradient is measured and corrects θ̂, and the hypothesis learns by how much the gradient was off
+    along the correction. Linear queries are answered from the hypothesis. Calls take turns.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        schedule: Schedule,
+        hypothesis: Hypothesis,
+        *,
+        raises: bool,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._facts = kernel.facts
+        self._schedule = schedule
+        self._hypothesis = hypothesis
+        self._allowance = allowance
+        self._watch = kernel.watch(schedule.watching, allowance=allowance)
+        self._raises = raises
+        self._spent = False
+        self._turns = Turns("an online hypothesis")
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        return self.hypothesis
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The public distribution as it stands; a copy, which later answers do not change."""
+        return self._turns.take(self._hypothesis.copy)
+
+    @property
+    def updates(self) -> int:
+        """How many models the hypothesis has learnt from so far."""
+        return self._watch.tops
+
+    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
+        if isinstance(form, ConvexForm):
+            return self._turns.take(lambda: self._model(form, kernel))
+        check_linear(form, "ConvexPMW")
+        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
+
+    def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
+        check_model(form, kernel, self._schedule.noise)
+        theta, gap = form.minimise(self._hypothesis)
+        if self._spent or self._watch.tops >= self._schedule.updates:
+            return _from_hypothesis(theta, gap, _unchecked())
+        found = watched(form, theta, self._hypothesis, self._facts)
+        self._hypothesis.check(found.gradient)
+        run = self._watch.tops + 1
+        if found.gap is not None:
+            try:
+                top = self._watch.first_above(found.gap, self._schedule.threshold, kernel=kernel)
+                if top is not None:
+                    return self._measured(form, theta, found, kernel)
+            except (BudgetExceeded, UnsupportedGuarantee):
+                if self._raises:
+                    raise
+                self._spent = True
+                return _from_hypothesis(theta, gap, _unchecked())
+        accuracy = excess_below(found, form, self._schedule, self._facts, run)
+        return _from_hypothesis(theta, gap, accuracy)
+
+    def _measured(
+        self, form: ConvexForm, theta: Floats, found: Watched, kernel: Kernel
+    ) -> Measurement:
+        """The model that a measured gradient corrects; the hypothesis learns what it said."""
+        rows = float(max(self._facts.rows or 1, 1))
+        noisy = kernel.measure(found.gradient, self._schedule.noise, allowance=self._allowance)
+        gradient = noisy.values / rows
+        law, step = noisy.accuracy.law, noisy.accuracy.step
+        deviation = law.standard_deviation() * step / rows
+        result = corrected(form, self._hypothesis, theta, gradient, deviation)
+        self._learn(found, result.theta - theta, gradient, noisy.accuracy)
+        accuracy = PredictedExcess(result.predicted)
+        return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
+
+    def _learn(
+        self, found: Watched, way: Floats, gradient: Floats, accuracy: NoiseAccuracy
+    ) -> None:
+        """Tilt the hypothesis along u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, and along each coordinate.
+
+        Always to the near side of what was released, so that no move leads away from the table
+        while the noise is within its radius.
+        """
+        rows = float(max(self._facts.rows or 1, 1))
+        replay = Replay(_SWEEPS)
+        each = float(accuracy.radii(_DOUBT / 2, joint=True).max())
+        ways = [(way, release_radius(way, found.hessian, accuracy, _DOUBT / 2))]
+        ways += [(unit, each) for unit in np.eye(len(way))]
+        for one, radius in ways:
+            tilt = tilting(found.gradient, one)
+            if tilt is not None:
+                value = float(gradient @ one) / tilt.scale
+                replay.remember(tilt.form, value, radius / rows / tilt.scale)
+        replay.run(self._hypothesis)
+
+
+def _unchecked() -> NoAccuracy:
+    """A new one each time, since whoever gets it may write into it."""
+    return NoAccuracy(_UNCHECKED, "open a channel with more updates")
+
+
+def _from_hypothesis(theta: Floats, gap: float, accuracy: Accuracy) -> Measurement:
+    return Measurement(np.append(theta, gap), accuracy, "hypothesis")
+
+
+def linear_answer(hypothesis: Hypothesis, form: LinearForm, kernel: Kernel) -> Measurement:
+    """Counts of rows, read off a hypothesis. Costs nothing."""
+    hypothesis.check(form)
+    fitted = Fitted(hypothesis).answer(form, kernel)
+    return Measurement(fitted.values, fitted.accuracy, "hypothesis")
+
+
+@frozen(eq=False)
+class Tilt:
+    """A function of one record that a hypothesis moves along, with weights from -1 to 1."""
+
+    form: LinearForm
+    scale: float
+    """What a weight of 1 stands for."""
+
+
+def tilting(gradient: LinearForm, way: Floats) -> Tilt | None:
+    """The function ⟨way, ∇ℓ_x⟩ of a record; None where it is zero everywhere."""
+    block = dense(gradient)
+    weights = way @ block.weights
+    scale = float(np.abs(weights).max())
+    if not 0.0 < scale < np.inf:
+        return None
+    row = Dense(block.names, block.shape, (weights / scale)[None, :])
+    return Tilt(LinearForm(gradient.domain, [row]), scale)
+
+
+def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
+    """Refuse a model whose gradient could not be measured, before anything is paid.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form is over another domain, or noise for its losses does not fit the lattice.
+    """
+    domain = kernel.facts.domain
+    if form.domain != domain:
+        raise InvalidArgument("form", "over the domain of the table", "one over another domain")
+    # No gradient of a record is longer, so that noise and sums of all of them fit where these do.
+    longest = LinearForm(domain, [Kronecker((), (), form.longest)])
+    Measure(longest, noise).price(kernel.terms)

@@ -1,0 +1,308 @@
+"""Figure 3 of Ullman (2015), as a mechanism: a stream of models with a promise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from attrs import field, frozen
+
+from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
+from dpsdk._turns import Turns
+from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
+from dpsdk.errors import (
+    BudgetExceeded,
+    InvalidArgument,
+    PublicSizeRequired,
+    QueryError,
+    UnsupportedGuarantee,
+)
+from dpsdk.forms import ConvexForm, Facts, LinearForm, ProximalGapForm
+from dpsdk.hypothesis import Hypothesis, Start, Uniform
+from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import ModelsMechanism
+from dpsdk.mechanisms.convex.descent import NoisyDescent
+from dpsdk.mechanisms.convex.pmw.strategy import check_model, linear_answer, tilting
+from dpsdk.mechanisms.convex.pmw.theorem import (
+    Asked,
+    Figure,
+    figure,
+    least_alpha,
+    least_rows,
+    printed_rows,
+)
+from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.release import Accuracy, Cost, Measurement, Quote
+from dpsdk.typing import Floats, Real
+
+__all__ = ["PromisedExcess", "TextbookConvexPMW"]
+
+_SLACK = 1 + 2.0**-20
+"""What the kernel's sensitivity of rounded gradients may exceed that of the constants by."""
+
+
+def _epsilon(value: Real) -> Fraction:
+    return to_amount("epsilon", value)
+
+
+def _delta(value: Real) -> Fraction:
+    return to_delta(value)
+
+
+def _start(value: StartLike | None) -> Start:
+    start = to_start(value)
+    return Uniform() if start is None else start
+
+
+def _alpha(value: float) -> float:
+    number = float(to_amount("alpha", value))
+    if not 0.0 < number < math.inf:
+        raise InvalidArgument("alpha", "a positive number", shown(value))
+    return number
+
+
+def _beta(value: float) -> float:
+    return to_beta(value)
+
+
+def _queries(value: int) -> int:
+    return to_count("queries", value)
+
+
+@frozen
+class PromisedExcess(ScalarAccuracy):
+    """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`."""
+
+    alpha: float
+    beta: float
+    span: float = math.inf
+    kind: str = field(init=False, default="an excess promised for all models of the channel")
+    standing: Standing = field(init=False, default="promised")
+
+    def error(self, beta: float) -> float:
+        """In the unit of the loss; infinite at a beta below the promise's own."""
+        return self.alpha if beta >= self.beta else math.inf
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound at this beta, and from which on there is one."""
+        why = f"{self.kind} says nothing at beta={beta:g}"
+        return why, f"ask at a beta of at least {self.beta:g}"
+
+
+@frozen(kw_only=True)
+class TextbookConvexPMW(ModelsMechanism):
+    """What `ConvexPMW.textbook` makes; its parameters are explained there."""
+
+    epsilon: Fraction = field(converter=_epsilon)
+    delta: Fraction = field(converter=_delta)
+    alpha: float = field(converter=_alpha)
+    beta: float = field(converter=_beta)
+    queries: int = field(converter=_queries)
+    problem: Problem
+    oracle: NoisyDescent = field(factory=NoisyDescent.textbook)
+    start: Start = field(factory=Uniform, converter=_start)
+    when_spent: Literal["hypothesis", "raise"] = "hypothesis"
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.problem, Problem):
+            raise InvalidArgument("problem", "the constants of all models", shown(self.problem))
+        if self.problem.ridge or not 0.0 < self.problem.lipschitz * self.problem.radius < math.inf:
+            expected = "constants without a ridge, of losses and sets that are more than a point"
+            raise InvalidArgument("problem", expected, shown(self.problem))
+        if not self.problem.smoothness < math.inf:
+            expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
+            raise InvalidArgument("problem", expected, shown(self.problem))
+        if type(self.oracle) is not NoisyDescent:
+            raise InvalidArgument("oracle", "a NoisyDescent.textbook(...)", shown(self.oracle))
+        if share_of(self.start):
+            expected = '"uniform" or a public distribution where a promise is made'
+            raise InvalidArgument("start", expected, shown(self.start))
+        if self.when_spent not in ("hypothesis", "raise"):
+            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+
+    def alpha_for(self, terms: Terms) -> float | None:
+        """The least error that Figure 3 keeps over such a table; None if none is below S."""
+        return least_alpha(self._asked(terms), terms)
+
+    def rows_for(self, terms: Terms) -> int | None:
+        """The least number of public rows at which `alpha` is kept; None below 2^50."""
+        return least_rows(self.alpha, self._asked(terms), terms)
+
+    def printed_rows(self, terms: Terms) -> float:
+        """What Theorem 3.8 asks for by its own constants, with the factors that print left out."""
+        return printed_rows(self.alpha, self._asked(terms))
+
+    def figure(self, terms: Terms) -> Figure:
+        """How a channel would spend and decide. Public.
+
+        Raises
+        ------
+        PublicSizeRequired
+            If the number of rows is private.
+        InvalidArgument
+            If the promise cannot be kept; the message says what can be promised.
+        """
+        facts = facts_of(terms)
+        if facts.rows is None:
+            raise PublicSizeRequired(repr(self), "it needs a public number of rows")
+        asked = self._asked(terms)
+        found = figure(self.alpha, asked, terms)
+        if found is None:
+            least = least_alpha(asked, terms)
+            expected = "larger than any excess can be, since nothing can be promised here"
+            if least is not None:
+                expected = f"at least {least * 1.0005:.4g}, the least that can be promised here"
+            raise InvalidArgument("alpha", expected, f"{self.alpha:g}")
+        return found
+
+    def quote(self, form: LinearForm | ConvexForm, terms: Terms, /) -> Quote:
+        plan = self.figure(terms)
+        if not isinstance(form, ConvexForm):
+            check_linear(form, "ConvexPMW")
+            return Quote(Cost(), Cost(), NoAccuracy("the hypothesis is not known beforehand"))
+        self.check(form)
+        own = self.oracle.quote(form, terms, plan.oracle)
+        runs = (plan.watching.guarantee, plan.noise.cover, *own.at_most.guarantees)
+        return Quote(Cost(), Cost(runs), PromisedExcess(plan.alpha, self.beta))
+
+    def open(self, kernel: Kernel, /) -> Textbook:
+        plan = self.figure(kernel.terms)
+        self.start.check(kernel.facts)
+        return Textbook(kernel, self, plan, opened(self.start, kernel))
+
+    def check(self, form: ConvexForm) -> None:
+        """Refuse a model that is not of the family.
+
+        Raises
+        ------
+        QueryError
+            If its loss has a kink, or one of its constants is larger.
+        """
+        if form.loss.kinked:
+            reason = "its loss has a kink, where a subgradient may say nothing of the table"
+            raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
+        given, own = self.problem, Problem.of(form)
+        for name in ("dimension", "lipschitz", "smoothness", "radius"):
+            most, found = getattr(given, name), getattr(own, name)
+            if found > most * (1 + 1e-9):
+                reason = f"its {name} is {found:g}, and the promise was made for at most {most:g}"
+                raise QueryError("", reason)
+
+    def _asked(self, terms: Terms) -> Asked:
+        potential = self.start.kl_cap(facts_of(terms))
+        return Asked(
+            self.epsilon, self.delta, self.beta, self.queries, self.problem, self.oracle, potential
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ConvexPMW.textbook(epsilon={float(self.epsilon):g}, delta={float(self.delta):g}, "
+            f"alpha={self.alpha:g}, beta={self.beta:g}, queries={self.queries})"
+        )
+
+
+class Textbook:
+    """Figure 3 at work: the gap of each model is watched, and a top is answered by A′.
+
+    A top's measured gradient ĝ moves the hypothesis: its mass leaves the records with a large
+    u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, where θ′ minimises ⟨ĝ, θ′⟩ over the set.
+    """
+
+    def __init__(
+        self, kernel: Kernel, mechanism: TextbookConvexPMW, plan: Figure, hypothesis: Hypothesis
+    ) -> None:
+        self._facts: Facts = kernel.facts
+        self._mechanism = mechanism
+        self._plan = plan
+        self._hypothesis = hypothesis
+        self._watch = kernel.watch(plan.watching)
+        self._spent = False
+        self._asked = 0
+        self._turns = Turns("an online hypothesis")
+
+    @property
+    def distribution(self) -> Hypothesis:
+        """The same as `hypothesis`."""
+        return self.hypothesis
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The public distribution as it stands; a copy, which later answers do not change."""
+        return self._turns.take(self._hypothesis.copy)
+
+    @property
+    def updates(self) -> int:
+        """How many models the hypothesis has learnt from so far."""
+        return self._watch.tops
+
+    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
+        if isinstance(form, ConvexForm):
+            return self._turns.take(lambda: self._model(form, kernel))
+        check_linear(form, "ConvexPMW")
+        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
+
+    def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
+        plan, mechanism = self._plan, self._mechanism
+        mechanism.check(form)
+        check_model(form, kernel, plan.noise)
+        theta, gap = form.minimise(self._hypothesis, tolerance=plan.solver / 2)
+        asked = ProximalGapForm.of(form, theta)
+        self._hypothesis.check(asked.gradient)
+        self._check_gap(asked)
+        mechanism.oracle.quote(form, kernel.terms, plan.oracle)
+        # The certificate is that of the very gradient that moves the hypothesis.
+        own = form.over.gap(theta, self._hypothesis.answers(asked.gradient))
+        self._asked += 1
+        found = np.append(theta, gap)
+        if own > plan.solver or self._asked > mechanism.queries or self._spent:
+            return Measurement(found, _unpromised(), "hypothesis")
+        promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, form.constants.range)
+        if self._watch.tops >= plan.updates:
+            return Measurement(found, promised, "hypothesis")
+        rows = float(max(self._facts.rows or 1, 1))
+        try:
+            if self._watch.first_above(asked, plan.threshold * rows, kernel=kernel) is None:
+                return Measurement(found, promised, "hypothesis")
+            noisy = kernel.measure(asked.gradient, plan.noise)
+            self._learn(form, asked.gradient, theta, noisy.values)
+            answer = mechanism.oracle.minimise(form, kernel, plan.oracle)
+        except (BudgetExceeded, UnsupportedGuarantee):
+            if mechanism.when_spent == "raise":
+                raise
+            self._spent = True
+            return Measurement(found, _unpromised(), "hypothesis")
+        return Measurement(answer.values, promised, "measured")
+
+    def _check_gap(self, asked: ProximalGapForm) -> None:
+        """Refuse a gap that is rounded more coarsely than the promise counts on."""
+        plan, facts = self._plan, self._facts
+        watching, rows = plan.watching, max(facts.rows or 1, 1)
+        unit = watching.unit(facts, asked)
+        more = watching.rounding(facts, asked) - watching.rounding(facts)
+        if unit > plan.unit * _SLACK or more * unit / rows > plan.solver / 2:
+            reason = "its gap cannot be rounded as finely as the promise counts on"
+            raise QueryError("", f"{reason}; use fewer rows, or features of fewer digits")
+
+    def _learn(
+        self, form: ConvexForm, gradient: LinearForm, theta: Floats, measured: Floats
+    ) -> None:
+        """Mass leaves the records with a large u: the sign is the other one in print."""
+        way = form.over.linear_minimiser(measured) - theta
+        tilt = tilting(gradient, way)
+        if tilt is not None:
+            self._hypothesis.shift(tilt.form, -self._plan.step * tilt.scale)
+
+
+def _unpromised() -> NoAccuracy:
+    """A new one each time, since whoever gets it may write into it."""
+    why = (
+        "the hypothesis answered after the promise ended: the budget or its queries are used up, "
+        "or the solver did not reach the gap that it counts on"
+    )
+    return NoAccuracy(why, "open a channel for more queries")

@@ -1,0 +1,194 @@
+"""Theorem 3.8 of Ullman (2015) in numbers: what Figure 3 promises, and what it takes.
+
+All constants are those of the figure, corrected where they are wrong, and every condition is that
+of an exact tail. docs/explanation/proofs/convex-pmw.md has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from attrs import evolve, frozen
+
+from dpsdk.accounting.prices.conversion import zcdp_start
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts
+from dpsdk.kernel import GaussianNoise, Terms, Watching
+from dpsdk.mechanisms.convex.descent import NoisyDescent
+from dpsdk.mechanisms.convex.runs import Runs
+from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
+
+__all__ = ["Asked", "Figure", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]
+
+_SOLVER = Fraction(1, 100)
+"""This part of α is for solvers on the hypothesis, and as much for roundings of a gap."""
+
+_WATCH, _GRADIENT, _ORACLE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
+"""The parts of a round, in ρ."""
+
+_MOST_ROWS = 2**50
+_STEPS = 60
+
+
+@frozen
+class Asked:
+    """What is to be promised, to whom, and for what.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What the stream may cost.
+    beta
+        The probability that some answer is farther off.
+    queries
+        The number of models.
+    problem
+        The public constants that every model has.
+    oracle
+        A′, which answers where the hypothesis does not.
+    potential
+        The largest relative entropy of a table from the first hypothesis.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    beta: float
+    queries: int
+    problem: Problem
+    oracle: NoisyDescent
+    potential: float
+
+    @property
+    def scale(self) -> float:
+        """S, which |⟨θ − θ′, ∇ℓ_x(θ)⟩| does not exceed for any record and any two models."""
+        return self.problem.lipschitz * self.problem.diameter
+
+
+@frozen
+class Figure:
+    """How Figure 3 spends and decides, for an error alpha that it keeps.
+
+    Parameters
+    ----------
+    alpha
+        What is promised, in the unit of the average loss.
+    updates
+        T = 64 S² K / α², rounded up, with K the potential, ln|X| from the uniform start.
+    step
+        η = √(K / T) / S: the factor 1 / S is missing in print.
+    threshold
+        Of the gap of a model: three quarters of α.
+    solver
+        By how much θ̂ may exceed the hypothesis's minimum.
+    unit
+        The sensitivity of the gap of a record that is counted on, 2 S.
+    learning
+        By how much the noise of a measured gradient may lessen what an update gains.
+    """
+
+    alpha: float
+    updates: int
+    step: float
+    threshold: float
+    solver: float
+    unit: float
+    learning: float
+    watching: Watching
+    noise: GaussianNoise
+    oracle: Fraction
+
+
+def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
+    """The constants for an error, if it is kept; None if some noise may be too large for it."""
+    facts = terms.facts
+    rows, scale = max(facts.rows or 1, 1), asked.scale
+    if not alpha > 0.0:
+        return None
+    updates = max(1, math.ceil(64 * scale**2 * asked.potential / alpha**2))
+    each = equal_share(zcdp_start(asked.epsilon, asked.delta), updates)
+    try:
+        watching = split_watch(split_pure(each * _WATCH))
+        noise = GaussianNoise(equal_share(each * _GRADIENT))
+        watching.price(terms)
+        runs = Runs(noise, 1)
+        tails, bias = runs.tails(asked.problem, facts, rows)
+        unit, part = 2 * scale, asked.beta / 6
+        below = watching.below(part, facts, updates) * unit / rows
+        above = watching.above(part, facts, asked.queries) * unit / rows
+        found = Figure(
+            alpha,
+            updates,
+            math.sqrt(asked.potential / updates) / scale,
+            0.75 * alpha,
+            float(_SOLVER) * alpha,
+            unit,
+            0.0,
+            watching,
+            noise,
+            equal_share(each * _ORACLE),
+        )
+        t = math.log(3 * updates * tails.events / asked.beta)
+        length = math.sqrt(tails.mean_square(t, 1, asked.problem.dimension)) + bias
+        learning = length * asked.problem.diameter
+        own = asked.oracle.alpha0(asked.problem, terms, found.oracle, asked.beta / (3 * updates))
+    except InvalidArgument:
+        return None
+    quarter = alpha / 4
+    slack = 2 * found.solver
+    kept = max(below + slack, above + slack, learning + slack) <= quarter and own <= alpha
+    return evolve(found, learning=learning) if kept else None
+
+
+def least_alpha(asked: Asked, terms: Terms) -> float | None:
+    """The least error that Figure 3 keeps, to a thousandth; None if none below S."""
+    high = asked.scale
+    if figure(high, asked, terms) is None:
+        return None
+    low = high * 2.0**-40
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        if figure(middle, asked, terms) is None:
+            low = middle
+        else:
+            high = middle
+        if high <= low * 1.001:
+            break
+    return high
+
+
+def at_rows(terms: Terms, rows: int) -> Terms:
+    """The same terms over a table of so many rows."""
+    facts = terms.facts
+    return evolve(terms, facts=Facts(
+        facts.domain, facts.neighbors, rows, facts.outside, rows, facts.unit_rows
+    ))  # fmt: skip
+
+
+def least_rows(alpha: float, asked: Asked, terms: Terms) -> int | None:
+    """The least number of rows at which an error is kept, to a thousandth; None below 2^50."""
+    high = 1
+    while figure(alpha, asked, at_rows(terms, high)) is None:
+        high *= 4
+        if high > _MOST_ROWS:
+            return None
+    low = high // 4
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        if figure(alpha, asked, at_rows(terms, middle)) is None:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def printed_rows(alpha: float, asked: Asked) -> float:
+    """4096 S² √(K ln(4/δ)) ln(8kT/β) / (εα²): Theorem 3.8 with what its print leaves out.
+
+    Of the sparse vector alone, without the rows that A′ needs for itself.
+    """
+    updates = 64 * asked.scale**2 * asked.potential / alpha**2
+    root = math.sqrt(asked.potential * math.log(4 / float(asked.delta)))
+    logs = math.log(8 * asked.queries * max(updates, 1.0) / asked.beta)
+    return 4096 * asked.scale**2 * root * logs / (float(asked.epsilon) * alpha**2)

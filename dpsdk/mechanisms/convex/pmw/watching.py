@@ -1,0 +1,200 @@
+"""What a guarded stream of models lets `watch` compare: coordinates of the gradient.
+
+A model that is best for the hypothesis has a gradient there that nothing descends from. If the
+table's gradient at the same θ̂ is close to it in every coordinate, the model is good for the table,
+too; each coordinate is the average of a public function, so nothing is minimised over the rows.
+Coordinates are taken along eigenvectors of the hypothesis's Hessian, and each is mapped to
+[0, 1] by its own public range, in which one row counts one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.accuracy import NoiseAccuracy, ScalarAccuracy, Standing
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, LinearForm
+from dpsdk.forms.convex import Tables
+from dpsdk.mechanisms.numeric_sparse import drift_of
+from dpsdk.mechanisms.pmw.schedule import Schedule
+from dpsdk.noise import DiscreteGaussian
+from dpsdk.typing import Floats, Ints
+
+__all__ = ["Watched", "WatchedExcess", "dense", "excess_below", "release_radius", "watched"]
+
+_NARROW = 1e-9
+"""Coordinates whose range is this part of the widest are not looked at: their range bounds them."""
+
+_ROUNDING = 2.0**-40
+
+_DAMPINGS = (1e-4, 1e-2, 1.0)
+"""What is added to a Hessian, in parts of its mean: directions without curvature are common."""
+
+
+@frozen(eq=False)
+class Watched:
+    """A gradient at a public θ̂, its coordinates as gaps, and what they leave open.
+
+    Parameters
+    ----------
+    gradient
+        The gradient of the summed loss at θ̂, as a linear form.
+    own
+        The average gradient over the hypothesis.
+    hessian
+        The hypothesis's Hessian there.
+    gap
+        The coordinates; None where no row moves any.
+    ranges
+        Of each gap, what one of it is worth in the gradient.
+    places
+        Of each gap, the coordinate that it is of; with a cell outside there are two of one.
+    narrow
+        How long the rest of the gradient's difference can be.
+    certificate
+        By how much θ̂ may exceed the hypothesis's minimum, by the same gradient.
+    """
+
+    gradient: LinearForm
+    own: Floats
+    hessian: Floats
+    gap: GapForm | None
+    ranges: Floats
+    places: Ints
+    narrow: float
+    certificate: float
+
+
+def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Watched:
+    """The coordinates of a gradient, to be compared with those of a hypothesis. Public.
+
+    Raises
+    ------
+    TooLarge
+        If the gradient would have more than 2^24 weights.
+    """
+    gradient = form.gradient(theta)
+    block = dense(gradient)
+    table = tables.table(form.names).reshape(-1)
+    own: Floats = block.weights @ table
+    _, hessian = form.expand(tables, theta)
+    _, vectors = np.linalg.eigh(hessian)
+    along: Floats = vectors.T @ block.weights
+    if facts.outside:
+        # A record outside has a gradient of zero, and weights of gaps are zero there: so each
+        # sign is a function of its own, which is zero where the other is not.
+        parts = [np.maximum(along, 0.0), np.maximum(-along, 0.0)]
+        low = np.zeros(2 * len(along))
+        functions = np.concatenate(parts)
+    else:
+        functions, low = along, along.min(axis=1)
+    places = np.tile(np.arange(len(along)), len(functions) // len(along))
+    ranges = functions.max(axis=1) - low
+    kept = ranges > _NARROW * max(float(ranges.max()), 1e-300)
+    narrow = float(np.linalg.norm(np.bincount(places[~kept], ranges[~kept], len(along))))
+    # Rounding is allowed for in proportion to what is summed.
+    size = float(np.abs(block.weights).max()) * math.sqrt(len(theta))
+    diameter = form.over.diameter(len(theta))
+    slack = _ROUNDING * size * diameter
+    certificate = max(form.over.gap(theta, own), 0.0) + slack
+    gap: GapForm | None = None
+    if kept.any():
+        weights = (functions[kept] - low[kept, None]) / ranges[kept, None]
+        np.clip(weights, 0.0, 1.0, out=weights)
+        rates = np.clip(weights @ table, 0.0, 1.0)
+        whole = LinearForm(form.domain, [Dense(block.names, block.shape, weights)])
+        gap = GapForm.around(whole, rates)
+    return Watched(gradient, own, hessian, gap, ranges[kept], places[kept], narrow, certificate)
+
+
+def dense(gradient: LinearForm) -> Dense:
+    """The weights of a gradient, all in one block."""
+    (block,) = gradient.blocks
+    if not isinstance(block, Dense):
+        raise InvalidArgument("gradient", "one dense block", shown(block))
+    return block
+
+
+@frozen
+class WatchedExcess(ScalarAccuracy):
+    """The excess of a model whose gradient was called close to the hypothesis's.
+
+    With g the table's average gradient at θ̂ and g_p the hypothesis's, no θ′ of the set has a loss
+    below that of θ̂ by more than max ⟨g, θ̂ − θ′⟩ ≤ max ⟨g_p, θ̂ − θ′⟩ + ‖g − g_p‖ · diameter; the
+    coordinates of g − g_p are bounded by the threshold and its noise
+    (docs/explanation/proofs/convex-pmw.md).
+    """
+
+    schedule: Schedule
+    facts: Facts
+    run: int
+    drift: float
+    certificate: float
+    diameter: float
+    narrow: float
+    ranges: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    places: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    span: float = math.inf
+    kind: str = field(init=False, default="exact tail of the noise of thresholds, and convexity")
+    standing: Standing = field(init=False, default="proven")
+
+    def error(self, beta: float) -> float:
+        """In the unit of the loss."""
+        schedule, facts = self.schedule, self.facts
+        runs = 1 if schedule.watching.tops is not None else schedule.updates
+        noise = schedule.watching.below_in(self.run, beta, facts, runs) + self.drift
+        # A share differs by no more than one whole row for each row.
+        each = self.ranges * min((schedule.threshold + noise) / max(facts.rows or 1, 1), 1.0)
+        length = float(np.linalg.norm(np.bincount(self.places, each))) + self.narrow
+        return self.certificate + length * self.diameter
+
+
+def excess_below(
+    found: Watched, form: ConvexForm, schedule: Schedule, facts: Facts, run: int
+) -> WatchedExcess:
+    """How far off a model is that was called good enough."""
+    drift = 0.0 if found.gap is None else drift_of(schedule.watching, found.gap.form, facts)
+    return WatchedExcess(
+        schedule.copied(),
+        facts,
+        run,
+        drift,
+        found.certificate,
+        form.over.diameter(form.dimension),
+        found.narrow,
+        found.ranges,
+        found.places,
+        form.constants.range,
+    )
+
+
+def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: float) -> float:
+    """How far ⟨way, ĝ⟩ may be off, in the unit of a summed gradient, with probability 1 − beta.
+
+    The way may follow from the noise z of ĝ itself, so that σ‖way‖ would be too little. Whatever
+    it is, |⟨way, z⟩| is at most ‖way‖₁ ‖z‖_∞, and at most ‖A⁻¹ way‖ ‖Az‖ for any A that was fixed
+    before, such as H^(−1/2) of a public H. ‖z‖_∞ has the exact tail of the noise; ‖Az‖ that of
+    Hsu, Kakade and Zhang (2012) where the noise is Gaussian.
+    """
+    part = beta / (1 + len(_DAMPINGS))  # for whichever bound turns out to be the least
+    length = float(np.abs(way).sum())
+    least = length * float(accuracy.radii(part, joint=True).max())
+    law = accuracy.law
+    if not isinstance(law, DiscreteGaussian):
+        return least
+    dimension, t = len(way), math.log(1.0 / part)
+    mean = max(float(np.trace(hessian)) / dimension, 1e-300)
+    noise = math.sqrt(float(law.variance)) * accuracy.step
+    for damping in _DAMPINGS:
+        damped = hessian + damping * mean * np.eye(dimension)
+        spread = np.linalg.inv(damped)
+        trace, square = float(np.trace(spread)), float((spread * spread).sum())
+        norm = float(np.linalg.norm(spread, 2))
+        tail = math.sqrt(trace + 2.0 * math.sqrt(square * t) + 2.0 * norm * t)
+        along = math.sqrt(max(float(way @ damped @ way), 0.0))
+        least = min(least, noise * along * tail + length * accuracy.bias)
+    return least

@@ -1,0 +1,119 @@
+"""Many models: a fit of pairs alone beside guarded streams. The figures of many-models.md.
+
+python tests/bench/bench_convex_pmw.py [--seeds 3] [--queries 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+
+from dpsdk import Budget, Categorical, Domain, PrivateData, Session
+from dpsdk.forms import ConvexForm
+from dpsdk.hypothesis import Pairs
+from dpsdk.losses import LogisticLoss
+from dpsdk.mechanisms import ConvexPMW, OnlinePMW
+from dpsdk.queries import Ball, ConvexMinimization, Cross, OneHot
+from dpsdk.testing import seeded
+from dpsdk.typing import Floats
+
+SIZES = {"a": 6, "b": 2, "c": 5, "d": 3, "e": 4, "f": 2}
+DOMAIN = Domain(*(Categorical(a, [f"{a}{i}" for i in range(k)]) for a, k in SIZES.items()))
+DELTA = "1e-9"
+
+
+def shares() -> Floats:
+    """Six latent classes, so that attributes depend on each other in threes and more."""
+    rng = np.random.default_rng(0)
+    joint = np.zeros(tuple(SIZES.values()))
+    for _ in range(6):
+        one = np.ones(())
+        for size in SIZES.values():
+            one = np.multiply.outer(one, rng.dirichlet(np.full(size, 0.6)))
+        joint += rng.random() * one
+    return joint / joint.sum()
+
+
+class Table:
+    """The shares of a table, as a distribution has them."""
+
+    def __init__(self, joint: Floats) -> None:
+        self.joint = joint
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        gone = tuple(place for place, name in enumerate(SIZES) if name not in names)
+        return self.joint.sum(axis=gone)
+
+
+def queries(count: int, *, cross: bool) -> Iterator[ConvexMinimization]:
+    rng = np.random.default_rng(1)
+    for _ in range(count):
+        label = ("b", "f")[rng.integers(2)]
+        rest = [name for name in SIZES if name != label]
+        rng.shuffle(rest)
+        features: list[OneHot | Cross] = [OneHot(name) for name in rest[: rng.integers(2, 5)]]
+        if cross:
+            features.append(Cross(*rest[:3]))
+        yield ConvexMinimization(LogisticLoss(), features=features, label=label, over=Ball(8))
+
+
+def loss(form: ConvexForm, table: Table, theta: Floats) -> float:
+    """The average loss, by the design of the form."""
+    joint, places = form._joint(table), form._places
+    margins = form._design.margins(theta[places])
+    values = [
+        form.loss.value(margins, float(y)) @ w for y, w in zip(form.targets, joint, strict=True)
+    ]
+    return float(sum(values))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--queries", type=int, default=60)
+    given = parser.parse_args()
+    for rows in (5 * 10**4, 5 * 10**6):
+        counts = np.random.default_rng(2).multinomial(rows, shares().reshape(-1))
+        data, table = (
+            PrivateData.from_counts(counts, DOMAIN),
+            Table(counts.reshape(tuple(SIZES.values())) / rows),
+        )
+        for cross in (False, True):
+            asked = list(queries(given.queries, cross=cross))
+            forms = [query.lower(DOMAIN) for query in asked]
+            best = [loss(form, table, form.minimise(table, tolerance=1e-9)[0]) for form in forms]
+            for epsilon in ("0.3", "1"):
+                methods = {
+                    "fit of pairs alone": OnlinePMW(
+                        epsilon, DELTA, updates=1, start=Pairs("0.999")
+                    ),
+                    "guard, pairs": ConvexPMW(epsilon, DELTA, updates=10, queries=given.queries),
+                    "guard, product": ConvexPMW(
+                        epsilon, DELTA, updates=10, queries=given.queries, start="product"
+                    ),
+                    "guard, uniform": ConvexPMW(
+                        epsilon, DELTA, updates=10, queries=given.queries, start="uniform"
+                    ),
+                }
+                for name, mechanism in methods.items():
+                    found: list[float] = []
+                    tops = 0
+                    for seed in range(given.seeds):
+                        session = Session(data, Budget(epsilon, DELTA), noise=seeded(seed))
+                        with session.open(mechanism) as channel:
+                            for query, form, least in zip(asked, forms, best, strict=True):
+                                release = channel.release(query)
+                                tops += release.source == "measured"
+                                found.append(loss(form, table, release.value.theta) - least)
+                    kind = "crossed" if cross else "one-hot"
+                    print(
+                        f"| {rows:,} | {kind} | {epsilon} | {name} | {np.mean(found):.1e} | "
+                        f"{np.max(found):.1e} | {tops / given.seeds:g} |",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,362 @@
+"""A stream of models under a guard: what it answers, pays, learns, and what its bounds say."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import (
+    Budget,
+    Categorical,
+    Domain,
+    HypothesisChannel,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+)
+from dpsdk.accounting import PureGuarantee, zcdp_start
+from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
+from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
+from dpsdk.hypothesis import DenseHypothesis, Pairs
+from dpsdk.kernel import Kernel
+from dpsdk.losses import HuberLoss, LogisticLoss, SquaredLoss, SVMLoss
+from dpsdk.mechanisms import ConvexPMW
+from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
+from dpsdk.mechanisms.convex.pmw.strategy import tilting
+from dpsdk.mechanisms.convex.pmw.watching import release_radius, watched
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.queries import Above, Ball, ConvexMinimization, Count, Model
+from dpsdk.testing import seeded
+from worlds import facts
+
+DOMAIN = Domain(
+    Integer("age", 0, 4), Categorical("sex", ["F", "M"]), Categorical("income", ["low", "high"])
+)
+SHAPE = (5, 2, 2)
+QUERY = ConvexMinimization(LogisticLoss(), features=["age", "sex"], label="income", over=Ball(6))
+
+
+def shares(seed=1, outside=0.0):
+    """A table that no product is near to."""
+    rng = np.random.default_rng(seed)
+    age = np.arange(5)[:, None]
+    high = 1 / (1 + np.exp(2.5 - age - 3 * np.arange(2)[None, :] * (age > 2)))
+    cells = rng.dirichlet(np.full(10, 3.0)).reshape(5, 2)
+    joint = np.stack([cells * (1 - high), cells * high], axis=2)
+    return joint * (1 - outside)
+
+
+class Truth:
+    """The shares of a table, as a distribution has them."""
+
+    def __init__(self, joint):
+        self.joint = joint
+
+    def table(self, names):
+        gone = tuple(place for place, name in enumerate(DOMAIN.names) if name not in names)
+        return self.joint.sum(axis=gone)
+
+
+def data(rows=100_000, outside=0.0, **given):
+    """A table of these shares, some rows outside the domain."""
+    counts = np.rint(shares(outside=outside) * rows).astype(int)
+    beyond = int(rows * outside)
+    return PrivateData.from_counts(counts, DOMAIN, outside_rows=beyond, **given)
+
+
+def session(table=None, budget=None, seed=4):
+    table = data() if table is None else table
+    return Session(table, budget or Budget(10**6, "0.1"), noise=seeded(seed))
+
+
+def value(form, joint, theta):
+    """The average loss, by summing over cells."""
+    total = 0.0
+    for cell in np.ndindex(*SHAPE):
+        codes = dict(zip(DOMAIN.names, cell, strict=True))
+        x = np.concatenate(
+            [one.values[(..., *(codes[name] for name in one.names))] for one in form.coordinates]
+        )
+        target = float(form.targets[codes[form.label]])
+        total += joint[cell] * float(form.loss.value(np.array([x @ theta]), target)[0])
+    return total
+
+
+def excess(form, joint, theta):
+    best, gap = form.minimise(Truth(joint), tolerance=1e-10)
+    return value(form, joint, theta) - value(form, joint, best), gap
+
+
+def runs(release):
+    return list(release.cost.guarantees)
+
+
+def test_a_model_that_the_table_agrees_with_comes_from_the_hypothesis_and_is_free():
+    with session().open(ConvexPMW(100, updates=3, start="pairs", threshold=0.2)) as channel:
+        assert isinstance(channel, HypothesisChannel)
+        first, again = channel.release(QUERY), channel.release(QUERY)
+        assert first.source == again.source == "hypothesis"
+        assert [type(run) for run in runs(first)] == [PureGuarantee]  # the run that opened
+        assert runs(again) == []
+        assert first.value == QUERY.fit(channel.hypothesis)
+        assert isinstance(first.value, Model)
+
+
+def test_a_model_that_the_table_contradicts_is_measured_corrected_and_learnt():
+    form, joint = QUERY.lower(DOMAIN), shares()
+    mechanism = ConvexPMW(1000, updates=5, start="uniform", threshold=0.01)
+    with session().open(mechanism) as channel:
+        before = channel.hypothesis
+        release = channel.release(QUERY)
+        assert release.source == "measured"
+        assert len(runs(release)) == 2
+        wrong, _ = excess(form, joint, QUERY.fit(before).theta)
+        right, _ = excess(form, joint, release.value.theta)
+        assert right < wrong / 4
+        assert relative_entropy(joint, channel.hypothesis) < relative_entropy(joint, before) - 0.01
+        after, _ = excess(form, joint, QUERY.fit(channel.hypothesis).theta)
+        assert after < wrong / 4
+        assert release.bound().predicted is not None
+        with pytest.raises(NoBound, match="prediction"):
+            release.error()
+
+
+def relative_entropy(joint, hypothesis):
+    inside = hypothesis.table(DOMAIN.names)
+    return float((joint * np.log(joint / inside)).sum())
+
+
+def test_moving_the_other_way_would_lead_away_from_the_table():
+    """The sign of the printed Figure 3: mass would go to where the gradient says it is not."""
+    form, joint = QUERY.lower(DOMAIN), shares()
+    for sign, better in ((1, True), (-1, False)):
+        hypothesis = DenseHypothesis.uniform(DOMAIN)
+        start = relative_entropy(joint, hypothesis)
+        errors = [excess(form, joint, form.minimise(hypothesis)[0])[0]]
+        for _ in range(40):
+            theta, _ = form.minimise(hypothesis)
+            best, _ = form.minimise(Truth(joint))
+            tilt = tilting(form.gradient(theta), best - theta)
+            assert tilt is not None
+            hypothesis.shift(tilt.form, -sign * 0.2)
+            errors.append(excess(form, joint, form.minimise(hypothesis)[0])[0])
+        assert (relative_entropy(joint, hypothesis) < start) == better
+        assert (errors[-1] < errors[0] / 2) == better
+        assert (errors[-1] > errors[0] * 1.2) != better
+
+
+@pytest.mark.parametrize("outside", [0.0, 0.5])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(), HuberLoss(0.5), SVMLoss(0.5)])
+def test_coordinates_bound_the_gradient_wherever_rows_lie(loss, outside):
+    form = ConvexMinimization(loss, features=["age", "sex"], label="income", over=Ball(3))
+    form = form.lower(DOMAIN)
+    joint = shares(outside=outside)
+    rows = 1000
+    public = facts(DOMAIN, rows=rows, outside=bool(outside))
+    hypothesis = DenseHypothesis.uniform(DOMAIN, outside=bool(outside))
+    theta, _ = form.minimise(hypothesis)
+    found = watched(form, theta, hypothesis, public)
+    gap = found.gap
+    assert gap is not None
+    low, high = gap.form.limits
+    assert (low, high) == (0, 1)  # each coordinate in units of its own range
+    weights = gap.form.blocks[0].weights
+    gaps = np.abs(weights @ joint.reshape(-1) - gap.rates)
+    truth, _ = form.expand(Truth(joint), theta)
+    far = np.bincount(found.places, found.ranges * gaps)
+    assert float(np.linalg.norm(truth - found.own)) <= float(np.linalg.norm(far)) * (1 + 1e-9)
+    # And so is the excess bounded, by a certificate at the very θ̂, minimal for p or not.
+    for point in (theta, form.over.project(theta + 1.0)):
+        found = watched(form, point, hypothesis, public)
+        weights = found.gap.form.blocks[0].weights
+        gaps = np.abs(weights @ joint.reshape(-1) - found.gap.rates)
+        length = np.linalg.norm(np.bincount(found.places, found.ranges * gaps)) + found.narrow
+        bound = found.certificate + length * form.over.diameter(form.dimension)
+        assert excess(form, joint, point)[0] <= bound
+
+
+def test_the_range_of_a_coordinate_is_not_mapped_with_a_cell_outside():
+    """Canary: one affine map, as without a cell outside, forgets that nothing is outside."""
+    form = QUERY.lower(DOMAIN)
+    joint, theta = shares(outside=0.5), np.array([0.3, 0.1, -0.4, 0.2])
+    hypothesis = DenseHypothesis.uniform(DOMAIN, outside=True)
+    told = watched(form, theta, hypothesis, facts(DOMAIN, outside=True))
+    forgot = watched(form, theta, hypothesis, facts(DOMAIN, outside=False))
+    truth, _ = form.expand(Truth(joint), theta)
+    difference = float(np.linalg.norm(truth - told.own))
+
+    def length(found):
+        gaps = np.abs(found.gap.form.blocks[0].weights @ joint.reshape(-1) - found.gap.rates)
+        return float(np.linalg.norm(np.bincount(found.places, found.ranges * gaps)))
+
+    assert length(told) >= difference * (1 - 1e-9)
+    assert not np.isclose(length(forgot), difference, rtol=1e-3)
+
+
+def test_a_solver_that_is_wrong_is_caught_by_the_certificate():
+    """Canary: a bound that trusts θ̂ to be the minimum is broken by one that is not."""
+    form = QUERY.lower(DOMAIN)
+    hypothesis = DenseHypothesis.uniform(DOMAIN)
+    uniform = np.full(SHAPE, 1 / 20)
+    bad = form.over.project(np.full(4, 5.0))
+    found = watched(form, bad, hypothesis, facts(DOMAIN, outside=False))
+    error, _ = excess(form, uniform, bad)
+    assert error > 0.1  # the table is the hypothesis, so all gaps are zero
+    assert found.certificate >= error
+
+
+def test_what_comes_below_has_a_proven_bound_that_holds():
+    table, joint, form = data(2_000), shares(), QUERY.lower(DOMAIN)
+    for seed in range(8):
+        mechanism = ConvexPMW(20, updates=3, start="product", threshold=0.05)
+        with session(table, seed=seed).open(mechanism) as channel:
+            release = channel.release(QUERY)
+            if release.source == "measured":
+                continue
+            bound = release.bound(0.2)
+            assert bound.standing == "proven"
+            assert excess(form, joint, release.value.theta)[0] <= bound.error < 6
+            assert release.error(0.01) > bound.error
+
+
+def test_after_the_updates_nobody_looks_and_nothing_is_proven():
+    other = ConvexMinimization(SquaredLoss(), features=["age"], label="income", over=Ball(2))
+    with session().open(ConvexPMW(100, updates=1, start="uniform", threshold=0.001)) as channel:
+        assert channel.release(QUERY).source == "measured"
+        release = channel.release(other)
+        assert release.source == "hypothesis"
+        assert runs(release) == []
+        assert release.bound().standing == "none"
+        assert release.value == other.fit(channel.hypothesis)
+
+
+def test_linear_queries_come_from_the_hypothesis():
+    with session().open(ConvexPMW(10, updates=2)) as channel:
+        release = channel.release(Count({"sex": "M"}))
+        assert release.source == "hypothesis"
+        assert runs(release) == []
+        assert release.value == pytest.approx(float(channel.hypothesis.table(("sex",))[1]))
+        with pytest.raises(QueryError, match="Above"):
+            channel.answer(Above(Count(), 0.5))
+
+
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+@pytest.mark.parametrize("prepaid", [False, True])
+@pytest.mark.parametrize("start", ["uniform", Pairs(Fraction(1, 2))])
+def test_a_whole_stream_fits_its_budget_to_the_last_round(delta, prepaid, start):
+    mechanism = ConvexPMW(1, delta, updates=3, start=start, threshold=1e-6, prepaid=prepaid)
+    asking = session(data(2_000, outside=0.2), Budget(1, delta))
+    with asking.open(mechanism) as channel:
+        paid = asking.spent.charges
+        for _ in range(5):
+            channel.release(QUERY)
+        sources = [channel.release(QUERY).source]
+    assert sources == ["hypothesis"]
+    spent = [run for entry in asking.history for run in entry.cost.guarantees]
+    assert len(spent) == (start != "uniform") + (6 if delta or not prepaid else 4)
+    if delta:
+        assert sum(map(zcdp_rho, spent)) <= zcdp_start(Fraction(1), Fraction(delta))
+    else:
+        assert sum(map(pure_epsilon, spent)) <= 1
+    if prepaid:
+        assert asking.spent.charges == paid
+
+
+def test_a_quote_is_at_least_what_is_charged():
+    for mechanism in (
+        ConvexPMW(1, "1e-6", updates=2, start="uniform", threshold=1e-6),
+        ConvexPMW(1, updates=2, start="product", threshold=1e-6, prepaid=True),
+    ):
+        asking = session()
+        quote = asking.quote(QUERY, using=mechanism)
+        assert quote.bound().standing == "none"
+        with asking.open(mechanism) as channel:
+            opened = [run for entry in asking.history for run in entry.cost.guarantees]
+            assert opened == list(quote.at_open.guarantees)
+            release = channel.release(QUERY)
+            assert release.source == "measured"
+        charged = [run for entry in asking.history for run in entry.cost.guarantees]
+        assert len(charged) == len(quote.at_most.guarantees)
+        assert sum(map(zcdp_rho, charged)) <= sum(map(zcdp_rho, quote.at_most.guarantees))
+        free = asking.quote(Count(), using=mechanism)
+        assert free.at_most.guarantees == free.at_open.guarantees
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_without_budget_for_another_round_it_answers_or_raises(raises):
+    mechanism = ConvexPMW(
+        1, updates=4, start="uniform", threshold=1e-6,
+        when_spent="raise" if raises else "hypothesis",
+    )  # fmt: skip
+    with session(budget=Budget("0.3")).open(mechanism) as channel:
+        assert channel.release(QUERY).source == "measured"
+        if raises:
+            with pytest.raises(BudgetExceeded):
+                channel.answer(QUERY)
+            return
+        release = channel.release(QUERY)
+        assert release.source == "hypothesis"
+        assert release.bound().standing == "none"
+
+
+def test_what_cannot_be_asked_is_refused_before_anything_is_paid():
+    private = data(neighbors=Neighbors.ADD_REMOVE)
+    with pytest.raises(PublicSizeRequired, match="ConvexPMW"):
+        session(private).open(ConvexPMW(1, updates=2))
+    asking = session()
+    elsewhere = Domain(Integer("age", 0, 4), Categorical("income", ["low", "high"]))
+    with asking.open(ConvexPMW(1, updates=2, start="uniform")) as channel:
+        form = ConvexMinimization(
+            LogisticLoss(), features=["age"], label="income", over=Ball(1)
+        ).lower(elsewhere)
+        kernel = Kernel.over(channel._access)
+        with pytest.raises(InvalidArgument, match="another domain"):
+            channel._strategy.answer(form, kernel)
+        huge = ConvexMinimization(SquaredLoss(), features=["age"], label="income", over=Ball(1e60))
+        with pytest.raises(InvalidArgument):
+            channel.answer(huge)
+    assert asking.spent.charges == 0
+    for given in (
+        {"updates": 0}, {"updates": 2, "queries": 0}, {"updates": 2, "threshold": 1.5},
+        {"updates": 2, "when_spent": "stop"}, {"updates": 2, "start": "best"},
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgument):
+            ConvexPMW(1, **given)
+
+
+def test_the_noise_of_a_release_is_bounded_though_the_way_follows_from_it():
+    """The way of a correction is a function of the noise; σ‖way‖ times a quantile is too little."""
+    rng = np.random.default_rng(0)
+    dimension, spread = 12, 40.0
+    hessian = np.diag(np.geomspace(1.0, 1e-3, dimension))
+    law = DiscreteGaussian(Fraction(1600))
+    accuracy = NoiseAccuracy(law, dimension, 1.0, 0.0)
+    beta, naive, held = 0.05, 0, 0
+    for _ in range(400):
+        noise = np.rint(rng.normal(0, spread, dimension))
+        way = np.linalg.solve(hessian, noise)
+        seen = abs(float(way @ noise))
+        held += seen <= release_radius(way, hessian, accuracy, beta)
+        naive += seen <= spread * float(np.linalg.norm(way)) * np.sqrt(2 * np.log(2 / beta))
+    assert held >= 0.95 * 400
+    assert naive < 0.95 * 400
+    laplace = NoiseAccuracy(DiscreteLaplace(Fraction(30)), dimension, 1.0, 0.0)
+    way = np.ones(dimension)
+    assert release_radius(way, hessian, laplace, beta) >= 30 * np.log(1 / beta)
+
+
+def test_a_correction_never_fails_and_stays_in_the_set():
+    form, joint = QUERY.lower(DOMAIN), shares()
+    hypothesis = DenseHypothesis.uniform(DOMAIN)
+    theta, _ = form.minimise(hypothesis)
+    exact, _ = form.expand(Truth(joint), theta)
+    found = corrected(form, hypothesis, theta, exact, 1e-9)
+    assert excess(form, joint, found.theta)[0] < excess(form, joint, theta)[0] / 10
+    noisy = corrected(form, hypothesis, theta, exact, 10.0)
+    assert np.array_equal(noisy.theta, theta)
+    for wild in (np.full(4, 1e300), np.full(4, np.nan), np.full(4, -1e8)):
+        result = corrected(form, hypothesis, theta, wild, 1e-3)
+        assert form.over.contains(result.theta)
+    assert PredictedExcess(0.5).error(0.1) == 0.5

@@ -1,0 +1,203 @@
+"""Figure 3 of Ullman (2015): its promise, its plan, and what its print has wrong."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from attrs import evolve
+from test_convex_pmw import DOMAIN, SHAPE, excess, shares
+
+from dpsdk import Budget, Neighbors, PrivateData, Session
+from dpsdk.accounting import zcdp_start
+from dpsdk.accounting.prices.run import zcdp_rho
+from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError
+from dpsdk.forms import Dense, LinearForm, ProximalGapForm
+from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.kernel import Terms
+from dpsdk.losses import LogisticLoss, QuantileLoss, SVMLoss
+from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem
+from dpsdk.mechanisms.convex.pmw.theorem import at_rows, figure
+from dpsdk.queries import Ball, ConvexMinimization, Count
+from dpsdk.testing import seeded
+from worlds import facts
+
+QUERY = ConvexMinimization(LogisticLoss(), features=["age", "sex"], label="income", over=Ball(1))
+OTHER = ConvexMinimization(LogisticLoss(), features=["sex"], label="income", over=Ball(1))
+PROBLEM = Problem.of(QUERY.lower(DOMAIN))
+ORACLE = NoisyDescent.textbook(steps=16)
+ROWS = 10**9
+
+
+def textbook(**given):
+    wanted = {"alpha": 0.1, "beta": 0.05, "queries": 20, "problem": PROBLEM, "oracle": ORACLE}
+    return ConvexPMW.textbook(1, "1e-6", **(wanted | given))
+
+
+def terms(rows=ROWS, **given):
+    return Terms(facts(DOMAIN, rows=rows, outside=False, **given))
+
+
+def session(seed=3):
+    counts = np.rint(shares() * ROWS).astype(np.int64)
+    data = PrivateData.from_counts(counts, DOMAIN)
+    return Session(data, Budget(1, "1e-6"), noise=seeded(seed))
+
+
+def test_every_model_is_within_the_promise_and_some_is_learnt():
+    joint, asking = shares(), session()
+    with asking.open(textbook(alpha=0.02)) as channel:
+        before = channel.hypothesis
+        for query in (QUERY, OTHER, QUERY):
+            release = channel.release(query)
+            assert release.bound(0.05).standing == "promised"
+            assert release.error(0.05) == 0.02
+            assert release.bound(0.01).standing == "none"
+            error, _ = excess(query.lower(DOMAIN), joint, release.value.theta)
+            assert error <= 0.02
+        assert release.source == "measured"
+        after = channel.hypothesis
+        cells = [one.table(DOMAIN.names) for one in (before, after)]
+        away = [float((joint * np.log(joint / cell)).sum()) for cell in cells]
+        assert away[1] < away[0]
+        assert channel.release(Count()).cost.nothing
+    spent = sum(zcdp_rho(run) for entry in asking.history for run in entry.cost.guarantees)
+    assert spent <= zcdp_start(Fraction(1), Fraction(1, 10**6))
+
+
+def test_close_models_come_from_the_hypothesis_with_the_same_promise():
+    joint = shares()
+    mechanism = textbook(alpha=0.4)
+    with session().open(mechanism) as channel:
+        release = channel.release(OTHER)
+    assert release.source == "hypothesis"
+    assert release.error(0.05) == 0.4
+    assert excess(OTHER.lower(DOMAIN), joint, release.value.theta)[0] <= 0.4
+
+
+def test_the_whole_figure_costs_no_more_than_its_budget():
+    plan, mechanism = textbook().figure(terms()), textbook()
+    each = zcdp_rho(plan.watching.guarantee) + plan.noise.rho + plan.oracle
+    assert plan.updates * each <= zcdp_start(Fraction(1), Fraction(1, 10**6))
+    quote = mechanism.quote(QUERY.lower(DOMAIN), terms())
+    assert quote.at_open.nothing
+    assert quote.bound(0.05).error == 0.1
+
+
+def test_the_constants_are_those_of_the_figure_with_what_print_leaves_out():
+    plan = textbook().figure(terms())
+    scale, potential = 2 * PROBLEM.lipschitz * PROBLEM.radius, math.log(20)
+    assert plan.updates == math.ceil(64 * scale**2 * potential / 0.1**2)
+    # Printed without 1 / S; with it the step is about α / (8 S²).
+    assert plan.step == pytest.approx(0.1 / (8 * scale**2), rel=1e-3)
+    assert plan.threshold == pytest.approx(0.075)
+    # What the proof needs: T updates would use up more than there is.
+    gain = plan.step * plan.alpha / 4 - plan.step**2 * scale**2 / 2
+    assert plan.updates * gain > potential
+    # Doubling the scale of all losses doubles the alpha that is kept, which print without S denies.
+    double = evolve(PROBLEM, lipschitz=2 * PROBLEM.lipschitz, summed=None, smoothness=0.5)
+    one = textbook(problem=evolve(PROBLEM, summed=None)).alpha_for(terms())
+    assert textbook(problem=double).alpha_for(terms()) == pytest.approx(2 * one, rel=0.01)
+
+
+def test_planning_finds_the_rows_for_an_alpha_and_the_alpha_for_rows():
+    mechanism = textbook()
+    rows, small = mechanism.rows_for(terms()), terms(10**3)
+    assert mechanism.rows_for(small) == rows  # whatever the table has
+    assert 0.0999 <= mechanism.alpha_for(at_rows(small, rows)) <= 0.1001
+    asked = mechanism._asked(terms())
+    assert figure(0.1, asked, at_rows(small, rows)) is not None
+    assert figure(0.1, asked, at_rows(small, int(rows * 0.99))) is None
+    assert rows < mechanism.printed_rows(small) / 5
+    least = textbook(alpha=1e-3).alpha_for(terms())
+    with pytest.raises(InvalidArgument, match=r"at least 0\.0\d+, the least that can be promised"):
+        textbook(alpha=1e-3).figure(terms())
+    textbook(alpha=least * 1.001).figure(terms())
+    assert mechanism.alpha_for(small) is None
+    with pytest.raises(InvalidArgument, match="nothing can be promised"):
+        mechanism.figure(small)
+    with pytest.raises(PublicSizeRequired):
+        mechanism.figure(terms(neighbors=Neighbors.ADD_REMOVE))
+
+
+def test_models_beyond_the_constants_are_refused_before_anything_is_paid():
+    asking = session()
+    kinked = ConvexMinimization(SVMLoss(), features=["age"], label="income", over=Ball(1))
+    quantile = ConvexMinimization(QuantileLoss(0.5), features=["sex"], label="age", over=Ball(1))
+    wide = ConvexMinimization(LogisticLoss(), features=["age"], label="income", over=Ball(2))
+    with asking.open(textbook()) as channel:
+        for query, reason in ((kinked, "smooth it"), (quantile, "smooth it"), (wide, "radius")):
+            with pytest.raises(QueryError, match=reason):
+                channel.answer(query)
+    assert asking.spent.charges == 0
+    for given in (
+        {"alpha": 0}, {"beta": 1}, {"queries": 0}, {"problem": 3}, {"start": "pairs"},
+        {"oracle": object()}, {"when_spent": "stop"},
+        {"problem": evolve(PROBLEM, smoothness=math.inf)}, {"problem": evolve(PROBLEM, ridge=0.1)},
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgument):
+            textbook(**given)
+    with pytest.raises(InvalidArgument, match="delta"):
+        ConvexPMW.textbook(1, 0, alpha=0.1, beta=0.1, queries=3, problem=PROBLEM)
+
+
+def test_no_promise_after_the_queries_it_was_made_for():
+    with session().open(textbook(alpha=0.4, queries=1)) as channel:
+        assert channel.release(OTHER).bound(0.05).standing == "promised"
+        assert channel.release(OTHER).bound(0.05).standing == "none"
+
+
+def test_the_printed_sign_makes_the_error_rise():
+    """Figure 3 without noise: exp(+ηu) as printed, and exp(-ηu) as the proof has it."""
+    form, joint = QUERY.lower(DOMAIN), shares()
+    ends = {}
+    for sign in (1, -1):
+        hypothesis = DenseHypothesis.uniform(DOMAIN)
+        errors = []
+        for _ in range(40):
+            theta, _ = form.minimise(hypothesis)
+            errors.append(excess(form, joint, theta)[0])
+            gradient = form.gradient(theta)
+            truth = gradient.blocks[0].weights @ joint.reshape(-1)
+            way = form.over.linear_minimiser(truth) - theta
+            weights = way @ gradient.blocks[0].weights
+            # ⟨u, p − D⟩ is at least the gap less the certificate of θ̂.
+            mean = hypothesis.table(DOMAIN.names).reshape(-1)
+            progress = float(weights @ (mean - joint.reshape(-1)))
+            assert progress >= form.over.gap(theta, truth) - 1e-5
+            block = Dense(form.names, SHAPE, weights[None, :])
+            hypothesis.shift(LinearForm(DOMAIN, [block]), sign * 0.5)
+        ends[sign] = errors
+    assert ends[-1][-1] < 0.3 * ends[-1][0]
+    assert ends[1][-1] > 1.2 * ends[1][0]
+
+
+def test_a_subgradient_may_say_nothing_of_the_table():
+    """|θ − x| with p at 1/2 and D at 1/5: the update along a subgradient sees no difference."""
+    theta, better = 0.5, 0.2
+    subgradient = {0.5: 1.0, 0.2: 1.0}  # at θ = 1/2, both are admitted
+    u = {x: (better - theta) * slope for x, slope in subgradient.items()}
+    assert u[0.5] - u[0.2] == 0.0
+    assert abs(theta - 0.2) - abs(better - 0.2) == pytest.approx(0.3)
+
+
+def test_half_the_sensitivity_is_exceeded_by_some_neighbours():
+    """Canary: S / n, and what print has, against the gap of two tables that differ in a row."""
+    form = QUERY.lower(DOMAIN)
+    theta = np.array([0.3, -0.2, 0.5, 0.1])
+    gradient = form.gradient(theta).blocks[0].weights
+    scale = 2 * PROBLEM.lipschitz * PROBLEM.radius
+    moved = 0.0
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        counts = rng.multinomial(3, np.full(20, 1 / 20)).astype(float)
+        gone, come = rng.choice(np.flatnonzero(counts)), rng.integers(20)
+        other = counts.copy()
+        other[gone] -= 1
+        other[come] += 1
+        gaps = [form.over.gap(theta, gradient @ table) for table in (counts, other)]
+        moved = max(moved, abs(gaps[0] - gaps[1]))
+    assert moved <= 2 * scale
+    sharp = ProximalGapForm.of(form, theta).sensitivity
+    assert moved <= sharp <= 2 * scale * (1 + 1e-6)
+    assert moved > sharp / 2

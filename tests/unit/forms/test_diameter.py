@@ -57,7 +57,7 @@ def test_it_is_that_of_all_pairs_or_above_it(kind, limit, monkeypatch):
     for name, value in LIMITS[limit].items():
         monkeypatch.setattr(diameter, name, value)
     rng, marks = np.random.default_rng(3), set()
-    for case in range(12):
+    for case in range(8):
         cells, rows = int(rng.integers(1, 80)), int(rng.integers(2, 9))
         table = np.asarray(KINDS[kind](rng, cells, rows), dtype=float)
         block = Dense(("a",), (cells,), table)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpsdk import Budget, Categorical, Domain, PrivateData, Session
-from dpsdk.forms import ConvexForm
 from dpsdk.hypothesis import Pairs
 from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import ConvexPMW, OnlinePMW
@@ -59,16 +58,6 @@ def queries(count: int, *, cross: bool) -> Iterator[ConvexMinimization]:
         yield ConvexMinimization(LogisticLoss(), features=features, label=label, over=Ball(8))
 
 
-def loss(form: ConvexForm, table: Table, theta: Floats) -> float:
-    """The average loss, by the design of the form."""
-    joint, places = form._joint(table), form._places
-    margins = form._design.margins(theta[places])
-    values = [
-        form.loss.value(margins, float(y)) @ w for y, w in zip(form.targets, joint, strict=True)
-    ]
-    return float(sum(values))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
@@ -83,7 +72,7 @@ def main() -> None:
         for cross in (False, True):
             asked = list(queries(given.queries, cross=cross))
             forms = [query.lower(DOMAIN) for query in asked]
-            best = [loss(form, table, form.minimise(table, tolerance=1e-9)[0]) for form in forms]
+            best = [form.value(table, form.minimise(table, tolerance=1e-9)[0]) for form in forms]
             for epsilon in ("0.3", "1"):
                 methods = {
                     "fit of pairs alone": OnlinePMW(
@@ -106,7 +95,7 @@ def main() -> None:
                             for query, form, least in zip(asked, forms, best, strict=True):
                                 release = channel.release(query)
                                 tops += release.source == "measured"
-                                found.append(loss(form, table, release.value.theta) - least)
+                                found.append(form.value(table, release.value.theta) - least)
                     kind = "crossed" if cross else "one-hot"
                     print(
                         f"| {rows:,} | {kind} | {epsilon} | {name} | {np.mean(found):.1e} | "

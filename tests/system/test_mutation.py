@@ -88,7 +88,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
-from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal, Workload
+from dpsdk.queries import ConvexMinimization, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
 COUNTS = [[40, 2, 11], [7, 30, 19]]

@@ -19,7 +19,7 @@ from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.base import Decision, Ledger, to_ledger
+from dpsdk.accounting.ledger.base import Decision, Ledger, ledger_of
 from dpsdk.accounting.ledger.binding import Binding, Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
     Books,
@@ -75,7 +75,7 @@ class Odometer:
         that of the ledger, if it has any.
     ledger
         What remembers; by default a `MemoryLedger` of its own. One that was opened before goes on
-        where it stands.
+        where it stands. Of one with the books of several tables, those of `dataset`.
     dataset
         What is protected. A ledger is bound to it, as to budget, composition and bound.
 
@@ -100,7 +100,7 @@ class Odometer:
         cap = own_budget(budget)
         filtering = None if composition is None else own_composition(composition)
         bound = None if anytime is None else own_anytime(anytime)
-        self._keeper = Keeper(MemoryLedger() if ledger is None else to_ledger(ledger))
+        self._keeper = Keeper(MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name))
         if self._keeper.durable and filtering is not None:
             check_written(filtering)
 

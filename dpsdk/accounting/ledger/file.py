@@ -28,20 +28,26 @@ _SAFE_LOG = (3, 51, 3)
 _PATIENCE = 60.0
 """So many seconds another program may keep the file busy."""
 
+_ENTRY = (
+    "CREATE TABLE entry (seq INTEGER PRIMARY KEY, dataset TEXT NOT NULL, kind TEXT NOT NULL, "
+    "runs INTEGER NOT NULL, request TEXT, body BLOB NOT NULL, books TEXT NOT NULL, "
+    "code BLOB NOT NULL)"
+)
+_BOOKS = "CREATE TABLE books (dataset TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
+_BY_RUNS = "CREATE INDEX by_runs ON entry (dataset, kind, runs, seq)"
+_BY_REQUEST = (
+    "CREATE UNIQUE INDEX by_request ON entry (dataset, kind, request) WHERE request IS NOT NULL"
+)
+_NO = "CREATE TRIGGER {0} BEFORE {1} ON entry BEGIN SELECT RAISE(ABORT, 'entries stay'); END"
+
 _TABLES = (
-    ("table", "entry", "CREATE TABLE entry (seq INTEGER PRIMARY KEY, dataset TEXT NOT NULL, "
-     "kind TEXT NOT NULL, runs INTEGER NOT NULL, request TEXT, body BLOB NOT NULL, "
-     "books TEXT NOT NULL, code BLOB NOT NULL)"),
-    ("table", "books", "CREATE TABLE books (dataset TEXT PRIMARY KEY, record TEXT NOT NULL) "
-     "WITHOUT ROWID"),
-    ("index", "by_runs", "CREATE INDEX by_runs ON entry (dataset, kind, runs, seq)"),
-    ("index", "by_request", "CREATE UNIQUE INDEX by_request ON entry (dataset, kind, request) "
-     "WHERE request IS NOT NULL"),
-    ("trigger", "unchanged", "CREATE TRIGGER unchanged BEFORE UPDATE ON entry "
-     "BEGIN SELECT RAISE(ABORT, 'entries do not change'); END"),
-    ("trigger", "undeleted", "CREATE TRIGGER undeleted BEFORE DELETE ON entry "
-     "BEGIN SELECT RAISE(ABORT, 'entries are not deleted'); END"),
-)  # fmt: skip
+    ("table", "entry", _ENTRY),
+    ("table", "books", _BOOKS),
+    ("index", "by_runs", _BY_RUNS),
+    ("index", "by_request", _BY_REQUEST),
+    ("trigger", "unchanged", _NO.format("unchanged", "UPDATE")),
+    ("trigger", "undeleted", _NO.format("undeleted", "DELETE")),
+)
 
 _WITH_BEFORE = (
     "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.code, b.code "
@@ -118,6 +124,8 @@ class LedgerFile:
             if why is not None:
                 raise LedgerUnavailable(str(self.path), why) from error
             raise self.damaged(f"SQLite says: {error}") from error
+        except UnicodeError as error:
+            raise self.damaged("it holds what is no text") from error
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise LedgerUnavailable(str(self.path), why) from error
@@ -260,14 +268,29 @@ class Work:
     def _entries(self, rows: Iterator[tuple[object, ...]]) -> Iterator[Entry]:
         file = self._file
         for row in rows:
-            if not all(map(isinstance, row, _SHAPE)):
+            if not all(isinstance(part, kind) for part, kind in zip(row, _SHAPE, strict=True)):
                 raise file.damaged("an entry has fields of other types")
             entry, before = Entry(*row[:-1]), row[-1]  # type: ignore[arg-type]  # see _SHAPE
             if entry.seq == 1:
                 before = START
             if not isinstance(before, bytes) or not fits(file.key, before, entry):
-                raise file.damaged(f"entry {entry.seq} does not fit its code, or the key is another")
+                raise file.damaged(
+                    f"entry {entry.seq} does not fit its code, or the key is another"
+                )
             yield entry
+
+    def check_pages(self) -> None:
+        """Refuse a file that SQLite finds damaged, as an index that leaves something out.
+
+        Raises
+        ------
+        LedgerDamaged
+            If it is.
+        """
+        with self._file.typed():
+            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != ("ok",):
+            raise self._file.damaged("SQLite finds its pages damaged")
 
     def where(self, condition: str, *values: object) -> Iterator[Entry]:
         """The entries of which something is true, each held against its code, in their order."""

@@ -10,8 +10,35 @@ __all__ = ["network_of"]
 _MOUNTS = Path("/proc/self/mountinfo")
 
 _NETWORK = frozenset(
-    "9p acfs afs afpfs beegfs ceph cifs cvmfs davfs gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 "
-    "ocfs2 orangefs pvfs2 smb smb2 smb3 smbfs vboxsf virtiofs vmhgfs".split()
+    {
+        "9p",
+        "acfs",
+        "afs",
+        "afpfs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "cvmfs",
+        "davfs",
+        "gfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "pvfs2",
+        "smb",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+        "virtiofs",
+        "vmhgfs",
+    }
 )
 
 _LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs"})

@@ -112,6 +112,7 @@ class SQLiteLedger:
         file = self._shared.file
         file.begin()
         with file.reading() as work:
+            work.check_pages()
             self._check_anchor(work, work.follow(NOTHING))
 
     @property
@@ -174,9 +175,7 @@ class SQLiteLedger:
             record = _dumped(after.to_record())
             body = _dumped([charge.to_record() for charge in charges]).encode("ascii")
             asked = request if charges else None
-            entry = Entry(
-                seen.seq + 1, name, TAKEN, after.runs, asked, body, digest_of(record)
-            )
+            entry = Entry(seen.seq + 1, name, TAKEN, after.runs, asked, body, digest_of(record))
             self._commit(work, seen, entry, record)
             return decision
 
@@ -253,6 +252,7 @@ class SQLiteLedger:
             If it cannot be read.
         """
         with self._shared.file.reading() as work:
+            work.check_pages()
             work.follow()  # which tells an older copy than this process has seen
             seen = work.follow(NOTHING)
             self._check_anchor(work, seen)

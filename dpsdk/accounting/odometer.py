@@ -308,6 +308,24 @@ class Odometer:
             ]
         )
 
+    def ledger_charges(self) -> tuple[Charge, ...]:
+        """The charges of all sessions, scopes and parts on the ledger, in order."""
+        return shown_copies(self._keeper.charges())
+
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request in the ledger. The first that is stored stays.
+
+        Raises
+        ------
+        InvalidArgument
+            If another answer is stored already.
+        """
+        self._keeper.store(request_id, answer)
+
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that the ledger has stored for a request; None if there is none."""
+        return self._keeper.stored(request_id)
+
     @property
     def since(self) -> int:
         """A number of charges that the ledger had at some moment before now; at no cost."""

@@ -54,7 +54,17 @@ _WITH_BEFORE = (
     "FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1 WHERE "
 )
 
-_SHAPE = (int, str, str, int, (str, type(None)), bytes, str, bytes, (bytes, type(None)))
+_SHAPE: tuple[type | tuple[type, ...], ...] = (
+    int,
+    str,
+    str,
+    int,
+    (str, type(None)),
+    bytes,
+    str,
+    bytes,
+    (bytes, type(None)),
+)
 
 _PASSING = {
     5: "it is busy",

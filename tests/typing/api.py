@@ -32,8 +32,11 @@ from dpsdk.accounting import (
     Books,
     Charge,
     Guarantee,
+    FileAnchor,
     Ledger,
+    Ledgers,
     MemoryLedger,
+    SQLiteLedger,
     Readings,
     Remaining,
     Spent,
@@ -180,6 +183,7 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     Rectangles(["age"], [[0.5]], [[1]])  # type: ignore[arg-type]  # must stay an error
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])
+    assert_type(session.answer(Count(), using=laplace, request_id="a7"), float)
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
 
 
@@ -197,6 +201,11 @@ def names_are_given_one_by_one(table: MarginalTable) -> None:
 
 def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
     ledgers: list[Ledger] = [MemoryLedger(), JSONLedger(Path("spent.json"))]
+    shared = SQLiteLedger("spent.db", key=b"0" * 32, anchor=FileAnchor(Path("anchor")))
+    ledgers += [shared, shared.dataset("adults")]
+    books: Ledgers = shared
+    assert_type(books.dataset("adults"), Ledger)
+    SQLiteLedger("spent.db", key="text")  # type: ignore[arg-type]  # must stay an error
     for ledger in ledgers:
         assert_type(Session(data, budget, ledger=ledger), Session)
         assert_type(ledger.read(), Books)

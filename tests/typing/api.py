@@ -31,15 +31,15 @@ from dpsdk import (
 from dpsdk.accounting import (
     Books,
     Charge,
-    Guarantee,
     FileAnchor,
+    Guarantee,
     Ledger,
     Ledgers,
     MemoryLedger,
-    SQLiteLedger,
     Readings,
     Remaining,
     Spent,
+    SQLiteLedger,
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import (
@@ -204,7 +204,8 @@ def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
     shared = SQLiteLedger("spent.db", key=b"0" * 32, anchor=FileAnchor(Path("anchor")))
     ledgers += [shared, shared.dataset("adults")]
     books: Ledgers = shared
-    assert_type(books.dataset("adults"), Ledger)
+    ledgers.append(books.dataset("adults"))
+    assert_type(shared.dataset("adults"), SQLiteLedger)
     SQLiteLedger("spent.db", key="text")  # type: ignore[arg-type]  # must stay an error
     for ledger in ledgers:
         assert_type(Session(data, budget, ledger=ledger), Session)

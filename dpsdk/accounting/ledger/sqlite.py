@@ -67,7 +67,7 @@ class SQLiteLedger:
     ----------
     path
         The file; made if there is none. Two empty files beside it, whose names end in ``-queue``
-        and ``-turn``, say whose turn it is.
+        and ``-turn``, say whose turn it is; ``-journal`` or ``-wal`` are of SQLite, and stay there.
     key
         At least 16 random bytes, kept elsewhere; the same for all processes and for good.
     anchor
@@ -117,7 +117,7 @@ class SQLiteLedger:
 
     @property
     def durable(self) -> bool:
-        """True: it outlives its process."""
+        """True, since it outlives its process."""
         return True
 
     def dataset(self, name: str) -> SQLiteLedger:

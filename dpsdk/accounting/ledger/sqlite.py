@@ -127,12 +127,15 @@ class SQLiteLedger:
         ------
         LedgerConflict
             If this is the ledger of another table.
+        InvalidArgument
+            If it is no name. Odometers without a table have the empty one.
         """
-        if self._name is not None and name != self._name:
-            raise LedgerConflict("dataset", shown(self._name), shown(name))
+        own = name if type(name) is str and not name else to_name("dataset", name)
+        if self._name is not None and own != self._name:
+            raise LedgerConflict("dataset", shown(self._name), shown(own))
         other = object.__new__(SQLiteLedger)
         other._shared = self._shared
-        other._name = str.__str__(name)
+        other._name = own
         return other
 
     @property
@@ -193,7 +196,7 @@ class SQLiteLedger:
 
     def charges(self, since: int = 0) -> Sequence[Charge]:
         """The charges in order, without the first `since`. Raises as `read` does."""
-        file, found = self._shared.file, list[Charge]()
+        file, found, since = self._shared.file, list[Charge](), max(since, 0)
         with file.reading() as work:
             name = self._only(work.follow())
             taken = work.where(

@@ -89,6 +89,11 @@ def test_one_file_has_the_books_of_many_tables(path):
         Odometer(Budget(1), ZCDPComposition("0.1"), ledger=ledger, dataset=Dataset("one"))
     with pytest.raises(InvalidArgument, match="request_id"):
         ledger.dataset("third").store(" ", b"")
+    for bad in (7, None, " ", "\ud800", b"one"):
+        with pytest.raises(InvalidArgument, match="dataset"):
+            ledger.dataset(bad)
+    assert len(named.charges(-1)) == 3
+    assert list(named.charges(9)) == []
     assert ledger.verify() == 6
 
 

@@ -19,8 +19,8 @@ from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.base import Decision, Ledger, ledger_of
-from dpsdk.accounting.ledger.binding import Binding, Dataset, check_same, check_written
+from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
+from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
     Books,
     Misfit,
@@ -112,7 +112,7 @@ class Odometer:
             return Decision(books._replace(sessions=books.sessions + 1))
 
         books = self._keeper.transact(decide).books
-        binding = _bound(books)
+        binding = binding_of(books)
         self._budget = own_budget(binding.budget)
         self._composition = own_composition(binding.composition)
         self._anytime = None if binding.anytime is None else own_anytime(binding.anytime)
@@ -313,13 +313,7 @@ class Odometer:
         return shown_copies(self._keeper.charges())
 
     def store(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request in the ledger. The first that is stored stays.
-
-        Raises
-        ------
-        InvalidArgument
-            If another answer is stored already.
-        """
+        """Keep the answer to a request in the ledger; see `Ledger.store`."""
         self._keeper.store(request_id, answer)
 
     def stored(self, request_id: str) -> bytes | None:
@@ -500,10 +494,3 @@ class _Refused(Exception):
         super().__init__()
         self.misfit = misfit
         self.books = books
-
-
-def _bound(books: Books) -> Binding:
-    if books.binding is None:
-        expected = "one that keeps what it takes"
-        raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
-    return books.binding

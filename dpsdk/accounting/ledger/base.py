@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from dpsdk._checks import shown
+from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Decide", "Decision", "Ledger", "Ledgers", "ledger_of", "to_ledger"]
+__all__ = ["Decide", "Decision", "Ledger", "Ledgers", "binding_of", "ledger_of", "to_ledger"]
 
 
 class Decision(NamedTuple):
@@ -113,6 +114,20 @@ def ledger_of(value: Ledger, dataset: str) -> Ledger:
     """The ledger of one table, where a ledger has those of several. Raises as `to_ledger` does."""
     ledger = to_ledger(value)
     return to_ledger(ledger.dataset(dataset)) if isinstance(ledger, Ledgers) else ledger
+
+
+def binding_of(books: Books) -> Binding:
+    """What books are kept for, once a ledger has taken some.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has not kept them.
+    """
+    if books.binding is None:
+        expected = "one that keeps what it takes"
+        raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
+    return books.binding
 
 
 def to_ledger(value: Ledger) -> Ledger:

@@ -16,7 +16,10 @@
     ├── UnsupportedGuarantee              a composition cannot price this guarantee
     ├── Untrusted                         a run that nobody vouched for
     ├── AlreadyCharged                    a request was charged before, and is not charged again
+    ├── AnswerLost                        a request was charged, and its answer was never stored
     ├── LedgerConflict                    a ledger was opened for something else
+    ├── LedgerUnavailable                 a ledger cannot be read or written now
+    ├── LedgerDamaged                     a ledger says what it cannot have been told
     ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
     ├── NoMechanism                       nothing was named to answer the query with
     ├── NoBound                           nothing is proven or promised of an answer's error
@@ -40,6 +43,7 @@ from attrs import define, fields, frozen, has
 
 __all__ = [
     "AlreadyCharged",
+    "AnswerLost",
     "BudgetExceeded",
     "Closed",
     "DataError",
@@ -48,6 +52,8 @@ __all__ = [
     "ExactSamplingInfeasible",
     "InvalidArgument",
     "LedgerConflict",
+    "LedgerDamaged",
+    "LedgerUnavailable",
     "MissingExtra",
     "NoBound",
     "NoMechanism",
@@ -329,6 +335,24 @@ class AlreadyCharged(DpsdkError):
 
 
 @define(str=False, eq=False)
+class AnswerLost(DpsdkError):
+    """A request was charged before, and no answer is stored for it. Nothing is drawn for it again.
+
+    Whoever asked first ended before the answer was stored, or is still at work. The charges stand,
+    since noise may have been drawn and seen. Ask anew under another name, at another price.
+
+    `request_id` names the request, `charges` the numbers of its charges.
+    """
+
+    request_id: str
+    charges: tuple[int, ...]
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.charges))
+        return f"request {self.request_id!r} was charged, as {numbers}, and has no stored answer"
+
+
+@define(str=False, eq=False)
 class LedgerConflict(DpsdkError):
     """A ledger is bound to a table, a budget and a composition, and was opened for others.
 
@@ -341,6 +365,35 @@ class LedgerConflict(DpsdkError):
 
     def __str__(self) -> str:
         return f"the ledger is bound to the {self.what} {self.bound}; got {self.asked}"
+
+
+@define(str=False, eq=False)
+class LedgerUnavailable(DpsdkError):
+    """A ledger cannot be read or written: a full disk, a file that is read-only, busy or gone.
+
+    Nothing is released for a charge that may not have been written. `ledger` says which, `why` what
+    the system said. The same may pass once its cause is removed.
+    """
+
+    ledger: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the ledger {self.ledger} cannot be used: {self.why}"
+
+
+@define(str=False, eq=False)
+class LedgerDamaged(DpsdkError):
+    """What a ledger holds is not what was written: damaged, edited, or an older copy put back.
+
+    Nothing is charged or released on it any more. `ledger` says which, `why` what does not fit.
+    """
+
+    ledger: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the ledger {self.ledger} is not as it was written: {self.why}"
 
 
 @define(str=False, eq=False)

@@ -32,11 +32,13 @@ from dpsdk.accounting.guarantee import (
     Guarantee,
     PureGuarantee,
 )
-from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
+from dpsdk.accounting.ledger.anchor import Anchor, FileAnchor
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, Ledgers
 from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.books import Account, Books
 from dpsdk.accounting.ledger.charge import Charge, Payer
 from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.accounting.ledger.sqlite import SQLiteLedger
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.prices.conversion import (
     bun_steinke_epsilon,
@@ -85,7 +87,11 @@ __all__ = [
     "Readings",
     # What remembers.
     "Ledger",
+    "Ledgers",
     "MemoryLedger",
+    "SQLiteLedger",
+    "Anchor",
+    "FileAnchor",
     "Books",
     "Decision",
     "Decide",

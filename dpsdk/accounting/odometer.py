@@ -19,8 +19,8 @@ from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
-from dpsdk.accounting.ledger.base import Decision, Ledger, to_ledger
-from dpsdk.accounting.ledger.binding import Binding, Dataset, check_same, check_written
+from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
+from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
 from dpsdk.accounting.ledger.books import (
     Books,
     Misfit,
@@ -75,7 +75,7 @@ class Odometer:
         that of the ledger, if it has any.
     ledger
         What remembers; by default a `MemoryLedger` of its own. One that was opened before goes on
-        where it stands.
+        where it stands. Of one with the books of several tables, those of `dataset`.
     dataset
         What is protected. A ledger is bound to it, as to budget, composition and bound.
 
@@ -100,7 +100,7 @@ class Odometer:
         cap = own_budget(budget)
         filtering = None if composition is None else own_composition(composition)
         bound = None if anytime is None else own_anytime(anytime)
-        self._keeper = Keeper(MemoryLedger() if ledger is None else to_ledger(ledger))
+        self._keeper = Keeper(MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name))
         if self._keeper.durable and filtering is not None:
             check_written(filtering)
 
@@ -112,7 +112,7 @@ class Odometer:
             return Decision(books._replace(sessions=books.sessions + 1))
 
         books = self._keeper.transact(decide).books
-        binding = _bound(books)
+        binding = binding_of(books)
         self._budget = own_budget(binding.budget)
         self._composition = own_composition(binding.composition)
         self._anytime = None if binding.anytime is None else own_anytime(binding.anytime)
@@ -308,6 +308,18 @@ class Odometer:
             ]
         )
 
+    def ledger_charges(self) -> tuple[Charge, ...]:
+        """The charges of all sessions, scopes and parts on the ledger, in order."""
+        return shown_copies(self._keeper.charges())
+
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request in the ledger; see `Ledger.store`."""
+        self._keeper.store(request_id, answer)
+
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that the ledger has stored for a request; None if there is none."""
+        return self._keeper.stored(request_id)
+
     @property
     def since(self) -> int:
         """A number of charges that the ledger had at some moment before now; at no cost."""
@@ -482,10 +494,3 @@ class _Refused(Exception):
         super().__init__()
         self.misfit = misfit
         self.books = books
-
-
-def _bound(books: Books) -> Binding:
-    if books.binding is None:
-        expected = "one that keeps what it takes"
-        raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
-    return books.binding

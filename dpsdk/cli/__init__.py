@@ -1,4 +1,4 @@
-"""The command line: `python -m dpsdk` with demo, domain and release."""
+"""The command line: `python -m dpsdk` with demo, domain, release and ledger."""
 
 from dpsdk.cli.program import main
 

@@ -14,6 +14,7 @@ from dpsdk import Budget, Neighbors
 from dpsdk._checks import read_decimal, read_whole, shown, to_count
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
+from dpsdk.cli.ledgers import LedgerOptions, show, verify
 from dpsdk.cli.release import Request, installed_version, release_tables
 from dpsdk.cli.staged import write_new
 from dpsdk.cli.words import problem, say
@@ -40,6 +41,12 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
             demo(noise)
         elif arguments.command == "domain":
             _domain(arguments)
+        elif arguments.command == "ledger":
+            say(
+                (show if arguments.action == "show" else verify)(
+                    _options(arguments.file, arguments)
+                )
+            )
         else:
             say(release_tables(_request(arguments), noise).removesuffix("\n"))
     except KeyboardInterrupt as error:
@@ -103,6 +110,16 @@ def _request(arguments: argparse.Namespace) -> Request:
         name=arguments.name,
         force=arguments.force,
         method=arguments.method,
+        ledger=None if arguments.ledger is None else _options(arguments.ledger, arguments),
+    )
+
+
+def _options(path: Path, arguments: argparse.Namespace) -> LedgerOptions:
+    return LedgerOptions(
+        path=path,
+        key=arguments.key,
+        anchor=arguments.anchor,
+        allow_network=arguments.allow_network,
     )
 
 
@@ -171,12 +188,36 @@ def _parser() -> argparse.ArgumentParser:
         description="Release all tables of K attributes of a private file as one workload, for as "
         "much of the budget as one run can spend: with Laplace noise all of it, where delta is 0; "
         "else with Gaussian noise nearly all, and report.txt says how much. Writes one CSV file "
-        "per table, release.json and report.txt, all of them or none. Nothing is remembered "
-        "between runs: each run spends a budget of its own.",
+        "per table, release.json and report.txt, all of them or none. Without --ledger nothing is "
+        "remembered between runs: each run spends a budget of its own.",
         allow_abbrev=False,
     )
     _add_release_arguments(release)
+    ledger = commands.add_parser(
+        "ledger",
+        help="show what a ledger holds, or verify it",
+        description="Show budgets, scopes and charges of all tables of a ledger (show), or read "
+        "all of it and say whether it is as it was written (verify). Nothing is charged.",
+        allow_abbrev=False,
+    )
+    ledger.add_argument("action", choices=["show", "verify"], help="what to do")
+    ledger.add_argument("file", type=Path, metavar="FILE", help="the file of the ledger")
+    _add_ledger_arguments(ledger)
     return parser
+
+
+def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--key", type=Path, metavar="KEY", help="a file that holds the ledger's key, and no more"
+    )
+    parser.add_argument(
+        "--anchor", type=Path, metavar="ANCHOR", help="the file of the ledger's anchor"
+    )
+    parser.add_argument(
+        "--allow-network",
+        action="store_true",
+        help="take a ledger on a network file system, whose locks cannot be relied on",
+    )
 
 
 def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
@@ -264,4 +305,12 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         "if delta is above 0",
     )
     add("--name", help="what to call the table (default: its file name)")
+    add(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="a file that remembers the budget of the table called --name: this run spends what "
+        "earlier ones left of it",
+    )
+    _add_ledger_arguments(release)
     add("--force", action="store_true", help="write into DIR although it holds files")

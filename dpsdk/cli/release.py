@@ -17,6 +17,7 @@ from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
 from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.cli.declare import load
+from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_table
 from dpsdk.cli.words import printable
@@ -83,6 +84,8 @@ class Request:
         each of them; "auto" fits them where δ is above 0 and the universe has more than 2^21 cells.
     force
         Write into a directory that holds other files, over those of the same names.
+    ledger
+        What remembers the budget, by the name of the table; None if nothing does.
     """
 
     table: Path
@@ -104,6 +107,7 @@ class Request:
     name: str | None = None
     force: bool = False
     method: Literal["auto", "local", "independent"] = "auto"
+    ledger: LedgerOptions | None = None
 
     @property
     def label(self) -> str:
@@ -128,6 +132,9 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
         expected = "given with --counts, as shares need the number of rows, which is private then"
         raise InvalidArgument("--neighbors add-remove", expected, "no --counts")
+    if request.ledger is not None and request.name is None:
+        expected = "given with --ledger: it is what the ledger knows the table by"
+        raise InvalidArgument("--name", expected, "none")
     domain = load(request.domain)
     _check_writable(request.domain, domain)
     _check_size(domain, request.marginals)
@@ -148,7 +155,11 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         decimal=request.decimal,
         thousands=request.thousands,
     )
-    session = Session(data, request.budget, noise=noise)
+    ledger = None if request.ledger is None else request.ledger.open(made=True)
+    session = Session(data, request.budget, noise=noise, ledger=ledger)
+    if not session.remaining.epsilon and not session.remaining.rho:
+        expected = "one with some of the budget of the table left"
+        raise InvalidArgument("--ledger", expected, "one where all of it is spent")
     with staged(request.out, _SUMMARY) as folder:
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
@@ -388,8 +399,17 @@ def _report(request: Request, session: Session, made: _Made) -> str:
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(session, made)}\n"
         f"{session!r}{seeded}\n"
-        "Nothing is remembered between runs: what another run on this table spends comes on top.\n"
+        f"{_remembered(request)}\n"
     )
+
+
+def _remembered(request: Request) -> str:
+    if request.ledger is None:
+        return (
+            "Nothing is remembered between runs: what another run on this table spends comes on "
+            "top."
+        )
+    return f"{printable(request.ledger.path)} remembers that, for the table {request.label!r}."
 
 
 def _spent(session: Session, made: _Made) -> str:

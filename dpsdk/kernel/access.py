@@ -64,6 +64,7 @@ class Question(Lifetime):
         "events",
         "listener",
         "observed",
+        "request",
         "since",
         "steps",
         "stop",
@@ -76,6 +77,8 @@ class Question(Lifetime):
         self.since: int = since
         self.observed: bool = observed
         self.answered: bool = False
+        self.request: str | None = None
+        """Names the request that the next charge is for; its other charges follow from that one."""
         self.events: list[Event] = []
         """What an observer is told when it is over, or when it has progressed."""
         self.listener: Callable[[Question], None] | None = None
@@ -284,8 +287,13 @@ class Access:
             mechanism = f"{mechanism}, trusting {', '.join(sorted(trusted))}"
             asked = asked._replace(mechanism=mechanism)
         try:
-            if len(guarantees) == 1:
-                numbers: tuple[int, ...] = (self._shared.odometer.charge(guarantees[0], asked),)
+            request = None if question is None else question.request
+            if question is not None and request is not None:
+                pay = self._shared.odometer.charge_all
+                numbers: tuple[int, ...] = pay(guarantees, asked, request_id=request)
+                question.request = None
+            elif len(guarantees) == 1:
+                numbers = (self._shared.odometer.charge(guarantees[0], asked),)
             else:
                 numbers = self._shared.odometer.charge_all(guarantees, asked)
         except BudgetExceeded:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Generic, NoReturn, TypeVar, cast, final
 
 from attrs import define
 from typing_extensions import override
 
+from dpsdk._checks import to_name
 from dpsdk._lifetime import Closable
-from dpsdk.errors import DpsdkError, QueryError, Redacted
+from dpsdk.errors import AlreadyCharged, AnswerLost, DpsdkError, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access, Question
+from dpsdk.kernel.access import Access
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
     FittedTable,
@@ -29,6 +32,7 @@ from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
+from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
 __all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped", "TablesChannel"]
@@ -54,8 +58,16 @@ class Channel(Closable, Generic[F_contra]):
         self._access = access
         self._context = context
 
-    def answer(self, query: Query[A, F_contra]) -> A:
+    def answer(self, query: Query[A, F_contra], *, request_id: str | None = None) -> A:
         """The answer to a query, of the type that the query promises.
+
+        Parameters
+        ----------
+        query
+            The question.
+        request_id
+            Names the request, to charge and answer it once however often it is tried: by any
+            session on the ledger, the stored answer is given again for free.
 
         Raises
         ------
@@ -66,20 +78,26 @@ class Channel(Closable, Generic[F_contra]):
             several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
+        AnswerLost
+            If the request was charged before, and no answer was stored for it.
         Closed
             If the channel or its session is closed.
         """
-        return self._put(query)[0]
+        return self._put(query, request_id)[0]
 
-    def release(self, query: Query[A, F_contra]) -> Release[A]:
-        """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        value, measurement, question = self._put(query)
+    def release(self, query: Query[A, F_contra], *, request_id: str | None = None) -> Release[A]:
+        """The answer to a query with its cost and its error bounds. Raises as `answer` does.
+
+        One that is given again has the cost of the first; its bounds too, but where these rest on
+        more than noise or a promise: then it has none, and says so.
+        """
+        value, measurement, label, cost = self._put(query, request_id)
         context = self._context
         return Release(
             value,
-            question.asked.query,
+            label,
             self._name,
-            context.history.cost(question),
+            cost(),
             measurement.source,
             context.noise.private,
             measurement,
@@ -87,17 +105,30 @@ class Channel(Closable, Generic[F_contra]):
             context.facts,
         )
 
-    def _put(self, query: Query[A, F_contra]) -> tuple[A, Measurement, Question]:
-        """Ask, as a question of its own: the answer, what it was made of, and the question."""
+    def _put(
+        self, query: Query[A, F_contra], request_id: str | None
+    ) -> tuple[A, Measurement, str, Callable[[], Cost]]:
+        """Ask, as a question of its own: the answer, of what it was made, its name and its cost."""
         context = self._context
         history, facts = context.history, context.forms.facts
         context.lifetime.check()
         form, label = context.forms.described(query)
+        request: Request | None = None
+        if request_id is not None:
+            name = to_name("request_id", request_id)
+            words = context.data.name, self._name, str.__str__(str(query))
+            request = Request.of(name, context.payer, *words)
+            known = request.stored()
+            if known is not None:
+                return self._again(query, known, label, request)
         question = history.ask(label, self._name, context.lifetime)
+        question.request = None if request is None else request.name
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
             measurement = settled(query, self._ask(form, kernel), facts)
+            if request is not None:
+                measurement = request.kept(measurement)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
@@ -107,12 +138,27 @@ class Channel(Closable, Generic[F_contra]):
             told = error if error.query else error.about(label)
             history.note(question, told)
             raise told from None
+        except AlreadyCharged as error:
+            if request is None or error.request_id != request.name:
+                raise
+            # Another may have been first, and may have stored its answer since.
+            known = request.stored()
+            if known is None:
+                raise AnswerLost(request.name, error.charges) from None
+            return self._again(query, known, label, request)
         except BaseException as error:
             history.note(question, error)
             raise
         finally:
             history.over(question, done)
-        return value, measurement, question
+        return value, measurement, label, partial(history.cost, question)
+
+    def _again(
+        self, query: Query[A, F_contra], known: Measurement, label: str, request: Request
+    ) -> tuple[A, Measurement, str, Callable[[], Cost]]:
+        """A stored answer, as `_put` gives it."""
+        value = query.lift(known.values, self._context.forms.facts)
+        return value, known, label, lambda: Cost([one.guarantee for one in request.charges()])
 
     def _ask(self, form: F_contra, kernel: Kernel) -> Measurement:
         """Raw numbers for a form, of whoever answers such forms."""

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from threading import get_ident
-from typing import NoReturn, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast, overload
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Remaining, Spent
 from dpsdk.accounting.copies import checked_copy
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, NoMechanism, QueryError, Redacted
+from dpsdk.errors import (
+    AlreadyCharged,
+    AnswerLost,
+    InvalidArgument,
+    NoMechanism,
+    QueryError,
+    Redacted,
+)
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -53,11 +60,12 @@ _KEPT_CHANNELS = 256
 class Desk:
     """Typed questions to one table, paid from one odometer."""
 
-    __slots__ = ("_channels", "_context")
+    __slots__ = ("_channels", "_context", "_requests")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._channels: dict[object, object] = {}
+        self._requests: dict[str, tuple[object, Channel[Any]]] = {}
 
     @property
     def domain(self) -> Domain:
@@ -79,7 +87,13 @@ class Desk:
         """What can still be spent."""
         return self._context.payer.remaining
 
-    def answer(self, query: Query[A, F], *, using: OneShot[F] | Channel[F] | None = None) -> A:
+    def answer(
+        self,
+        query: Query[A, F],
+        *,
+        using: OneShot[F] | Channel[F] | None = None,
+        request_id: str | None = None,
+    ) -> A:
         """The answer to a query, of the type that the query promises.
 
         Parameters
@@ -88,6 +102,9 @@ class Desk:
             The question.
         using
             A one-shot mechanism, such as `Laplace(epsilon=0.1)`, or an open channel.
+        request_id
+            Names the request, to charge and answer it once however often it is tried: by any
+            session on the ledger, the stored answer is given again for free.
 
         Raises
         ------
@@ -98,33 +115,49 @@ class Desk:
             several steps: then `charges` of the error names what was, and stays charged.
         ReleaseFailed
             If something failed after the charge.
+        AnswerLost
+            If the request was charged before, and no answer was stored for it.
         NoMechanism
             If `using` is left out.
         """
-        return self._channel(query, using).answer(query)
+        return self._channel(query, using).answer(query, request_id=request_id)
 
     def release(
-        self, query: Query[A, F], *, using: OneShot[F] | Channel[F] | None = None
+        self,
+        query: Query[A, F],
+        *,
+        using: OneShot[F] | Channel[F] | None = None,
+        request_id: str | None = None,
     ) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        return self._channel(query, using).release(query)
+        return self._channel(query, using).release(query, request_id=request_id)
 
     @overload
     def open(  # type: ignore[overload-overlap]  # F is LinearForm then
-        self, mechanism: HypothesisMechanism | ModelsMechanism, *, stop: Stop | None = None
+        self,
+        mechanism: HypothesisMechanism | ModelsMechanism,
+        *,
+        stop: Stop | None = None,
+        request_id: str | None = None,
     ) -> HypothesisChannel: ...
     @overload
     def open(  # type: ignore[overload-overlap]  # the same
-        self, mechanism: TablesMechanism, *, stop: Stop | None = None
+        self, mechanism: TablesMechanism, *, stop: Stop | None = None, request_id: str | None = None
     ) -> TablesChannel: ...
     @overload
     def open(  # type: ignore[overload-overlap]  # the same
-        self, mechanism: DistributionMechanism, *, stop: Stop | None = None
+        self,
+        mechanism: DistributionMechanism,
+        *,
+        stop: Stop | None = None,
+        request_id: str | None = None,
     ) -> DistributionChannel: ...
     @overload
-    def open(self, mechanism: Mechanism[F], *, stop: Stop | None = None) -> Channel[F]: ...
     def open(
-        self, mechanism: Mechanism[F], *, stop: Stop | None = None
+        self, mechanism: Mechanism[F], *, stop: Stop | None = None, request_id: str | None = None
+    ) -> Channel[F]: ...
+    def open(
+        self, mechanism: Mechanism[F], *, stop: Stop | None = None, request_id: str | None = None
     ) -> Channel[F] | DistributionChannel:
         """Open a channel to a mechanism, paying what the mechanism charges to open.
 
@@ -136,11 +169,16 @@ class Desk:
             Called with the progress of an opening that takes rounds, between two of them, in this
             thread: a public `Progress`. Once it returns something true, no further round is paid,
             and `Stopped` is raised. Mechanisms that open at once never call it.
+        request_id
+            Names the request, to pay for it once however often it is tried. This session gives the
+            channel again while it is open; to any other it is lost, since no channel is stored.
 
         Raises
         ------
         BudgetExceeded
             If that does not fit what is left. Nothing was charged.
+        AnswerLost
+            If the request was paid before, and its channel is not open in this session.
         Stopped
             If the opening ended before its work was done, by `stop`, by an interrupt from the
             keyboard, or by a budget without room for its next run: its `channel` answers from
@@ -153,9 +191,15 @@ class Desk:
         if stop is not None and not callable(stop):
             raise InvalidArgument("stop", "something to call with a Progress", shown(stop))
         name = described(mechanism.name)
+        request = None if request_id is None else to_name("request_id", request_id)
+        if request is not None:
+            before = self._requests.get(request)
+            if before is not None and not before[1].closed:
+                return self._same(request, before, mechanism)
         context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
         question = context.history.ask("", name, context.lifetime)
         question.stop, question.thread = stop, get_ident()
+        question.request = request
         done: Event | None = None
         ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel
@@ -183,6 +227,12 @@ class Desk:
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
             done = Opened(name)
+            if request is not None:
+                self._requests[request] = mechanism, channel
+        except AlreadyCharged as error:
+            if request is None or error.request_id != request:
+                raise
+            raise AnswerLost(request, error.charges) from None
         except BaseException as error:
             context.history.note(question, error)
             raise
@@ -191,6 +241,16 @@ class Desk:
             context.history.over(question, done)
         if ended is not None and isinstance(channel, DistributionChannel):
             raise Stopped(channel, context.history.cost(question), ended)
+        return channel
+
+    def _same(
+        self, request: str, before: tuple[object, Channel[Any]], mechanism: Mechanism[F]
+    ) -> Channel[F]:
+        """The channel of a request that was opened, if for the same mechanism."""
+        known, channel = before
+        if type(known) is not type(mechanism) or str(known) != str(mechanism):
+            expected = "the name of no other opening"
+            raise InvalidArgument("request_id", expected, shown(request))
         return channel
 
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:

@@ -8,6 +8,7 @@ import pytest
 
 from dpsdk import Domain
 from dpsdk.__main__ import main
+from dpsdk.accounting import SQLiteLedger
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "command-line.md").read_text("utf-8")
@@ -15,7 +16,9 @@ COMMANDS = re.findall(r"^python -m dpsdk (.*)$", PAGE, re.MULTILINE)
 
 
 def test_the_guide_shows_each_command():
-    assert [command.split()[0] for command in COMMANDS] == ["domain", "domain", "release"]
+    assert [command.split()[0] for command in COMMANDS] == [
+        "domain", "domain", "release", "release", "ledger", "ledger",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -25,6 +28,9 @@ def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     if "--out" in arguments:
         arguments[arguments.index("--out") + 1] = str(out)
+    if "spent.db" in arguments:
+        arguments[arguments.index("spent.db")] = str(tmp_path / "spent.db")
+        SQLiteLedger(tmp_path / "spent.db")
     assert main(arguments) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -40,6 +46,8 @@ def test_the_options_that_the_guide_names_exist(capsys):
         main(["domain", "--help"])
     with pytest.raises(SystemExit):
         main(["release", "--help"])
+    with pytest.raises(SystemExit):
+        main(["ledger", "--help"])
     helped = capsys.readouterr().out
     for option in set(re.findall(r"(--[a-z][a-z-]*)", PAGE)) - {"--help"}:
         assert option in helped, option

@@ -37,9 +37,11 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
     Ledger,
+    Ledgers,
     MemoryLedger,
     Odometer,
     PureGuarantee,
+    SQLiteLedger,
     ZCDPComposition,
     default_composition,
 )
@@ -59,6 +61,7 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.testing import seeded
 from spending import Spending
+from worlds import QUICK
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -73,9 +76,13 @@ ADULTS = PrivateData.from_columns({"age": [39, 50, 38]}, DOMAIN, name="adults")
 ROWS = Count(normalized=False)
 
 
-@pytest.fixture(params=["memory", "file"])
-def ledger(request, tmp_path) -> Ledger:
-    return MemoryLedger() if request.param == "memory" else JSONLedger(tmp_path / "spent.json")
+@pytest.fixture(params=["memory", "file", "sqlite"])
+def ledger(request, tmp_path, quick_disk) -> Ledger:
+    if request.param == "memory":
+        return MemoryLedger()
+    if request.param == "sqlite":
+        return SQLiteLedger(quick_disk / "spent.db")
+    return JSONLedger(tmp_path / "spent.json", sync=False)
 
 
 @pytest.fixture
@@ -83,8 +90,20 @@ def file(tmp_path) -> JSONLedger:
     return JSONLedger(tmp_path / "spent.json", sync=False)
 
 
+@pytest.fixture(params=["file", "sqlite"])
+def durable(request, tmp_path, quick_disk) -> Ledger:
+    if request.param == "sqlite":
+        return SQLiteLedger(quick_disk / "spent.db")
+    return JSONLedger(tmp_path / "spent.json", sync=False)
+
+
 def opened(ledger: Ledger, *given) -> Odometer:
     return Odometer(BUDGET, *given, ledger=ledger, dataset=Dataset("adults", "replace-one"))
+
+
+def alone(ledger: Ledger) -> Ledger:
+    """A ledger of one table, where others would have one of their own."""
+    return ledger.dataset("adults") if isinstance(ledger, Ledgers) else ledger
 
 
 def shown(odometer: Odometer) -> list[object]:
@@ -122,6 +141,24 @@ SpendingInAFile.TestCase.settings = settings(
     max_examples=6, stateful_step_count=15, deadline=None, derandomize=True
 )
 TestSpendingInAFile = SpendingInAFile.TestCase
+
+
+class SpendingInSQLite(Spending):
+    def ledger(self) -> Ledger:
+        self.folder = Path(tempfile.mkdtemp(dir=QUICK))
+        return SQLiteLedger(self.folder / "spent.db")
+
+    def teardown(self) -> None:
+        ledger = SQLiteLedger(self.folder / "spent.db")
+        again = Odometer(self.budget, ledger=ledger)
+        assert again.spent.epsilon == self.epsilon
+        assert again.state == self.odometer.state
+        assert ledger.verify() >= again.count
+        shutil.rmtree(self.folder)
+
+
+SpendingInSQLite.TestCase.settings = SpendingInAFile.TestCase.settings
+TestSpendingInSQLite = SpendingInSQLite.TestCase
 
 
 def test_they_are_ledgers(ledger):
@@ -181,7 +218,7 @@ def test_a_ledger_is_bound_and_refuses_what_conflicts(ledger, given, what):
     before = ledger.read().to_record()
     asked = {"budget": BUDGET, "dataset": Dataset("adults", "replace-one"), **given}
     with pytest.raises(LedgerConflict, match=what) as caught:
-        Odometer(**asked, ledger=ledger)
+        Odometer(**asked, ledger=alone(ledger))
     assert pickle.loads(pickle.dumps(caught.value)) == caught.value  # noqa: S301
     assert ledger.read().to_record() == before
 
@@ -293,13 +330,13 @@ def test_a_reserve_in_memory_ends_with_its_scope_for_all_sessions():
     assert other.spent.charges == 0
 
 
-def test_a_scope_in_a_durable_ledger_is_found_again_by_its_name(file):
-    first = opened(file)
+def test_a_scope_in_a_durable_ledger_is_found_again_by_its_name(durable):
+    first = opened(durable)
     scope = ScopeOdometer(first, "kept", "0.5", reserve=True)
     scope.charge(TENTH, "x")
     before = scope.spent, scope.remaining
     del scope, first
-    second = opened(file)
+    second = opened(durable)
     assert second.remaining.epsilon < Fraction(9, 10)
     again = ScopeOdometer(second, "kept", "0.5", reserve=True)
     assert (again.spent, again.remaining) == before
@@ -308,22 +345,22 @@ def test_a_scope_in_a_durable_ledger_is_found_again_by_its_name(file):
         with pytest.raises(LedgerConflict, match="kept"):
             ScopeOdometer(second, "kept", cap, reserve=reserve)
     again.close()
-    assert opened(file).remaining.epsilon == Fraction(9, 10)
+    assert opened(durable).remaining.epsilon == Fraction(9, 10)
     with pytest.raises(Closed, match="kept"):
         again.charge(TENTH, "late")
     # Its name is free, and its books do not grow.
     fresh = ScopeOdometer(second, "kept", "0.2")
     assert fresh.spent.charges == 0
-    assert len(file.read().accounts) == 1
+    assert len(durable.read().accounts) == 1
     with pytest.raises(Closed):
         again.charge(TENTH, "late")
 
 
-def test_a_scope_within_a_scope_is_written_and_read(file):
-    odometer = opened(file, BasicComposition())
+def test_a_scope_within_a_scope_is_written_and_read(durable):
+    odometer = opened(durable, BasicComposition())
     inner = ScopeOdometer(ScopeOdometer(odometer, "outer", "0.5"), "inner", "0.4")
     inner.charge(TENTH, "x")
-    second = opened(file)
+    second = opened(durable)
     again = ScopeOdometer(ScopeOdometer(second, "outer", "0.5"), "inner", "0.4")
     assert again.remaining == inner.remaining
     assert again.affords(TENTH) == 1
@@ -337,14 +374,14 @@ def test_a_scope_within_a_scope_is_written_and_read(file):
             closed.charge(TENTH, "late")
     fresh = ScopeOdometer(second, "outer", "0.5")
     assert fresh.affords(TENTH) == 5
-    assert [one.name for one in file.read().accounts.values()] == ["inner", "outer"]
+    assert [one.name for one in durable.read().accounts.values()] == ["inner", "outer"]
     with pytest.raises(Closed):
         inner.charge(TENTH, "late")
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_division_that_another_session_left_open_ends_with_the_next(file, moves):
-    first = opened(file, BasicComposition())
+def test_a_division_that_another_session_left_open_ends_with_the_next(durable, moves):
+    first = opened(durable, BasicComposition())
     generation = first.generation()
     first.divide(generation, 3, moves=moves, owner=object())
     parts = [PartOdometer(first, f"part {i}", generation, i) for i in range(3)]
@@ -352,7 +389,7 @@ def test_a_division_that_another_session_left_open_ends_with_the_next(file, move
         part.charge_all([TENTH] * count, "part")
     with pytest.raises(InvalidArgument, match="partition open"):
         first.divide(first.generation(), 3, moves=moves)
-    second = opened(file)
+    second = opened(durable)
     cost = Fraction(5 if moves else 3, 10)
     assert second.spent == first.spent
     assert second.spent.epsilon == cost
@@ -360,7 +397,7 @@ def test_a_division_that_another_session_left_open_ends_with_the_next(file, move
     again = second.generation()
     second.divide(again, 3, moves=moves)
     assert again != generation
-    assert file.read().division.generation == again
+    assert durable.read().division.generation == again
     part = PartOdometer(second, "part 1", again, 1)
     assert part.spent.epsilon == cost
     part.charge(TENTH, "part")
@@ -368,9 +405,9 @@ def test_a_division_that_another_session_left_open_ends_with_the_next(file, move
     with pytest.raises(Closed, match="part 0"):
         parts[0].charge(TENTH, "late")
     first.merge(generation)
-    assert file.read().division.generation == again
+    assert durable.read().division.generation == again
     second.merge(again)
-    assert file.read().division is None
+    assert durable.read().division is None
     assert second.spent.epsilon == cost + Fraction(1, 10)
 
 
@@ -676,13 +713,13 @@ def test_a_session_goes_on_with_what_an_earlier_one_left(ledger):
         first.answer(ROWS, using=Laplace("0.9"))
 
 
-def test_scopes_and_partitions_of_a_session_are_in_its_ledger(file):
+def test_scopes_and_partitions_of_a_session_are_in_its_ledger(durable):
     data = PrivateData.from_columns(
         {"age": [39, 50, 38]}, DOMAIN, name="adults", neighbors=Neighbors.ADD_REMOVE
     )
 
     def session() -> Session:
-        return Session(data, Budget(1), composition=BasicComposition(), ledger=file)
+        return Session(data, Budget(1), composition=BasicComposition(), ledger=durable)
 
     first = session()
     first.scope("weekly", "0.3").answer(ROWS, using=Laplace("0.2"))
@@ -702,20 +739,20 @@ def test_scopes_and_partitions_of_a_session_are_in_its_ledger(file):
         assert scope.spent.fraction == pytest.approx(2 / 3)
 
 
-def test_a_durable_ledger_refuses_what_must_not_last(file):
+def test_a_durable_ledger_refuses_what_must_not_last(durable):
     unnamed = PrivateData.from_columns({"age": [39]}, DOMAIN)
     with pytest.raises(InvalidArgument, match="name"):
-        Session(unnamed, BUDGET, ledger=file)
+        Session(unnamed, BUDGET, ledger=durable)
     with pytest.raises(InvalidArgument, match="noise"):
-        Session(ADULTS, BUDGET, ledger=file, noise=seeded(1))
+        Session(ADULTS, BUDGET, ledger=durable, noise=seeded(1))
 
     class Mine(BasicComposition):
         pass
 
     for composition in (Mine(), AnyOf((Mine(), EnvelopeComposition()))):
         with pytest.raises(InvalidArgument, match="composition"):
-            Session(ADULTS, BUDGET, ledger=file, composition=composition)
-    assert file.read() == Books()
+            Session(ADULTS, BUDGET, ledger=durable, composition=composition)
+    assert durable.read() == Books()
     # In memory all of these are welcome.
     for data, given in (
         (unnamed, {}),
@@ -743,14 +780,14 @@ def test_a_session_on_a_ledger_of_something_else_is_refused(ledger):
         (ADULTS, BUDGET, BasicComposition(), "composition"),
     ):
         with pytest.raises(LedgerConflict, match=what):
-            Session(data, budget, composition=composition, ledger=ledger)
+            Session(data, budget, composition=composition, ledger=alone(ledger))
     assert Session(ADULTS, BUDGET, composition=default_composition(), ledger=ledger).spent
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_opens_an_odometer_of_its_own(file):
-    odometer = opened(file)
+def test_a_forked_process_opens_an_odometer_of_its_own(durable):
+    odometer = opened(durable)
     child = os.fork()
     if child == 0:
         code = 1
@@ -758,7 +795,7 @@ def test_a_forked_process_opens_an_odometer_of_its_own(file):
             try:
                 odometer.charge(TENTH, "inherited")
             except Closed:
-                opened(file).charge(TENTH, "its own")
+                opened(durable).charge(TENTH, "its own")
                 code = 0
         finally:
             os._exit(code)

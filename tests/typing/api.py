@@ -31,12 +31,15 @@ from dpsdk import (
 from dpsdk.accounting import (
     Books,
     Charge,
+    FileAnchor,
     Guarantee,
     Ledger,
+    Ledgers,
     MemoryLedger,
     Readings,
     Remaining,
     Spent,
+    SQLiteLedger,
 )
 from dpsdk.domain import Domain
 from dpsdk.forms import (
@@ -196,6 +199,7 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     Rectangles(["age"], [[0.5]], [[1]])  # type: ignore[arg-type]  # must stay an error
     assert_type(session.answer(Marginal("sex", "income"), using=gaussian), MarginalTable)
     assert_type(session.release(Threshold("age", 40), using=laplace), Release[float])
+    assert_type(session.answer(Count(), using=laplace, request_id="a7"), float)
     assert_type(session.release(Marginal("sex"), using=laplace), Release[MarginalTable])
 
 
@@ -213,6 +217,12 @@ def names_are_given_one_by_one(table: MarginalTable) -> None:
 
 def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
     ledgers: list[Ledger] = [MemoryLedger(), JSONLedger(Path("spent.json"))]
+    shared = SQLiteLedger("spent.db", key=b"0" * 32, anchor=FileAnchor(Path("anchor")))
+    ledgers += [shared, shared.dataset("adults")]
+    books: Ledgers = shared
+    ledgers.append(books.dataset("adults"))
+    assert_type(shared.dataset("adults"), SQLiteLedger)
+    SQLiteLedger("spent.db", key="text")  # type: ignore[arg-type]  # must stay an error
     for ledger in ledgers:
         assert_type(Session(data, budget, ledger=ledger), Session)
         assert_type(ledger.read(), Books)

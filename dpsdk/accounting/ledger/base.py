@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from dpsdk._checks import shown
+from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Decide", "Decision", "Ledger", "to_ledger"]
+__all__ = ["Decide", "Decision", "Ledger", "Ledgers", "binding_of", "ledger_of", "to_ledger"]
 
 
 class Decision(NamedTuple):
@@ -95,6 +96,38 @@ class Ledger(Protocol):
     def stored(self, request_id: str) -> bytes | None:
         """The answer that is stored for a request; None if there is none."""
         ...
+
+
+@runtime_checkable
+class Ledgers(Protocol):
+    """A ledger that keeps the books of any number of tables, and gives each out by its name.
+
+    A session that is handed one asks for the ledger of its own table.
+    """
+
+    def dataset(self, name: str) -> Ledger:
+        """The ledger of the table of a name, empty if there is none yet."""
+        ...
+
+
+def ledger_of(value: Ledger, dataset: str) -> Ledger:
+    """The ledger of one table, where a ledger has those of several. Raises as `to_ledger` does."""
+    ledger = to_ledger(value)
+    return to_ledger(ledger.dataset(dataset)) if isinstance(ledger, Ledgers) else ledger
+
+
+def binding_of(books: Books) -> Binding:
+    """What books are kept for, once a ledger has taken some.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has not kept them.
+    """
+    if books.binding is None:
+        expected = "one that keeps what it takes"
+        raise InvalidArgument("ledger", expected, "one whose books are empty after it took some")
+    return books.binding
 
 
 def to_ledger(value: Ledger) -> Ledger:

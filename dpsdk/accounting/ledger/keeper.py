@@ -100,6 +100,14 @@ class Keeper:
         if not self._durable:
             self._changes.when_gone(owner, change)
 
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request; see `Ledger`."""
+        self._ledger.store(request_id, answer)
+
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that is stored for a request; None if there is none."""
+        return self._ledger.stored(request_id)
+
     @property
     def since(self) -> int:
         """How many charges there were at some moment before now."""

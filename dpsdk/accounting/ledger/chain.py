@@ -1,0 +1,82 @@
+"""The chain of a ledger's entries: each carries a code over itself and the code before it.
+
+With a key the code is an HMAC (Bellare, Canetti & Krawczyk 1996): whoever does not know the key can
+neither change an entry, nor leave one out between two others, nor add one. Without a key it tells
+what was damaged by accident alone. That the newest entries were cut off is told by neither; an
+`Anchor` remembers how many there were.
+"""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha256
+from typing import NamedTuple
+
+__all__ = ["ANSWER", "START", "TAKEN", "Entry", "code_of", "digest_of", "fits"]
+
+START = sha256(b"dpsdk.ledger.1").digest()
+"""Stands for the code before the first entry."""
+
+TAKEN = "taken"
+ANSWER = "answer"
+
+
+class Entry(NamedTuple):
+    """One thing that was written: a decision with its charges, or an answer.
+
+    Parameters
+    ----------
+    seq
+        Counted from 1, for all tables of a file together.
+    dataset
+        The name of the table.
+    kind
+        `TAKEN` or `ANSWER`.
+    runs
+        How many charges the table's books have counted then.
+    request
+        The request that was charged or answered, if it has a name.
+    body
+        The charges, or the answer.
+    books
+        The digest of the books as they are from then on; empty for an answer.
+    code
+        Of all this, and of the code before.
+    """
+
+    seq: int
+    dataset: str
+    kind: str
+    runs: int
+    request: str | None
+    body: bytes
+    books: str
+    code: bytes = b""
+
+
+def digest_of(text: str) -> str:
+    """What an entry says of books, so that these need not be kept twice."""
+    return sha256(text.encode("utf-8")).hexdigest()
+
+
+def code_of(key: bytes, before: bytes, entry: Entry) -> bytes:
+    """The code of an entry behind another."""
+    request = b"" if entry.request is None else b"=" + entry.request.encode("utf-8")
+    parts = (
+        before,
+        b"%d" % entry.seq,
+        entry.dataset.encode("utf-8"),
+        entry.kind.encode("utf-8"),
+        b"%d" % entry.runs,
+        request,
+        entry.body,
+        entry.books.encode("utf-8"),
+    )
+    # With its length before each, no two entries are written alike.
+    framed = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
+    return hmac.digest(key, framed, "sha256")
+
+
+def fits(key: bytes, before: bytes, entry: Entry) -> bool:
+    """Whether an entry is behind another as it was written."""
+    return hmac.compare_digest(code_of(key, before, entry), entry.code)

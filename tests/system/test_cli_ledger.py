@@ -1,0 +1,96 @@
+"""The ledger on the command line."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.__main__ import main
+from dpsdk.accounting import FileAnchor, SQLiteLedger
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+from dpsdk.testing import seeded
+
+DOMAIN = Domain(Integer("age", 0, 9), Integer("size", 0, 3))
+
+
+@pytest.fixture
+def folder(quick_disk) -> Path:
+    lines = ["age,size", *(f"{i % 10},{i % 4}" for i in range(50))]
+    (quick_disk / "table.csv").write_text("\n".join(lines) + "\n")
+    DOMAIN.save(quick_disk / "domain.json")
+    (quick_disk / "key").write_bytes(bytes(range(32)))
+    return quick_disk
+
+
+def release(folder: Path, out: str, *words: str) -> int:
+    return main(
+        ["release", str(folder / "table.csv"), "--domain", str(folder / "domain.json"),
+         "--out", str(folder / out), *words]
+    )  # fmt: skip
+
+
+def test_a_release_spends_what_earlier_runs_left(folder, capsys):
+    ledger = ("--ledger", str(folder / "spent.db"), "--key", str(folder / "key"))
+    ledger = (*ledger, "--anchor", str(folder / "anchor"), "--epsilon", "1", "--name", "people")
+    data = PrivateData.from_csv(folder / "table.csv", DOMAIN, name="people")
+    kept = SQLiteLedger(
+        folder / "spent.db", key=bytes(range(32)), anchor=FileAnchor(folder / "anchor")
+    )
+    session = Session(data, Budget(1), ledger=kept)
+    session.answer(Count(), using=Laplace("0.25"), request_id="a7")
+    assert release(folder, "one", *ledger) == 0
+    assert "remembers that" in capsys.readouterr().out
+    assert session.spent.epsilon == 1
+    assert [charge.session for charge in kept.dataset("people").charges()] == [1, 2]
+    assert kept.dataset("people").charges()[1].guarantee.epsilon <= Fraction(3, 4)
+    assert release(folder, "two", *ledger) == 2
+    assert "spent" in capsys.readouterr().err
+    assert not (folder / "two").exists()
+    # Another budget is no way around.
+    assert release(folder, "two", *ledger, "--epsilon", "2") == 2
+    assert "bound to the budget" in capsys.readouterr().err
+
+
+def test_a_ledger_takes_a_named_table_and_private_noise(folder, capsys):
+    words = ["--ledger", str(folder / "spent.db"), "--epsilon", "1"]
+    assert release(folder, "one", *words) == 2
+    assert "--name" in capsys.readouterr().err
+    assert not (folder / "spent.db").exists()
+    table = ["release", str(folder / "table.csv"), "--domain", str(folder / "domain.json")]
+    arguments = [*table, "--out", str(folder / "one"), *words, "--name", "people"]
+    assert main(arguments, noise=seeded(1)) == 2
+    assert "private" in capsys.readouterr().err
+
+
+def test_a_ledger_is_shown_and_verified(folder, capsys):
+    path = folder / "spent.db"
+    assert main(["ledger", "show", str(path)]) == 2
+    assert "FILE" in capsys.readouterr().err
+    assert not path.exists()
+    data = PrivateData.from_csv(folder / "table.csv", DOMAIN, name="people")
+    session = Session(data, Budget(1), ledger=SQLiteLedger(path))
+    assert main(["ledger", "show", str(path)]) == 0
+    capsys.readouterr()
+    with session.scope("weekly", "0.5", reserve=True) as scope:
+        scope.answer(Count(), using=Laplace("0.25"), request_id="a7")
+        assert main(["ledger", "show", str(path)]) == 0
+    said = capsys.readouterr().out
+    for words in ("people (replace-one", "25%", "'weekly': 1 charges, reserved", "request 'a7'"):
+        assert words in said
+    before = path.read_bytes()
+    assert main(["ledger", "verify", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "entries of 1 table," in said
+    assert "without a key" in said
+    assert "without an anchor" in said
+    assert path.read_bytes() == before
+    assert main(["ledger", "verify", str(path), "--key", str(folder / "key")]) == 2
+    assert "not as it was written" in capsys.readouterr().err
+    os.truncate(path, 4096)
+    assert main(["ledger", "verify", str(path)]) == 2
+    assert "not as it was written" in capsys.readouterr().err

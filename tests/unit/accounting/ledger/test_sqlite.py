@@ -1,0 +1,704 @@
+"""The ledger in a file of SQLite: turns, kills, full disks, edits, and older copies."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import shutil
+import signal
+import sqlite3
+import threading
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import (
+    BasicComposition,
+    Books,
+    Dataset,
+    Decision,
+    FileAnchor,
+    Ledger,
+    Odometer,
+    PureGuarantee,
+    SQLiteLedger,
+    ZCDPComposition,
+)
+from dpsdk.accounting.ledger import file as files
+from dpsdk.accounting.ledger.place import network_of
+from dpsdk.accounting.ledger.turnstile import Turnstile
+from dpsdk.errors import (
+    AlreadyCharged,
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerUnavailable,
+    NotCopyable,
+    Reentered,
+)
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+
+fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
+
+HUNDREDTH = PureGuarantee("0.01")
+KEY = b"a key of thirty-two random bytes"
+
+
+def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odometer:
+    cap = Budget(1) if budget is None else budget
+    return Odometer(cap, BasicComposition(), ledger=ledger, dataset=Dataset(name))
+
+
+@pytest.fixture
+def path(quick_disk) -> Path:
+    return quick_disk / "spent.db"
+
+
+# Many tables, many processes
+
+
+def test_one_file_has_the_books_of_many_tables(path):
+    ledger = SQLiteLedger(path)
+    one, other = opened(ledger, "one"), opened(ledger, "other", Budget(2))
+    one.charge(HUNDREDTH, "x", request_id="a")
+    other.charge_all([HUNDREDTH] * 3, "y", request_id="a")
+    assert (one.count, other.count) == (1, 3)
+    assert [charge.number for charge in other.charges] == [1, 2, 3]
+    assert ledger.datasets == ("one", "other")
+    with pytest.raises(InvalidArgument, match="dataset"):
+        ledger.read()
+    named = ledger.dataset("other")
+    assert (named.read().runs, len(named.charges()), len(named.charges(2))) == (3, 3, 1)
+    named.store("a", b"1")
+    ledger.dataset("one").store("a", b"2")
+    assert (named.stored("a"), ledger.dataset("one").stored("a")) == (b"1", b"2")
+    assert ledger.dataset("third").read() == Books()
+    with pytest.raises(LedgerConflict, match="dataset"):
+        opened(named, "one")
+    with pytest.raises(LedgerConflict, match="budget"):
+        opened(SQLiteLedger(path), "other", Budget(1))
+    with pytest.raises(LedgerConflict, match="composition"):
+        Odometer(Budget(1), ZCDPComposition("0.1"), ledger=ledger, dataset=Dataset("one"))
+    with pytest.raises(InvalidArgument, match="request_id"):
+        ledger.dataset("third").store(" ", b"")
+    for bad in (7, None, " ", "\ud800", b"one"):
+        with pytest.raises(InvalidArgument, match="dataset"):
+            ledger.dataset(bad)
+    assert len(named.charges(-1)) == 3
+    assert list(named.charges(9)) == []
+    assert ledger.verify() == 6
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+ignored = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+class Worker:
+    """A forked process that spends hundredths, or smaller parts, until nothing is left."""
+
+    def __init__(self, path: Path, parts: int, *, answers: bool = False) -> None:
+        told, tell = os.pipe()
+        wait, go = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            code = 1
+            try:
+                os.close(go)
+                self.work(path, parts, tell, wait, answers)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(tell)
+        os.close(wait)
+        self.told, self.gate = os.fdopen(told), go
+
+    def work(self, path: Path, parts: int, tell: int, wait: int, answers: bool) -> None:
+        ledger, turn = SQLiteLedger(path), 0
+        odometer = opened(ledger)
+        part = PureGuarantee(Fraction(1, parts))
+        os.write(tell, b"ready\n")
+        os.read(wait, 1)
+        while True:
+            turn += 1
+            name = f"{odometer.session}-{turn}"
+            try:
+                number = odometer.charge(part, name, request_id=name)
+            except BudgetExceeded:
+                return
+            os.write(tell, f"{number} {name}\n".encode())
+            if answers:
+                ledger.store(name, str(number).encode())
+
+    def ready(self) -> None:
+        assert self.told.readline() == "ready\n"
+
+    def go(self) -> None:
+        os.write(self.gate, b"!")
+        os.close(self.gate)
+
+    def end(self) -> tuple[list[str], int]:
+        """The lines that it has told since, and how it ended."""
+        with self.told:
+            lines = self.told.readlines()
+        return lines, os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+def shares(path: Path, processes: int, runs: int) -> list[int]:
+    workers = [Worker(path, runs) for _ in range(processes)]
+    for one in workers:
+        one.ready()
+    for one in workers:
+        one.go()
+    told = [one.end() for one in workers]
+    assert [code for _, code in told] == [0] * processes
+    numbers = [[int(line.split()[0]) for line in lines] for lines, _ in told]
+    assert sorted(number for one in numbers for number in one) == list(range(1, runs + 1))
+    odometer = opened(SQLiteLedger(path))
+    assert odometer.spent.epsilon == 1
+    assert odometer.count == runs
+    return [len(one) for one in numbers]
+
+
+@needs_fork
+@ignored
+def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
+    one, other = shares(path, 2, 120)
+    assert one + other == 120
+    assert min(one, other) >= 20
+
+
+def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
+    turnstile, order = Turnstile(path), list[str]()
+
+    def wait() -> None:
+        with turnstile.turn():
+            order.append("who waited")
+
+    for _ in range(5):
+        other = threading.Thread(target=wait)
+        with turnstile.turn():
+            other.start()
+            with path.with_name(f"{path.name}-queue").open("a") as queue:
+                while True:  # until the other has its place in the queue
+                    try:
+                        fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        break
+                    fcntl.flock(queue, fcntl.LOCK_UN)
+        with turnstile.turn():
+            order.append("who came back")
+        other.join()
+    assert order == ["who waited", "who came back"] * 5
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
+    each = shares(path, 32, 1600)
+    assert min(each) >= 10, each
+
+
+def test_threads_take_turns_with_other_threads_and_other_objects(path):
+    odometers = [opened(SQLiteLedger(path)) for _ in range(3)]
+    done: list[int] = []
+
+    def work(odometer: Odometer) -> None:
+        done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(20))
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in odometers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == list(range(1, 61))
+    assert odometers[0].spent.epsilon == Fraction(60, 100)
+
+
+def killed(path: Path, rng: random.Random, kills: int, busy: int) -> None:
+    """Kill one of several spending processes, again and again, and hold the books against it."""
+    told: list[str] = []
+    parts = 10**6
+
+    def one_more() -> Worker:
+        fresh = Worker(path, parts, answers=True)
+        fresh.ready()
+        fresh.go()
+        return fresh
+
+    def end(victim: Worker) -> None:
+        os.kill(victim.process, signal.SIGKILL)
+        lines, code = victim.end()
+        assert code == -signal.SIGKILL
+        told.extend(lines)
+
+    workers = [one_more() for _ in range(busy)]
+    for _ in range(kills):
+        victim = workers.pop(rng.randrange(busy))
+        told += [victim.told.readline() for _ in range(rng.randint(0, 6))]
+        end(victim)
+        workers.append(one_more())
+    for one in workers:
+        end(one)
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
+    ledger.verify()
+    charged = {one.request_id: one.number for one in odometer.charges}
+    released = [line.split() for line in told if line.endswith("\n") and "-" in line]
+    # Nothing was released that is not charged, and no charge is lost, added or doubled.
+    assert all(charged[name] == int(number) for number, name in released)
+    assert 0 <= len(charged) - len(released) <= kills + busy
+    assert odometer.spent.epsilon == Fraction(len(charged), parts)
+    assert sorted(charged.values()) == list(range(1, len(charged) + 1))
+    for name, number in charged.items():
+        assert ledger.stored(name) in {None, str(number).encode()}
+    name = next(iter(charged))
+    with pytest.raises(AlreadyCharged):
+        odometer.charge(HUNDREDTH, "again", request_id=name)
+
+
+@needs_fork
+@ignored
+def test_a_process_that_is_killed_loses_no_charge(path):
+    killed(path, random.Random(3), 8, 2)
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+def test_five_hundred_kills_lose_no_charge(path):
+    killed(path, random.Random(5), 500, 4)
+
+
+@needs_fork
+@ignored
+def test_one_ledger_serves_the_parent_and_forked_workers(path):
+    """As in a server that forks: the ledger was made before, each worker opens its own session."""
+    ledger = SQLiteLedger(path)
+    data = PrivateData.from_columns({"age": [39]}, Domain(Integer("age", 17, 90)), name="adults")
+    session = Session(data, Budget(1), ledger=ledger)
+    session.answer(Count(), using=Laplace("0.1"))
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                try:
+                    session.answer(Count(), using=Laplace("0.1"))
+                except Closed:
+                    own = Session(data, Budget(1), ledger=ledger)
+                    own.answer(Count(), using=Laplace("0.1"))
+                    code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert all(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0 for one in children)
+    assert session.spent.epsilon == Fraction(4, 10)
+    session.answer(Count(), using=Laplace("0.1"))
+    assert ledger.verify() == 1 + 4 + 4
+
+
+@needs_fork
+@ignored
+def test_a_process_that_is_forked_within_a_decision_takes_nothing(path):
+    ledger = SQLiteLedger(path)
+    opened(ledger)
+    child = 0
+
+    def decide(books: Books) -> Decision:
+        nonlocal child
+        child = os.fork()
+        return Decision(books._replace(sessions=books.sessions + 1))
+
+    parent = os.getpid()
+    try:
+        ledger.transact(decide)
+    except Closed:
+        if os.getpid() != parent:
+            os._exit(7)
+        raise
+    finally:
+        if os.getpid() != parent:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert ledger.read().sessions == 2
+    opened(ledger).charge(HUNDREDTH, "x")
+
+
+def test_a_decision_asks_its_ledger_for_nothing(path):
+    ledger = SQLiteLedger(path)
+    opened(ledger)
+
+    def decide(books: Books) -> Decision:
+        with pytest.raises(Reentered):
+            ledger.transact(Decision)
+        with pytest.raises(Reentered):
+            ledger.dataset("other").store("x", b"")
+        assert ledger.read() == books
+        return Decision(books)
+
+    ledger.transact(decide)
+    opened(ledger).charge(HUNDREDTH, "x")
+
+
+def test_it_cannot_be_copied_and_shows_no_key(path):
+    ledger = SQLiteLedger(path, key=KEY, anchor=FileAnchor(path.with_name("anchor")))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(NotCopyable):
+            copied(ledger)
+    assert repr(ledger) == f"SQLiteLedger({str(path)!r}, with a key, anchored)"
+    for bad in (b"short", "a text of more than sixteen", 7):
+        with pytest.raises(InvalidArgument, match="key") as caught:
+            SQLiteLedger(path, key=bad)
+        assert "short" not in str(caught.value)
+        assert "sixteen" not in str(caught.value)
+    for bad in (FileAnchor, object(), "anchor"):
+        with pytest.raises(InvalidArgument, match="anchor"):
+            SQLiteLedger(path, anchor=bad)
+    for bad in (7, b"spent.db", "", "a\0b", None):
+        with pytest.raises(InvalidArgument, match="path"):
+            SQLiteLedger(bad)
+
+
+# What the system refuses
+
+
+def refused(code: int):
+    error = sqlite3.OperationalError("as SQLite says it")
+    error.sqlite_errorcode = code
+    return error
+
+
+def test_a_full_disk_refuses_and_keeps_what_there_was(path, monkeypatch):
+    odometer = opened(SQLiteLedger(path))
+    odometer.charge(HUNDREDTH, "x")
+    connect = files.LedgerFile._connect
+
+    def full(self, mode):
+        connection = connect(self, mode)
+        connection.execute("PRAGMA max_page_count = 1")  # no page more than there are
+        return connection
+
+    number, refusal = 1, None
+    with monkeypatch.context() as patch:
+        patch.setattr(files.LedgerFile, "_connect", full)
+        while refusal is None:
+            try:
+                number = odometer.charge(HUNDREDTH, "x", request_id=f"{number}")
+            except LedgerUnavailable as error:
+                refusal = error
+        assert "full" in str(refusal)
+        assert pickle.loads(pickle.dumps(refusal)) == refusal  # noqa: S301
+        assert odometer.count == number
+    assert odometer.charge(HUNDREDTH, "x", request_id=f"{number}") == number + 1
+    assert odometer.spent.epsilon == Fraction(number + 1, 100)
+
+
+def test_a_read_only_file_is_told_and_can_be_read(path, monkeypatch):
+    odometer = opened(SQLiteLedger(path))
+    odometer.charge(HUNDREDTH, "x")
+    connect = files.LedgerFile._connect
+    monkeypatch.setattr(files.LedgerFile, "_connect", lambda self, mode: connect(self, "ro"))
+    with pytest.raises(LedgerUnavailable, match="read-only"):
+        odometer.charge(HUNDREDTH, "y")
+    assert odometer.count == 1
+    assert SQLiteLedger(path).verify() == 2
+
+
+def test_errors_of_the_system_are_typed(path, monkeypatch):
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
+    for code, why in ((5, "busy"), (10, "read or written"), (14, "opened"), (7, "memory")):
+        error = refused(code)
+        with monkeypatch.context() as patch:
+            patch.setattr(files.LedgerFile, "_connect", lambda *_, error=error: throw(error))
+            for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent):
+                with pytest.raises(LedgerUnavailable, match=why):
+                    attempt()
+    path.unlink()
+    with pytest.raises(LedgerUnavailable, match="opened"):
+        odometer.charge(HUNDREDTH, "x")
+    assert not path.exists()
+    with pytest.raises(LedgerUnavailable):
+        SQLiteLedger(path.with_name("nowhere") / "spent.db")
+    with pytest.raises(LedgerUnavailable):
+        SQLiteLedger(path.parent)
+
+
+def throw(error: Exception):
+    raise error
+
+
+def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypatch):
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
+    before = path.read_bytes()
+    monkeypatch.setattr(files.Work, "commit", lambda *_: throw(LedgerUnavailable("x", "it broke")))
+    with pytest.raises(LedgerUnavailable):
+        odometer.charge(HUNDREDTH, "x")
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert odometer.charge(HUNDREDTH, "x") == 1
+
+
+def test_what_a_decision_raises_is_its_own(path):
+    ledger = SQLiteLedger(path)
+    opened(ledger)
+    for error in (OSError(28, "of the decision"), refused(13)):
+        with pytest.raises(type(error)) as caught:
+            ledger.transact(lambda books, error=error: throw(error))
+        assert caught.value is error
+
+
+def test_no_clock_has_a_say(path, monkeypatch):
+    odometer = opened(SQLiteLedger(path))
+    for now in (0.0, 4e9, -1.0):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        monkeypatch.setattr("time.monotonic", lambda now=now: now)
+        odometer.charge(HUNDREDTH, "x")
+    assert [one.number for one in odometer.charges] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [("ext4", None), ("nfs4", "nfs4"), ("fuse.sshfs", "fuse.sshfs"), ("fuse.fuse-overlayfs", None)],
+)
+def test_network_file_systems_are_told_by_the_longest_mount(kind, network):
+    mounts = (
+        "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
+        f"2 1 0:9 / /srv/my\\040data rw,x shared:1 - {kind} server:/data rw\n"
+        "3 2 8:2 / /srv/my\\040data/local rw - xfs /dev/sdb rw\nodd\n"
+    )
+    assert network_of(Path("/srv/my data/spent.db"), mounts) == network
+    assert network_of(Path("/srv/my data/local/spent.db"), mounts) is None
+    assert network_of(Path("/srv/my database/spent.db"), mounts) is None
+
+
+def test_a_network_file_system_is_refused_unless_allowed(path, monkeypatch):
+    monkeypatch.setattr("dpsdk.accounting.ledger.sqlite.network_of", lambda place: "nfs")
+    with pytest.raises(InvalidArgument, match="allow_network"):
+        SQLiteLedger(path)
+    assert not path.exists()
+    opened(SQLiteLedger(path, allow_network=True)).charge(HUNDREDTH, "x")
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "sync"), [((3, 51, 2), "truncate", 3), ((3, 51, 3), "wal", 2)]
+)
+def test_the_journal_is_such_that_the_version_loses_nothing(
+    tmp_path, monkeypatch, version, mode, sync
+):
+    monkeypatch.setattr("sqlite3.sqlite_version_info", version)
+    ledger = SQLiteLedger(tmp_path / "spent.db")
+    opened(ledger).charge(HUNDREDTH, "x")
+    with ledger._shared.file.reading() as work:
+        assert work._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
+        assert work._connection.execute("PRAGMA synchronous").fetchone() == (sync,)
+    # A version that may lose charges takes the log away, or refuses the file.
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 40, 1))
+    assert opened(ledger).charge(HUNDREDTH, "x") == 2
+    with ledger._shared.file.reading() as work:
+        assert work._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",)
+
+
+# What was edited, damaged or put back
+
+
+def spent(path: Path, **given) -> SQLiteLedger:
+    ledger = SQLiteLedger(path, **given)
+    for name in ("one", "two"):
+        odometer = opened(ledger, name)
+        odometer.charge(HUNDREDTH, "x", request_id="a")
+        odometer.charge_all([HUNDREDTH] * 2, "y")
+        ledger.dataset(name).store("a", b"7")
+    return ledger
+
+
+def edit(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    known = triggers.fetchall()
+    for name, _ in known:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        connection.execute(statement)
+    for _, statement in known:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def for_both(path: Path) -> None:
+    for name in ("one", "two"):
+        opened(SQLiteLedger(path, key=KEY), name).charge(HUNDREDTH, "x")
+
+
+EDITS = {
+    "cap": "UPDATE books SET record = replace(record, '\"epsilon\":\"1\"', '\"epsilon\":\"9\"')",
+    "spent": "UPDATE books SET record = replace(record, '\"runs\":\"3\"', '\"runs\":\"0\"')",
+    "no books": "DELETE FROM books WHERE dataset = 'two'",
+    "other books": "UPDATE books SET dataset = 'six' WHERE dataset = 'two'",
+    "new books": "INSERT INTO books VALUES ('six', '{}')",
+    "charge": "UPDATE entry SET body = replace(body, '1/100', '1/900') WHERE seq = 3",
+    "request": "UPDATE entry SET request = 'b' WHERE request = 'a'",
+    "answer": "UPDATE entry SET body = x'38' WHERE kind = 'answer'",
+    "left out": "DELETE FROM entry WHERE seq = 3",
+    "first left out": "DELETE FROM entry WHERE seq = 1",
+    "end cut": "DELETE FROM entry WHERE seq > 6",
+    "all of one": "DELETE FROM entry WHERE dataset = 'two'",
+    "other order": "UPDATE entry SET seq = -seq",
+    "table": "UPDATE entry SET dataset = 'two' WHERE seq = 3",
+    "type": "UPDATE entry SET body = CAST(body AS TEXT) WHERE seq = 2",
+    "trigger": "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM books; END",
+    "version": "PRAGMA user_version = 2",
+    "application": "PRAGMA application_id = 2",
+    "repeated": "INSERT INTO entry SELECT 9, dataset, kind, runs, 'c', body, books, code "
+    "FROM entry WHERE seq = 8",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
+def test_an_edited_file_is_refused(path, statement):
+    spent(path, key=KEY)
+    edit(path, statement)
+    with pytest.raises(LedgerDamaged):
+        SQLiteLedger(path, key=KEY).verify()
+    if not statement.startswith("INSERT INTO books"):
+        with pytest.raises(LedgerDamaged):
+            for_both(path)
+
+
+def test_who_knows_the_key_alone_can_go_on(path):
+    spent(path, key=KEY)
+    for key in (None, KEY[::-1]):
+        with pytest.raises(LedgerDamaged):
+            SQLiteLedger(path, key=key)
+    assert SQLiteLedger(path, key=KEY).verify() == 8
+    # Without a key, whoever can write the file can write codes as well, and is not told.
+    other = path.with_name("other.db")
+    spent(other)
+    with pytest.raises(LedgerDamaged):
+        SQLiteLedger(other, key=KEY)
+
+
+def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(path):
+    old, put = path.with_name("old.db"), path.with_name("anchor")
+    ledger = spent(path, anchor=FileAnchor(put))
+    shutil.copy(path, old)
+    odometer = opened(ledger, "one")
+    odometer.charge(HUNDREDTH, "late")
+    shutil.copy(old, path)
+    for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent, ledger.verify):
+        with pytest.raises(LedgerDamaged, match="older copy"):
+            attempt()
+    with pytest.raises(LedgerDamaged, match="anchor"):
+        SQLiteLedger(path, anchor=FileAnchor(put))
+    # Another that went on from there is no better.
+    late = SQLiteLedger(path)
+    for _ in range(3):
+        opened(late, "one").charge(HUNDREDTH, "x")
+    with pytest.raises(LedgerDamaged, match="older copy"):
+        odometer.charge(HUNDREDTH, "x")
+    with pytest.raises(LedgerDamaged, match="anchor"):
+        SQLiteLedger(path, anchor=FileAnchor(put))
+    path.unlink()
+    SQLiteLedger(path)
+    with pytest.raises(LedgerDamaged, match="older copy"):
+        odometer.charge(HUNDREDTH, "x")
+
+
+def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):
+    class Failing(FileAnchor):
+        fails = False
+
+        def put(self, seq: int, code: bytes) -> None:
+            if self.fails:
+                raise OSError(28, "No space left on device")
+            super().put(seq, code)
+
+    anchor = Failing(path.with_name("anchor"))
+    odometer = opened(SQLiteLedger(path, anchor=anchor))
+    odometer.charge(HUNDREDTH, "x")
+    anchor.fails = True
+    with pytest.raises(LedgerUnavailable, match="No space"):
+        odometer.charge(HUNDREDTH, "y", request_id="late")
+    anchor.fails = False
+    # It stays charged, and the ledger is ahead of its anchor, as after a kill in between.
+    assert opened(SQLiteLedger(path, anchor=anchor)).count == 2
+    with pytest.raises(AlreadyCharged):
+        odometer.charge(HUNDREDTH, "y", request_id="late")
+    path.with_name("anchor").write_text("dpsdk.anchor.1 1")
+    with pytest.raises(LedgerDamaged, match="anchor"):
+        odometer.charge(HUNDREDTH, "z")
+
+
+def flips(path: Path, places: int) -> Counter[str]:
+    """What becomes of single flipped bits anywhere in the file."""
+    spent(path, key=KEY)
+    whole, found, rng = path.read_bytes(), Counter[str](), random.Random(7)
+    before = [opened(SQLiteLedger(path, key=KEY), name).charges for name in ("one", "two")]
+    whole = path.read_bytes()
+    for _ in range(places):
+        place = rng.randrange(len(whole))
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(bytes(changed))
+        try:
+            ledger = SQLiteLedger(path, key=KEY)
+            ledger.verify()
+            for name, charges in zip(("one", "two"), before, strict=True):
+                odometer = opened(ledger, name)
+                assert odometer.charges == charges
+                assert odometer.spent.epsilon == Fraction(3, 100)
+                assert odometer.budget == Budget(1)
+                assert ledger.dataset(name).stored("a") == b"7"
+        except (LedgerDamaged, LedgerUnavailable) as error:
+            found[type(error).__name__] += 1
+        else:
+            found["harmless"] += 1
+    return found
+
+
+def test_a_flipped_bit_is_told_or_changes_nothing(path):
+    found = flips(path, 60)
+    assert found["LedgerDamaged"] > 5
+    assert sum(found.values()) == 60
+
+
+@pytest.mark.slow
+def test_four_thousand_flipped_bits_are_told_or_change_nothing(path):
+    assert sum(flips(path, 4000).values()) == 4000
+
+
+def test_a_file_of_something_else_is_left_alone(path):
+    path.write_text(
+        "a text that is no ledger, and longer than a header of SQLite, to be sure. " * 9
+    )
+    before = path.read_bytes()
+    with pytest.raises(LedgerDamaged):
+        SQLiteLedger(path)
+    assert path.read_bytes() == before
+    path.unlink()
+    edit(path, "CREATE TABLE mine (x)")
+    before = path.read_bytes()
+    with pytest.raises(LedgerDamaged, match="no ledger"):
+        SQLiteLedger(path)
+    assert path.read_bytes() == before
+
+
+def test_an_interrupt_leaves_the_ledger_usable(path):
+    ledger = SQLiteLedger(path)
+    odometer = opened(ledger)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.transact(lambda books: throw(KeyboardInterrupt()))
+    assert odometer.charge(HUNDREDTH, "x") == 1
+    assert opened(SQLiteLedger(path)).count == 1

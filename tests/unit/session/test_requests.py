@@ -1,0 +1,186 @@
+"""Requests with a name: charged once, drawn once, answered again for free."""
+
+from __future__ import annotations
+
+import json
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import BasicComposition, Ledger, MemoryLedger, SQLiteLedger
+from dpsdk.errors import (
+    AnswerLost,
+    BudgetExceeded,
+    InvalidArgument,
+    LedgerDamaged,
+    LedgerUnavailable,
+    NoBound,
+)
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
+from dpsdk.queries import Count, Marginal, Threshold
+
+DATA = PrivateData.from_columns(
+    {"age": [17, 18, 18, 20]}, Domain(Integer("age", 17, 24)), name="adults"
+)
+ROWS = Count(normalized=False)
+TENTH = Laplace("0.1")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request, quick_disk) -> Ledger:
+    if request.param == "memory":
+        return MemoryLedger()
+    return SQLiteLedger(quick_disk / "spent.db")
+
+
+def opened(ledger: Ledger) -> Session:
+    return Session(DATA, Budget(1), composition=BasicComposition(), ledger=ledger)
+
+
+@pytest.mark.parametrize("query", [ROWS, Marginal("age"), Threshold("age", 19)], ids=str)
+def test_a_retry_gives_the_stored_answer_and_costs_nothing(ledger, query):
+    first = opened(ledger).release(query, using=TENTH, request_id="a7")
+    for session in (opened(ledger), opened(ledger)):
+        again = session.release(query, using=TENTH, request_id="a7")
+        assert again == first
+        assert str(again) == str(first)
+        assert np.array_equal(again.errors(0.1), first.errors(0.1))
+        assert session.spent.epsilon == Fraction(1, 10)
+        answer = session.answer(query, using=TENTH, request_id="a7")
+        assert str(answer) == str(first.value)
+    # Under another name it is another draw, and paid.
+    session.answer(query, using=TENTH, request_id="a8")
+    assert session.spent.epsilon == Fraction(2, 10)
+    assert [charge.request_id for charge in ledger.charges()] == ["a7", "a8"]
+
+
+def test_a_request_whose_answer_was_lost_is_not_drawn_again(ledger, monkeypatch):
+    session = opened(ledger)
+
+    def dies(*_: object) -> None:
+        raise LedgerUnavailable("x", "killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpsdk.accounting.odometer.Odometer.store", dies)
+        with pytest.raises(LedgerUnavailable):
+            session.answer(ROWS, using=TENTH, request_id="a7")
+    for again in (session, opened(ledger)):
+        with pytest.raises(AnswerLost) as caught:
+            again.answer(ROWS, using=TENTH, request_id="a7")
+        assert caught.value == AnswerLost("a7", (1,))
+        assert again.spent.epsilon == Fraction(1, 10)
+    assert session.history[-1].answered is False
+
+
+def test_what_was_refused_was_not_charged_and_may_be_tried_again(ledger):
+    session = opened(ledger)
+    with pytest.raises(BudgetExceeded):
+        session.answer(ROWS, using=Laplace(2), request_id="a7")
+    session.answer(ROWS, using=TENTH, request_id="a7")
+    assert session.spent.epsilon == Fraction(1, 10)
+
+
+@pytest.mark.parametrize(
+    ("query", "using"), [(Count(), TENTH), (ROWS, Laplace("0.2")), (Marginal("age"), TENTH)]
+)
+def test_a_name_stays_with_its_question(ledger, query, using):
+    session = opened(ledger)
+    session.answer(ROWS, using=TENTH, request_id="a7")
+    with pytest.raises(InvalidArgument, match="request_id"):
+        session.answer(query, using=using, request_id="a7")
+    assert session.spent.epsilon == Fraction(1, 10)
+    for bad in ("", " ", 7, "a" * 2000):
+        with pytest.raises(InvalidArgument, match="request_id"):
+            session.answer(query, using=using, request_id=bad)
+        with pytest.raises(InvalidArgument, match="request_id"):
+            session.open(NoisyHistogram(epsilon="0.1"), request_id=bad)
+
+
+def test_threads_that_ask_at_once_are_charged_once(ledger):
+    sessions = [opened(ledger) for _ in range(2)]
+    answers: set[float] = set()
+    lost: list[AnswerLost] = []
+
+    def ask(session: Session) -> None:
+        try:
+            answers.add(session.answer(ROWS, using=TENTH, request_id="a7"))
+        except AnswerLost as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=ask, args=(sessions[i % 2],)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 1
+    assert sessions[0].spent.epsilon == Fraction(1, 10)
+    assert sessions[1].answer(ROWS, using=TENTH, request_id="a7") in answers
+
+
+def test_a_channel_is_paid_once_and_lost_to_others(ledger):
+    session, mechanism = opened(ledger), NoisyHistogram(epsilon="0.1")
+    channel = session.open(mechanism, request_id="h")
+    assert session.open(mechanism, request_id="h") is channel
+    with pytest.raises(InvalidArgument, match="request_id"):
+        session.open(NoisyHistogram(epsilon="0.2"), request_id="h")
+    answer = channel.answer(ROWS)
+    assert channel.answer(ROWS, request_id="free") == answer
+    # The answer outlives the channel.
+    channel.close()
+    for again in (session, opened(ledger)):
+        with pytest.raises(AnswerLost) as caught:
+            again.open(mechanism, request_id="h")
+        assert caught.value == AnswerLost("h", (1,))
+        assert again.spent.epsilon == Fraction(1, 10)
+
+
+def test_scopes_share_the_names_of_their_ledger(ledger):
+    session = opened(ledger)
+    answer = session.scope("weekly", "0.5").answer(ROWS, using=TENTH, request_id="a7")
+    assert session.answer(ROWS, using=TENTH, request_id="a7") == answer
+    with session.partition("age") as parts, pytest.raises(InvalidArgument, match="request_id"):
+        parts[18].answer(ROWS, using=TENTH, request_id="a7")
+
+
+def test_bounds_that_are_not_kept_are_said_to_be_missing(ledger):
+    session = opened(ledger)
+    channel = session.open(NoisyHistogram(epsilon="0.1"))
+    release = channel.release(Marginal("age"), request_id="m")
+    assert release.bound().proven
+    again = channel.release(Marginal("age"), request_id="m")
+    assert str(again.value) == str(release.value)
+    assert again.cost == release.cost
+    with pytest.raises(NoBound, match="not stored"):
+        again.error()
+    assert "not stored" in again.bound().kind
+
+
+def test_gaussian_noise_keeps_its_bound(quick_disk):
+    ledger = SQLiteLedger(quick_disk / "spent.db")
+    session = Session(DATA, Budget(1, "1e-6"), ledger=ledger)
+    first = session.release(Marginal("age"), using=Gaussian(rho="0.01"), request_id="g")
+    again = session.release(Marginal("age"), using=Gaussian(rho="0.01"), request_id="g")
+    assert again == first
+    assert again.error() == first.error()
+
+
+def test_what_is_no_answer_is_refused(ledger):
+    session = opened(ledger)
+    session.answer(ROWS, using=TENTH, request_id="a7")
+    good = json.loads(ledger.stored("a7"))
+    for place, change in enumerate((
+        {"tag": "answer.9"}, {"numbers": ["zz"]}, {"numbers": ["00"]}, {"source": "guessed"},
+        {"accuracy": {}}, {"accuracy": {**good["accuracy"], "step": "1.0"}},
+        {"accuracy": {**good["accuracy"], "law": "cauchy 1"}},
+        {"accuracy": {**good["accuracy"], "law": "laplace -1"}},
+    )):  # fmt: skip
+        ledger.store(f"x{place}", json.dumps({**good, **change}).encode())
+        with pytest.raises(LedgerDamaged, match="no answer"):
+            session.answer(ROWS, using=TENTH, request_id=f"x{place}")
+    ledger.store("y", b"\xff\0")
+    with pytest.raises(LedgerDamaged, match="no answer"):
+        session.answer(ROWS, using=TENTH, request_id="y")
+    assert session.spent.epsilon == Fraction(1, 10)

@@ -1,0 +1,384 @@
+"""Many private models of one table: where to fit a distribution once, and where one model each.
+
+python tests/bench/bench_many_models.py --adult CSV [--models 1 3 10 30 100 300 1000]
+    [--epsilon 1] [--seeds 1] [--only METHOD ...] [--each 1000] [--copies 1]
+    [--save JSON] [--plot SVG]
+python tests/bench/bench_many_models.py --draw JSON ... --plot SVG
+
+CSV holds coded columns, as in bench_mwem.py: Adult in nine grouped attributes, 96,000 cells. A
+query is logistic, over a ball of radius 8: a random label of which a random part of the values
+counts as +1 and the others as -1, and 2 to 4 other attributes as factors. Queries are the same for
+each method, a stream whose first ones are asked where there are fewer. Excess is over the least
+loss of the ball on the table's own counts. δ is 1e-9, neighbours exchange one row, the number of
+rows is public. `--copies` repeats every row. Medians are over the seeds.
+
+Methods spend the same (ε, δ):
+
+- fit: all pairs once, by `OnlinePMW(start=Pairs())` with nearly all of its budget; any number of
+  models from its distribution. So it is with `triples`, of three attributes each;
+- mwem: the same by `MWEM` on the workload of all pairs;
+- guard: `ConvexPMW` with 10 updates, from pairs for three quarters of its budget, from a product of
+  noisy marginals, or from the uniform distribution, told how many models will come;
+- independent: one `Corrected()` each at ρ/k, of which `--each` are run at the most;
+- constant: the best constant model, of the table itself.
+
+SVG is a picture of mean and largest excess against the number of models; it needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypedDict, cast
+
+import numpy as np
+from attrs import frozen
+from model_cases import NINE, NINE_SIZES, Dropped, Table, adult_nine
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import ZCDPComposition, zcdp_start
+from dpsdk.forms import ConvexForm
+from dpsdk.hypothesis import Pairs
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.losses import Loss
+from dpsdk.losses.base import Predicts
+from dpsdk.mechanisms import MWEM, ConvexPMW, Corrected, OnlinePMW, Oracle
+from dpsdk.mechanisms.base import OneShot
+from dpsdk.queries import Ball, ConvexMinimization, Marginal, Workload
+from dpsdk.release import Measurement, Quote
+from dpsdk.testing import seeded
+from dpsdk.typing import Floats, Ints
+
+DELTA = Fraction(1, 10**9)
+RADIUS = 8.0
+DOMAIN = Domain(*[Integer(n, 0, size - 1) for n, size in zip(NINE, NINE_SIZES, strict=True)])
+
+
+@frozen
+class CutLogistic(Loss):
+    """log(1 + exp(-s z)), where s is 1 for some values of the label and -1 for the others."""
+
+    upper: tuple[bool, ...]
+
+    @property
+    def predicts(self) -> Predicts:
+        return "margin"
+
+    def _sign(self, y: Floats | float) -> Floats:
+        # Labels are evenly spaced from -1 to 1.
+        half = (len(self.upper) - 1) / 2
+        signs = np.array([1.0 if upper else -1.0 for upper in self.upper])
+        return signs[(np.asarray(y) * half + (half + 0.5)).astype(np.intp)]
+
+    def value(self, z: Floats, y: Floats | float) -> Floats:
+        z = -self._sign(y) * z
+        return np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0.0)
+
+    def derivative(self, z: Floats, y: Floats | float) -> Floats:
+        return self.slopes(z, y)[0]
+
+    def curvature(self, z: Floats, y: Floats | float) -> Floats:
+        return self.slopes(z, y)[1]
+
+    def slopes(self, z: Floats, y: Floats | float) -> tuple[Floats, Floats]:
+        sign = self._sign(y)
+        share = 1.0 / (1.0 + np.exp(sign * z))
+        return -sign * share, share * (1.0 - share)
+
+    def smoothness(self, low: float, high: float, labels: Sequence[float]) -> float:
+        del low, high, labels
+        return 0.25
+
+
+@frozen(eq=False)
+class Asked:
+    """One query of the stream, and its least loss on the table."""
+
+    query: ConvexMinimization
+    shares: Floats
+    vectors: Floats
+    signs: Floats
+    least: float
+    constant: float
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, table: Table) -> Asked:
+        label = int(rng.integers(len(NINE)))
+        others = [place for place in range(len(NINE)) if place != label]
+        chosen = sorted(rng.choice(others, int(rng.integers(2, 5)), replace=False).tolist())
+        while True:
+            upper = rng.random(NINE_SIZES[label]) < 0.5
+            if 0 < upper.sum() < len(upper):
+                break
+        query = ConvexMinimization(
+            CutLogistic(tuple(upper.tolist())),
+            features=[Dropped(NINE[place]) for place in chosen],
+            label=NINE[label],
+            over=Ball(RADIUS),
+        )
+        places = [*chosen, label]
+        cells = np.indices([NINE_SIZES[place] for place in places]).reshape(len(places), -1)
+        blocks = [
+            np.eye(NINE_SIZES[place])[code][:, 1:]
+            for place, code in zip(chosen, cells, strict=False)
+        ]
+        vectors = np.hstack([*blocks, np.ones((cells.shape[1], 1))]) / math.sqrt(len(chosen) + 1)
+        shares = table.table(tuple([NINE[place] for place in places])).ravel()
+        theta, gap = query.lower(DOMAIN).minimise(table, tolerance=1e-9)
+        asked = cls(query, shares, vectors, np.where(upper[cells[-1]], 1.0, -1.0), 0.0, 0.0)
+        slopes = asked.gradient(theta)
+        if not slopes @ theta + RADIUS * np.linalg.norm(slopes) <= gap + 1e-8:
+            raise AssertionError("the least loss is not certified")
+        least = asked.loss(theta)
+        share = float(shares @ (asked.signs > 0))
+        constant = -share * math.log(share) - (1 - share) * math.log(1 - share)
+        return cls(query, shares, vectors, asked.signs, least, constant - least)
+
+    def loss(self, theta: Floats) -> float:
+        return float(self.shares @ np.logaddexp(0.0, -self.signs * (self.vectors @ theta)))
+
+    def gradient(self, theta: Floats) -> Floats:
+        slopes = -self.signs / (1.0 + np.exp(self.signs * (self.vectors @ theta)))
+        result: Floats = self.vectors.T @ (self.shares * slopes)
+        return result
+
+    def excess(self, theta: Floats) -> float:
+        return self.loss(theta) - self.least
+
+
+@frozen
+class AtRho(OneShot[ConvexForm]):
+    """An oracle for a ρ, such as one of many that make up a total."""
+
+    oracle: Oracle
+    rho: Fraction
+
+    def quote(self, form: ConvexForm, terms: Terms, /) -> Quote:
+        return self.oracle.quote(form, terms, self.rho)
+
+    def open(self, kernel: Kernel, /) -> _Answering:
+        del kernel
+        return _Answering(self)
+
+
+@frozen(eq=False)
+class _Answering:
+    mechanism: AtRho
+
+    def answer(self, form: ConvexForm, kernel: Kernel, /) -> Measurement:
+        return self.mechanism.oracle.minimise(form, kernel, self.mechanism.rho)
+
+
+class Line(TypedDict):
+    """One method with so many models."""
+
+    method: str
+    rows: int
+    epsilon: float
+    models: int
+    mean: float
+    largest: float
+    fit_s: float
+    each_ms: float
+    note: str
+
+
+@frozen(eq=False)
+class World:
+    """The table and the stream."""
+
+    codes: Ints
+    stream: tuple[Asked, ...]
+
+    def session(self, epsilon: float, seed: int) -> Session:
+        columns = {name: self.codes[:, place] for place, name in enumerate(NINE)}
+        data = PrivateData.from_columns(columns, DOMAIN)
+        budget = Budget(Fraction(str(epsilon)), DELTA)
+        return Session(data, budget, composition=ZCDPComposition(), noise=seeded(seed))
+
+
+Excesses = list[float]
+Run = tuple[Excesses, float, float, str]
+"""The excess of each model, CPU seconds of the opening and of all models, and a word on it."""
+
+
+def by_pairs(world: World, epsilon: float, models: int, seed: int, width: int = 2) -> Run:
+    session = world.session(epsilon, seed)
+    start = time.process_time()
+    using = OnlinePMW(session.budget.epsilon, DELTA, updates=1, start=Pairs("0.99", width=width))
+    with session.open(using) as channel:
+        opened = time.process_time() - start
+        start = time.process_time()
+        made = [channel.answer(one.query).theta for one in world.stream[:models]]
+        spent = time.process_time() - start
+    return _excesses(world, made), opened, spent, ""
+
+
+def by_mwem(world: World, epsilon: float, models: int, seed: int) -> Run:
+    session = world.session(epsilon, seed)
+    start = time.process_time()
+    pairs = [Marginal(*pair, normalized=False) for pair in itertools.combinations(NINE, 2)]
+    with session.open(
+        MWEM(Workload(pairs), epsilon=session.budget.epsilon, delta=DELTA)
+    ) as channel:
+        opened = time.process_time() - start
+        start = time.process_time()
+        made = [channel.answer(one.query).theta for one in world.stream[:models]]
+        spent = time.process_time() - start
+    return _excesses(world, made), opened, spent, ""
+
+
+def guarded(
+    world: World,
+    epsilon: float,
+    models: int,
+    seed: int,
+    start: Literal["pairs", "product", "uniform"],
+) -> Run:
+    session = world.session(epsilon, seed)
+    began = time.process_time()
+    using = ConvexPMW(session.budget.epsilon, DELTA, updates=10, queries=models, start=start)
+    with session.open(using) as channel:
+        opened = time.process_time() - began
+        began = time.process_time()
+        releases = [channel.release(one.query) for one in world.stream[:models]]
+        spent = time.process_time() - began
+    made = [release.value.theta for release in releases]
+    tops = sum([release.source == "measured" for release in releases])
+    return _excesses(world, made), opened, spent, f"{tops} measured"
+
+
+def independent(world: World, epsilon: float, models: int, seed: int, each: int) -> Run:
+    session = world.session(epsilon, seed)
+    rho = zcdp_start(session.budget.epsilon, DELTA) / models
+    using = AtRho(Corrected(), Fraction(math.floor(rho * 10**15), 10**15))
+    asked = world.stream[: min(models, each)]
+    start = time.process_time()
+    made = [session.answer(one.query, using=using).theta for one in asked]
+    return _excesses(world, made), 0.0, time.process_time() - start, f"{len(asked)} of them"
+
+
+def constant(world: World, epsilon: float, models: int, seed: int) -> Run:
+    del epsilon, seed
+    return [one.constant for one in world.stream[:models]], 0.0, 0.0, "not private"
+
+
+def _excesses(world: World, made: Sequence[Floats]) -> Excesses:
+    return [one.excess(theta) for one, theta in zip(world.stream, made, strict=False)]
+
+
+def summed(method: str, world: World, epsilon: float, models: int, runs: Sequence[Run]) -> Line:
+    each = [1e3 * spent / len(excesses) for excesses, _, spent, _ in runs]
+    return {
+        "method": method,
+        "rows": len(world.codes),
+        "epsilon": epsilon,
+        "models": models,
+        "mean": statistics.median([statistics.fmean(excesses) for excesses, *_ in runs]),
+        "largest": statistics.median([max(excesses) for excesses, *_ in runs]),
+        "fit_s": statistics.median([opened for _, opened, _, _ in runs]),
+        "each_ms": statistics.median(each),
+        "note": runs[0][-1],
+    }
+
+
+def told(line: Line) -> str:
+    return (
+        f"{line['rows']:>9,} {line['epsilon']:>4g} {line['models']:>6,} {line['method']:<16}"
+        f"mean {line['mean']:.2e}  largest {line['largest']:.2e}  fit {line['fit_s']:>6.2f} s"
+        f"  each {line['each_ms']:>7.2f} ms  {line['note']}"
+    )
+
+
+def drawn(lines: Sequence[Line], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "models"
+    from matplotlib import pyplot as plt
+
+    methods = list(dict.fromkeys(one["method"] for one in lines))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    for axes, name in ((left, "mean"), (right, "largest")):
+        for method in methods:
+            of = [one for one in lines if one["method"] == method]
+            numbers = [float(cast("dict[str, float]", one)[name]) for one in of]
+            axes.plot([one["models"] for one in of], numbers, marker="o", ms=3.5, label=method)
+        axes.set(xscale="log", yscale="log", xlabel="models", title=f"{name} excess")
+        axes.grid(visible=True, which="major", alpha=0.3)
+    left.set_ylabel("average loss over the least")
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--adult", type=Path)
+    parser.add_argument("--models", nargs="+", type=int, default=[1, 3, 10, 30, 100, 300, 1_000])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--each", type=int, default=1_000)
+    parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--draw", nargs="+", type=Path, help="saved JSONs, to draw without running")
+    parser.add_argument("--plot", type=Path)
+    given = parser.parse_args()
+    if given.draw:
+        saved = [line for file in given.draw for line in json.loads(file.read_text("utf-8"))]
+        drawn([one for one in saved if not given.only or one["method"] in given.only], given.plot)
+        return
+    codes = np.repeat(adult_nine(given.adult), given.copies, axis=0)
+    table = Table.of(NINE, NINE_SIZES, codes)
+    start = time.process_time()
+    stream = [
+        Asked.random(np.random.default_rng(5_000 + k), table) for k in range(max(given.models))
+    ]
+    print(f"least losses: {1e3 * (time.process_time() - start) / len(stream):.1f} ms each")
+    world = World(codes, tuple(stream))
+    methods: dict[str, Callable[[World, float, int, int], Run]] = {
+        "constant": constant,
+        "fit": by_pairs,
+        "triples": lambda w, e, k, s: by_pairs(w, e, k, s, width=3),
+        "mwem": by_mwem,
+        "guard": lambda w, e, k, s: guarded(w, e, k, s, "pairs"),
+        "guard, product": lambda w, e, k, s: guarded(w, e, k, s, "product"),
+        "guard, uniform": lambda w, e, k, s: guarded(w, e, k, s, "uniform"),
+        "independent": lambda w, e, k, s: independent(w, e, k, s, given.each),
+    }
+    lines: list[Line] = []
+    for name, method in methods.items():
+        if given.only and name not in given.only:
+            continue
+        if name in ("fit", "triples", "mwem"):
+            # One fit serves any number of models: its figures are of the first ones.
+            runs = [method(world, given.epsilon, max(given.models), s) for s in range(given.seeds)]
+            every = {
+                k: [(r[0][:k], r[1], r[2] * k / len(r[0]), r[3]) for r in runs]
+                for k in given.models
+            }
+        else:
+            every = {
+                k: [method(world, given.epsilon, k, s) for s in range(given.seeds)]
+                for k in given.models
+            }
+        for k, runs in every.items():
+            lines.append(summed(name, world, given.epsilon, k, runs))
+            print(told(lines[-1]), flush=True)
+    if given.save:
+        given.save.write_text(json.dumps(lines, indent=1) + "\n", "utf-8")
+    if given.plot:
+        drawn(lines, given.plot)
+
+
+if __name__ == "__main__":
+    main()

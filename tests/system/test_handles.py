@@ -12,7 +12,6 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import GapForm
-from dpsdk.hypothesis import Pairs
 from dpsdk.kernel import (
     DrawDatabase,
     GaussianNoise,
@@ -28,7 +27,6 @@ from dpsdk.kernel import (
 )
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
-    Corrected,
     Gaussian,
     Laplace,
     LocalMarginals,
@@ -36,12 +34,10 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
-    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
-    SufficientStatistics,
     Tree,
 )
 from dpsdk.queries import (
@@ -111,9 +107,6 @@ def channels():
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]
     pairs = Workload([Count({"age": {0, 3}}), Count({"age": {1, 5}, "sex": "F"})])
     yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
-    pairs_first = Corrected(Pairs("0.3"), gradients=1)
-    yield PrivateMinimizer(epsilon="0.2", delta="1e-9", oracle=pairs_first), [model()]
-    yield PrivateMinimizer(epsilon="0.2", oracle=SufficientStatistics(certify="0.3")), [model()]
 
 
 def model():

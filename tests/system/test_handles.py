@@ -38,12 +38,10 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
-    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,
     SquareRoot,
-    SufficientStatistics,
     Tree,
 )
 from dpsdk.queries import (
@@ -115,9 +113,6 @@ def channels():
     yield SmallDB(ages, epsilon="0.3", size=4), [Threshold("age", 3), Marginal("sex")]
     pairs = Workload([Count({"age": {0, 3}}), Count({"age": {1, 5}, "sex": "F"})])
     yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
-    pairs_first = Corrected(Pairs("0.3"), gradients=1)
-    yield PrivateMinimizer(epsilon="0.2", delta="1e-9", oracle=pairs_first), [model()]
-    yield PrivateMinimizer(epsilon="0.2", oracle=SufficientStatistics(certify="0.3")), [model()]
 
 
 def model():

@@ -12,7 +12,6 @@ from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, 
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, GapForm, ProximalGapForm
-from dpsdk.hypothesis import Pairs
 from dpsdk.kernel import (
     DrawDatabase,
     GaussianNoise,
@@ -29,7 +28,6 @@ from dpsdk.kernel import (
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import (
     ConvexPMW,
-    Corrected,
     Gaussian,
     Laplace,
     LocalMarginals,
@@ -38,6 +36,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     NumericSparse,
     OnlinePMW,
+    PrivateMinimizer,
     Projection,
     ResidualPlanner,
     SmallDB,

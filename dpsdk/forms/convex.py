@@ -20,8 +20,9 @@ from dpsdk.forms.design import Design
 from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
-from dpsdk.forms.moments import distinct, moments_of, repeats, within
+from dpsdk.forms.moments import distinct, moments_of, repeats
 from dpsdk.forms.objective import Objective, Point, asked
+from dpsdk.forms.pairs import Pairs
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -277,9 +278,8 @@ class ConvexForm(Form):
         self._check_weights("a Hessian", len(first))
         bends = self._told("curvature", self.loss.curvature, theta)
         stacked = np.concatenate([np.broadcast_to(o, (len(o), *self._shape)) for o in self._spread])
-        scales = np.where(first == second, 1.0, math.sqrt(2))
         weights = stacked[first] * stacked[second] * bends
-        weights *= scales.reshape(-1, *[1] * len(self._shape))
+        weights *= self._pairs.scales.reshape(-1, *[1] * len(self._shape))
         return LinearForm(self.domain, [self._dense([weights])])
 
     def moments(self) -> LinearForm:
@@ -293,7 +293,7 @@ class ConvexForm(Form):
         TooLarge
             If they would have more than 2^24 weights.
         """
-        return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._lengths))
+        return LinearForm(self.domain, moments_of(self.domain, *self._parts, self._pairs.lengths))
 
     def distinct_moments(self) -> tuple[LinearForm, Ints]:
         """The second moments without those that are always 0, and those that are always equal once.
@@ -315,9 +315,10 @@ class ConvexForm(Form):
         TooLarge
             As `moments` does.
         """
-        blocks = moments_of(self.domain, *self._parts, np.ones(len(self._lengths)))
+        pairs = self._pairs
+        blocks = moments_of(self.domain, *self._parts, np.ones(len(pairs.lengths)))
         places = repeats(blocks)
-        form = LinearForm(self.domain, distinct(blocks, places, self._joint(places)))
+        form = LinearForm(self.domain, distinct(blocks, places, pairs.joint(places)))
         return form, places
 
     def moments_from(self, values: Array | Sequence[float], places: Ints) -> Floats:
@@ -335,19 +336,7 @@ class ConvexForm(Form):
         InvalidArgument
             If there are not as many of the one or the other.
         """
-        own, expected = np.asarray(places), f"{len(self._lengths)} places from -1"
-        fits = own.shape == self._lengths.shape and own.dtype.kind == "i"
-        if not (fits and own.min() >= -1 and own.max() < len(own)):
-            raise InvalidArgument("places", expected, shown(places))
-        joint = self._joint(own)
-        count = max(len(joint), 1)
-        numbers = to_array("values", values, f"{count} numbers")
-        if numbers.shape != (count,):
-            raise InvalidArgument("values", f"{count} numbers", f"shape {numbers.shape}")
-        result = np.zeros(len(own))
-        kept = own >= 0
-        result[kept] = (numbers[own[kept]] / joint[own[kept]]) * self._lengths[kept]
-        return result
+        return self._pairs.moments(values, places)
 
     @property
     def nbytes(self) -> int:
@@ -363,16 +352,7 @@ class ConvexForm(Form):
 
         Those of two stacks of coordinates stand together.
         """
-        sizes = [one.width for one in self.coordinates]
-        starts = np.cumsum([0, *sizes])
-        found = [
-            (rows + starts[place], columns + starts[later])
-            for place in range(len(sizes))
-            for later in range(place, len(sizes))
-            for rows, columns in [within(sizes, place, later)]
-        ]
-        rows, columns = zip(*found, strict=True)
-        return np.concatenate(rows), np.concatenate(columns)
+        return self._pairs.ends
 
     def matrix(self, values: Array | Sequence[float]) -> Floats:
         """The symmetric matrix that the numbers of `hessian`, or the first of `moments`, stand for.
@@ -382,31 +362,15 @@ class ConvexForm(Form):
         values
             As many as there are `pairs`.
         """
-        first, second = self.pairs
-        numbers = to_array("values", values, f"{len(first)} numbers")
-        if numbers.shape != first.shape:
-            raise InvalidArgument("values", f"{len(first)} numbers", f"shape {numbers.shape}")
-        numbers = numbers / np.where(first == second, 1.0, math.sqrt(2))
-        result = np.zeros((self.dimension, self.dimension))
-        result[first, second] = numbers
-        result[second, first] = numbers
-        return result
+        return self._pairs.matrix(values)
+
+    @property
+    def _pairs(self) -> Pairs:
+        return Pairs(tuple([one.width for one in self.coordinates]))
 
     @property
     def _parts(self) -> tuple[tuple[Coordinates, ...], Coordinates]:
         return self.coordinates, Coordinates((self.label,), self.targets[None, :])
-
-    @cached_property
-    def _lengths(self) -> Floats:
-        """How long each of `moments` is beside the plain product."""
-        first, second = self.pairs
-        scales = np.where(first == second, 1.0, math.sqrt(2))
-        return np.concatenate([scales, np.ones(self.dimension)])
-
-    def _joint(self, places: Ints) -> Floats:
-        """How long functions are that stand for several, one for each place."""
-        kept = places >= 0
-        return np.sqrt(np.bincount(places[kept], weights=np.rint(self._lengths[kept] ** 2)))
 
     def _point(self, tables: Tables, theta: Array | Sequence[float]) -> tuple[Objective, Point]:
         """The weighted loss over public tables, and what it is at θ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -13,7 +14,7 @@ from attrs import define, field, frozen
 from dpsdk.forms.blocks import Block, Dense
 from dpsdk.typing import Bools, Floats, Ints
 
-__all__ = ["Columns", "diameter"]
+__all__ = ["Columns", "by_signs", "diameter", "few_signs"]
 
 PRODUCT_LIMIT = 2**31
 """The most multiplications of a search for the largest Euclidean distance."""
@@ -136,13 +137,18 @@ def diameter(columns: Columns, norms: Floats, least: float, *, squared: bool) ->
     squared
         Whether differences are squared; otherwise their absolute values are added.
     """
-    signs = 2 ** min(columns.rows - 1, 62)
-    if not squared and signs * columns.rows * columns.cells <= SIGN_LIMIT:
-        return max(least, _by_signs(columns)), True
+    if not squared and few_signs(columns):
+        return max(least, by_signs(columns)), True
     return _Search(columns, 2 if squared else 1, norms, least).run()
 
 
-def _by_signs(columns: Columns) -> float:
+def few_signs(columns: Columns, most: float = math.inf) -> bool:
+    """Whether there are no more ways to sign the functions than so many, and than are tried."""
+    signs = 1 << min(columns.rows - 1, 62)
+    return signs <= most and signs * columns.rows * columns.cells <= SIGN_LIMIT
+
+
+def by_signs(columns: Columns) -> float:
     """A sum of absolute values is the largest of the sums with signs."""
     signs = np.ones((1, columns.rows))
     for row in range(1, columns.rows):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsdk.forms.blocks import Block
-from dpsdk.forms.diameter import Columns, diameter
-from dpsdk.forms.move import Move, by_rows, pair_bound
+from dpsdk.forms.diameter import Columns, by_signs, diameter, few_signs
+from dpsdk.forms.move import Move, pair_bound
 from dpsdk.typing import Floats
 
 __all__ = ["PAIR_LIMIT", "WEIGHT_LIMIT", "search"]
@@ -33,29 +33,51 @@ _QUICK = 2**22
 """Looking at so many weights is quicker than comparing the heaviest columns with each other."""
 
 _NARROW = 2**6
+_FEW = 2**2
 _PRODUCT = 2**18
 """Longer products are shared out to threads, which on busy machines wait for each other."""
 
 
-def search(blocks: Sequence[Block], sizes: dict[str, int], *, replace: bool, outside: bool) -> Move:
-    """Compare the heaviest columns with each other; bound what lighter ones can do."""
+def search(
+    blocks: Sequence[Block],
+    sizes: dict[str, int],
+    known: Move,
+    powers: tuple[int, ...],
+    *,
+    replace: bool,
+    outside: bool,
+) -> Move:
+    """Compare the heaviest columns with each other; bound what lighter ones can do.
+
+    In the powers of the norms that are sought, or in all where that costs nothing. Of another norm
+    the move is what is known already, and its largest entry is.
+    """
     names = tuple(sizes)
     shape = tuple(sizes.values())
     # Squares of 0/1 weights are the weights, so one search serves both norms.
-    powers = (1,) if _binary(blocks) else (1, 2)
-    norms = [_joint_norms(blocks, names, shape, power) for power in powers]
-    top = by_rows(blocks, replace=replace, outside=outside).maximum
+    binary = _binary(blocks)
+    sought = (1,) if binary else powers
+    norms = [_joint_norms(blocks, names, shape, power) for power in sought]
     if not replace:
-        return Move(float(norms[0].max()), float(norms[-1].max()), top, exact=True)
+        found = [(float(norm.max()), True) for norm in norms]
+        return _move(sought, found, known, binary=binary)
     signed = any(block.limits()[0] < 0 for block in blocks)
     rows = sum(block.rows for block in blocks)
     width = min(WEIGHT_LIMIT // max(rows, 1), PAIR_LIMIT, math.isqrt(_WORK_LIMIT // max(rows, 1)))
     columns = Columns(blocks, names, shape)
     found = [
         _farthest(columns, norm, width, power, signed=signed, outside=outside)
-        for power, norm in zip(powers, norms, strict=True)
+        for power, norm in zip(sought, norms, strict=True)
     ]
-    return Move(found[0][0], found[-1][0], top, exact=all(exact for _, exact in found))
+    return _move(sought, found, known, binary=binary)
+
+
+def _move(
+    powers: tuple[int, ...], found: Sequence[tuple[float, bool]], known: Move, *, binary: bool
+) -> Move:
+    l1 = found[0][0] if 1 in powers else known.l1
+    l2 = found[-1][0] if binary or 2 in powers else known.l2
+    return Move(l1, l2, known.maximum, exact=all(exact for _, exact in found))
 
 
 def _joint_norms(
@@ -78,6 +100,8 @@ def _farthest(
     if not square and width > 1:
         width = min(width, max(2, round((WEIGHT_LIMIT * 16 / columns.rows) ** 0.5)))
     size = columns.rows * columns.cells
+    if not square and columns.cells <= width and few_signs(columns, columns.cells // 2):
+        return max(float(norms.max()) if outside else 0.0, by_signs(columns)), True
     looks = columns.cells > width and size <= (WRITTEN_LIMIT if columns.written else LOOK_LIMIT)
     first = looks and (columns.written or size <= _QUICK)
     found = (math.inf, False)
@@ -116,8 +140,7 @@ def _worst_pair(
         # Seen from one of the columns, no norm exceeds the distance that is sought, so that what
         # floats round off is small beside it, however much the columns have in common.
         heavy -= heavy[:, :1].copy()
-        own = np.einsum("ij,ij->j", heavy, heavy)
-        best = max(best, float((own[:, None] + own[None, :] - 2 * _products(heavy)).max()))
+        best = max(best, _longest(heavy))
     else:
         for number in range(heavy.shape[1] - 1):
             distances = np.abs(heavy[:, number + 1 :] - heavy[:, number : number + 1]).sum(axis=0)
@@ -126,6 +149,22 @@ def _worst_pair(
         return best, True
     beyond = pair_bound(norms, lighter, power, signed=signed)
     return max(best, beyond), best >= beyond
+
+
+def _longest(columns: Floats) -> float:
+    """The largest squared distance of two columns."""
+    own, width = np.einsum("ij,ij->j", columns, columns), columns.shape[1]
+    step = _PRODUCT // max(columns.size, 1)
+    if width <= _NARROW or step < _FEW:
+        return float((own[:, None] + own - 2 * _products(columns)).max())
+    best = 0.0
+    for start in range(0, width, step):
+        # Each pair once, and few at a time: what is not kept need not leave the processor.
+        part = (-2.0 * columns[:, start : start + step].T) @ columns[:, start:]
+        part += own[start : start + step, None]
+        part += own[start:]
+        best = max(best, float(part.max()))
+    return best
 
 
 def _products(columns: Floats) -> Floats:

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 from attrs import evolve, frozen
 
+from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Kronecker
 from dpsdk.forms.boxes import Boxes
@@ -29,6 +30,8 @@ from dpsdk.forms.search import search
 from dpsdk.forms.structured import marginals, masked_marginal, product, shifts
 
 __all__ = ["Sensitivity", "of_one_function", "sensitivity"]
+
+_POWERS = (1, 2)
 
 SPAN_LIMIT = 2**20
 """Touched attributes that span more cells are bounded, not searched."""
@@ -69,14 +72,26 @@ class Sensitivity:
         )
 
 
-def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
+def sensitivity(
+    form: LinearForm, facts: Facts | Setting, *, power: int | None = None
+) -> Sensitivity:
     """The sensitivities of a form under the facts' neighbour relation.
+
+    Parameters
+    ----------
+    power
+        Which figure is worth a search, 1 for `l1` and 2 for `l2_squared`; both, by default. The
+        other one is an upper bound as well, but may be a loose one, which `exact` is not about.
 
     Raises
     ------
     InvalidArgument
-        If products of weights are so large that floats might not hold the result.
+        If products of weights are so large that floats might not hold the result, or the power is
+        none of these.
     """
+    if power is not None and power not in _POWERS:
+        raise InvalidArgument("power", "1, 2 or None", shown(power))
+    powers = _POWERS if power is None else (power,)
     setting = facts if isinstance(facts, Setting) else Setting.of(facts)
     if not form.reach < _REACH_LIMIT:
         expected = f"so small that no product of them exceeds {_REACH_LIMIT:.0e}"
@@ -84,11 +99,11 @@ def sensitivity(form: LinearForm, facts: Facts | Setting) -> Sensitivity:
     replace, outside = setting.replaced, setting.outside
     if form.rows == 1:
         move = one_function(*form.blocks[0].limits(), replace=replace, outside=outside)
-    elif (known := _residuals(form, replace=replace, outside=outside)) is not None:
+    elif (known := _residuals(form, powers, replace=replace, outside=outside)) is not None:
         return _of_unit(known, setting)
     else:
         blocks = [block for block, _ in form.groups]
-        move = _stack(blocks, replace=replace, outside=outside)
+        move = _stack(blocks, powers, replace=replace, outside=outside)
     return _of_unit(_certified(move, form), setting)
 
 
@@ -127,7 +142,9 @@ def _rounded_up(
     return Sensitivity(l1, l2, top, move.exact)
 
 
-def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
+def _stack(
+    blocks: Sequence[Block], powers: tuple[int, ...], *, replace: bool, outside: bool
+) -> Move:
     if all(isinstance(block, Kronecker) and block.partition for block in blocks):
         return marginals(blocks, replace=replace, outside=outside)
     if len(blocks) == 1 and (move := masked_marginal(blocks[0], replace=replace)) is not None:
@@ -142,25 +159,30 @@ def _stack(blocks: Sequence[Block], *, replace: bool, outside: bool) -> Move:
     if isinstance(only, Kronecker):
         bound = product(only, bound.maximum, replace=replace, outside=outside).least(bound)
     if math.prod(sizes.values()) <= SPAN_LIMIT:
-        found = search(blocks, sizes, replace=replace, outside=outside).least(bound)
+        found = search(blocks, sizes, bound, powers, replace=replace, outside=outside).least(bound)
         apart = _by_names(blocks)
         if found.exact or not 1 < len(apart) <= _APART:
             return found
-        return _together(apart, found, replace=replace, outside=outside)
+        return _together(apart, found, powers, replace=replace, outside=outside)
     if only is not None:
         shadow = _shadow(only)
         if shadow is None:
             return bound
         return _in_shadow(shadow, bound.maximum, replace=replace).least(bound)
     clusters = _clusters(blocks)
-    return _together(clusters, bound, replace=replace, outside=outside)
+    return _together(clusters, bound, powers, replace=replace, outside=outside)
 
 
 def _together(
-    clusters: Sequence[Sequence[Block]], bound: Move, *, replace: bool, outside: bool
+    clusters: Sequence[Sequence[Block]],
+    bound: Move,
+    powers: tuple[int, ...],
+    *,
+    replace: bool,
+    outside: bool,
 ) -> Move:
     """Clusters each at their worst, or what else is known."""
-    parts = [_stack(cluster, replace=replace, outside=outside) for cluster in clusters]
+    parts = [_stack(cluster, powers, replace=replace, outside=outside) for cluster in clusters]
     l1, l2 = sum(part.l1 for part in parts), sum(part.l2 for part in parts)
     return Move(l1, l2, bound.maximum, exact=False).least(bound)
 
@@ -172,7 +194,9 @@ def _by_names(blocks: Sequence[Block]) -> list[list[Block]]:
     return list(groups.values())
 
 
-def _residuals(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity | None:
+def _residuals(
+    form: LinearForm, powers: tuple[int, ...], *, replace: bool, outside: bool
+) -> Sensitivity | None:
     """Integer multiples of residuals, and of the count of all rows; None for other forms."""
     scales: list[int] = []
     for block in form.blocks:
@@ -193,16 +217,17 @@ def _residuals(form: LinearForm, *, replace: bool, outside: bool) -> Sensitivity
     l1 = sum(columns)
     exact = found.exact
     if replace:
+        # Twice the sum is a bound, and what is asked for decides whether it has to be exact.
         l1 = 2 * sum(column for column, shape in zip(columns, shapes, strict=True) if shape)
         alone = len(shapes) == 1 and len(shapes[0]) == 1 and shapes[0][0] > 1
         if alone:
             l1 = abs(scales[0]) * 2 * shapes[0][0]
         elif outside:
             l1 = max(l1, sum(columns))
-        exact = exact and (alone or not l1)
-        if not exact and math.prod(sizes.values()) <= _SMALL_SPAN:
+        exact = exact and (alone or not l1 or 1 not in powers)
+        if not exact and 1 in powers and math.prod(sizes.values()) <= _SMALL_SPAN:
             groups = [block for block, _ in form.groups]
-            searched = _stack(groups, replace=replace, outside=outside)
+            searched = _stack(groups, (1,), replace=replace, outside=outside)
             l1, exact = min(l1, math.ceil(searched.l1)), found.exact and searched.exact
     return Sensitivity(Fraction(l1), Fraction(found.squared), Fraction(found.maximum), exact)
 

@@ -46,7 +46,7 @@ def written(form: LinearForm) -> Floats:
     only = form.blocks[0]
     if len(form.blocks) == 1 and isinstance(only, Dense) and only.names == names:
         return only.weights
-    codes = dict(zip(names, np.indices(shape).reshape(len(names), -1), strict=True))
+    codes = dict(zip(names, np.indices(shape).reshape(len(names), cells), strict=True))
     parts = [block.columns([codes[name] for name in block.names]) for block, _ in form.groups]
     result = np.empty((form.rows, cells))
     for part, (_, places) in zip(parts, form.groups, strict=True):
@@ -122,6 +122,7 @@ class Steps:
             summed = min(summed, float(np.abs(self.theta).sum()) + 1.0)
         return summed * (1 + 1e-12)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what leaves the floats is refused in the end
     def moved(self, weights: Floats, *, replaced: bool, outside: bool) -> float:
         """How far one record moves the gap whose g_x are the columns, at the most.
 
@@ -138,7 +139,9 @@ class Steps:
                 move = max(move, float(self._losses(weights).max()))
                 if outside:
                     move = max(move, float(self._losses(np.zeros((len(low), 1)))[0]))
-        move += self._slack(np.maximum(np.abs(low), np.abs(high)))
+        # Between rows that are exchanged the quadratic cancels.
+        strength = 0.0 if replaced else self.strength
+        move += self._slack(np.maximum(np.abs(low), np.abs(high)), strength)
         # Small beside the gap of one row only where all rows are nearly alike: so that thresholds
         # stay within the lattice.
         move = max(move, _LEAST * top)
@@ -172,15 +175,17 @@ class Steps:
         corner: Floats = (0.5 * strength * squares[:, None] + weights).max(axis=0)
         return corner - theta @ weights
 
-    def _slack(self, largest: Floats) -> float:
+    def _slack(self, largest: Floats, strength: float) -> float:
         """What floats may have rounded off, for columns no larger than these, coefficient-wise.
 
         Each figure is a sum of products of the sizes that are summed here.
         """
         low, high = self._ends
         sizes = np.abs(self.theta) + np.maximum(np.abs(low), np.abs(high))
-        summed = float(sizes @ largest) + 2.0 * self.strength * float(sizes @ sizes)
-        return (len(sizes) + 32) * 2.0**-49 * summed
+        summed = float(sizes @ largest) + 2.0 * strength * float(sizes @ sizes)
+        # What the squares of very small weights lose, where there are any.
+        lost = 2.0**-530 * float(sizes.sum()) if summed or largest.any() else 0.0
+        return (len(sizes) + 32) * 2.0**-49 * summed + lost
 
     def _pairs(self, weights: Floats, middle: Floats, *, outside: bool) -> tuple[float, float]:
         """Max over two columns of the support of their difference; and what bounds one column.

@@ -100,14 +100,17 @@ class OwnForm:
     setting: Setting
     prices: Kept[object, object] = field(repr=False)
     _lattices: Kept[int, tuple[LinearForm, float]] = field(repr=False)
-    _moves: Sensitivity | None = field(default=None, repr=False)
+    _moves: dict[int, Sensitivity] = field(factory=dict, repr=False)
 
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """How far the rows of one person can move the answers, before weights are on a lattice."""
-        if self._moves is None:
-            self._moves = sensitivity(self.form, self.setting)
-        return self._moves
+    def sensitivity(self, power: int) -> Sensitivity:
+        """How far the rows of one person can move the answers, before weights are on a lattice.
+
+        In the norm of that power, which alone is searched for.
+        """
+        known = self._moves.get(power)
+        if known is None:
+            known = self._moves[power] = sensitivity(self.form, self.setting, power=power)
+        return known
 
     def lattice(self, bits: int) -> tuple[LinearForm, float]:
         """The form in integer units of 2**-bits, and the largest change of a weight."""

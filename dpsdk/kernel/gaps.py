@@ -54,6 +54,9 @@ _TOP = 2**60
 """Proximal gaps end here, beyond every threshold. What is cut off moves no further for that."""
 
 
+_LEAST_MOVED = 2.0**-256
+
+
 class LatticeGaps(Protocol):
     """Gaps in whole lattice steps. One record moves each by 2**bits steps at the most.
 
@@ -80,6 +83,10 @@ class LatticeGaps(Protocol):
     @property
     def source(self) -> object:
         """What is read. Gaps of one class that have the same object here read the same numbers."""
+        ...
+
+    def height(self, threshold: float) -> int:
+        """A threshold in lattice steps, to the nearest."""
         ...
 
     def read(self, histogram: Histogram) -> Ints:
@@ -110,6 +117,10 @@ class LinearGaps:
     def rows(self) -> int:
         """The number of gaps."""
         return len(self.rates)
+
+    def height(self, threshold: float) -> int:
+        """Exact, since the steps of a row are a power of two."""
+        return round(threshold * self.steps)
 
     def read(self, histogram: Histogram) -> Ints:
         """The answers, and the number of rows after them."""
@@ -176,6 +187,10 @@ class ProximalGaps:
         """The scale as a float, for public thresholds."""
         return float(self.scale)
 
+    def height(self, threshold: float) -> int:
+        """By fractions, as the steps are no power of two and may be very many."""
+        return round(Fraction(threshold) * self.scale)
+
     def rounding(self, row_limit: int, step: float) -> float:
         """How far rounding may move the gap and its threshold, in multiples of `moved`."""
         lost = row_limit * self.change * self.ways.farthest()
@@ -217,7 +232,9 @@ def own_proximal(gap: ProximalGapForm, setting: Setting, domain: Domain, bits: i
         finer = Steps(copy.theta, over, copy.strength * 2.0**unit)
         replaced, outside = setting.replaced, setting.outside
         found = finer.moved(written(lattice), replaced=replaced, outside=outside) * 2.0**-unit
-        moved = found or 1.0  # what nothing moves has a unit still
+        # What nothing moves has a unit still, and what hardly does one of so many steps as floats
+        # hold.
+        moved = max(found, _LEAST_MOVED) if found else 1.0
         own.prices.keep(key, moved)
     return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved))
 

@@ -323,8 +323,11 @@ def _prepare(own: OwnForm, key: _Key) -> Prepared:
 def _prepare_with(own: OwnForm, noise: Noise, bits: int) -> Prepared:
     form, setting = own.form, own.setting
     bits, lattice, change = on_lattice(own, bits)
-    whole = form.integral
-    move = own.sensitivity.times(2**bits) if whole else sensitivity(lattice, setting)
+    power = 1 if isinstance(noise, LaplaceNoise) else 2  # what `calibrated` reads
+    if form.integral:
+        move = own.sensitivity(power).times(2**bits)
+    else:
+        move = sensitivity(lattice, setting, power=power)
     law, guarantee = calibrated(noise, move)
     constant = _constant(lattice, setting) if guarantee.free else None
     return Prepared(lattice, bits, setting.row_limit * change, law, guarantee, constant)
@@ -396,7 +399,7 @@ def _for_one(
 
 
 def _widening_bits(own: OwnForm, noise: Noise) -> int:
-    return _bits_to_widen(noise, own.sensitivity) if isinstance(noise, GaussianNoise) else 0
+    return _bits_to_widen(noise, own.sensitivity(2)) if isinstance(noise, GaussianNoise) else 0
 
 
 def _bits_to_widen(noise: Noise, move: Sensitivity) -> int:

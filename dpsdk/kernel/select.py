@@ -300,7 +300,7 @@ class _Parts:
     def move(self, span: Span, setting: Setting, bits: int) -> int:
         """By how much a person moves the functions of a group together, in lattice steps."""
         steps = 1 << bits if self._whole else 1
-        return math.ceil(sensitivity(self._part(*span), setting).l1 * steps)
+        return math.ceil(sensitivity(self._part(*span), setting, power=1).l1 * steps)
 
     def _part(self, start: int, stop: int) -> LinearForm:
         blocks: list[FormBlock] = []

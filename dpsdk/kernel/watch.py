@@ -400,7 +400,7 @@ class Watch:
             height = math.inf
         if not abs(height) * unit <= FARTHEST:
             raise InvalidArgument("threshold", in_rows(unit), shown(threshold))
-        return _Asked(gaps, round(height * unit), first)
+        return _Asked(gaps, gaps.height(height), first)
 
     def _look(
         self,

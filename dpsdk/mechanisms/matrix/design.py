@@ -230,7 +230,7 @@ class _Designer:
 
     def _exact(self, measured: Reconstruction, error: float) -> _Candidate:
         """A candidate with the sensitivity of what is measured."""
-        move = sensitivity(measured.strategy, self.facts)
+        move = sensitivity(measured.strategy, self.facts, power=2 if self.gaussian else 1)
         norm = float(move.l2_squared) if self.gaussian else float(move.l1) ** 2
         return _Candidate(measured, error, norm)
 

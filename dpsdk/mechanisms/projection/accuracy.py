@@ -29,7 +29,7 @@ def widest(form: LinearForm, facts: Facts) -> float:
     """
     beside = facts.outside or facts.rows is None
     of = evolve(facts, neighbors=Neighbors.REPLACE_ONE, outside=beside, unit_rows=1)
-    return math.sqrt(sensitivity(form, of).l2_squared)
+    return math.sqrt(sensitivity(form, of, power=2).l2_squared)
 
 
 @frozen

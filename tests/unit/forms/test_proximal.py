@@ -352,3 +352,35 @@ def test_the_exact_maximum_agrees_with_a_solver_of_another_author():
         )
         exact = Steps(theta, Simplex(), 1.0).most(sums.tolist(), 0, rows, Fraction(2) ** 30)
         assert exact / 2**30 == pytest.approx(-found.fun, abs=1e-6)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("over", SETS, ids=SHOWN)
+def test_weights_of_any_size_move_a_gap_by_no_more_than_is_told(over, neighbors):
+    replaced, theta = neighbors is Neighbors.REPLACE_ONE, over.centre(3)
+    for size in (1e-320, 1e-200, 1e-160, 1e-20, 1e20, 1e140):
+        found = gap_of(over, columns=COLUMNS * size).moved(facts(LINE, neighbors=neighbors))
+        sought = worst(over, theta, COLUMNS * size, replaced=replaced, outside=True)
+        assert sought <= found <= 1.02 * sought + 1e-150
+
+
+@pytest.mark.parametrize("strength", [0.0, 1e-300, 1.0])
+def test_a_gradient_of_noughts_moves_nothing_where_rows_are_exchanged(strength):
+    gap = gap_of(Ball(1.5), strength, 0.0 * COLUMNS)
+    assert gap.moved(facts(LINE)) == 0.0
+
+
+def test_what_leaves_the_floats_is_refused_without_a_warning():
+    for over in (Box(-1e100, 1e100), Ball(1e100)):
+        steps = Steps(np.array([1e100, 0.0, 0.0]), over, 1e112)
+        for weights in (COLUMNS, 1e300 * COLUMNS):
+            with pytest.raises(InvalidArgument, match=r"^gradient"):
+                steps.moved(weights, replaced=False, outside=True)
+
+
+def test_gradients_of_no_attributes_are_written_out():
+    form = LinearForm(WORLD, [Kronecker.of(WORLD, {}), Kronecker.of(WORLD, {})])
+    assert written(form).tolist() == [[1.0], [1.0]]
+    assert ProximalGapForm(form, np.zeros(2), Ball(3)).moved(facts(WORLD)) == pytest.approx(
+        3 * math.sqrt(2)
+    )

@@ -1,11 +1,13 @@
 import itertools
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from random_forms import random_form
 
 from dpsdk import Domain, Integer, Neighbors
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
     Dense,
     Groups,
@@ -20,6 +22,8 @@ from dpsdk.forms import (
     sensitivity,
     structured,
 )
+from dpsdk.forms.facts import Setting
+from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, prepare
 from worlds import facts, moves, weights
 
 # The package has a function of the module's name.
@@ -243,3 +247,61 @@ def test_blocks_of_other_attributes_are_bounded_one_by_one_where_a_search_is_not
     alone = sensitivity(LinearForm(domain, form.blocks[:1]), of)
     assert found.l2_squared == 2 * alone.l2_squared == 4
     assert found.l1 == 2 * alone.l1 == 4
+
+
+@pytest.mark.parametrize("limits", [{}, UNSEEN | SHORT], ids=["exact", "short of work"])
+@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
+def test_one_figure_is_the_same_whether_or_not_the_other_is_sought(
+    neighbors, outside, limits, monkeypatch
+):
+    for name, value in limits.items():
+        limited(monkeypatch, name, value)
+    for seed in range(60):
+        form = random_form(np.random.default_rng(seed))
+        of = facts(form.domain, neighbors, outside=outside, unit_rows=1 + seed % 2)
+        both, one, two = (sensitivity(form, of, power=power) for power in (None, 1, 2))
+        assert (one.l1, two.l2_squared) == (both.l1, both.l2_squared)
+        assert one.maximum == two.maximum == both.maximum
+        assert one.l2_squared >= both.l2_squared
+        assert two.l1 >= both.l1
+        assert (one.exact and two.exact) == both.exact
+
+
+def test_only_the_figure_that_is_asked_for_is_searched(monkeypatch):
+    sought, farthest = [], search._farthest
+
+    def spy(columns, norms, width, power, **options):
+        sought.append(power)
+        return farthest(columns, norms, width, power, **options)
+
+    monkeypatch.setattr(search, "_farthest", spy)
+    rng = np.random.default_rng(5)
+    domain = Domain(Integer("a", 0, 19))
+    gradient = LinearForm(domain, [Dense(("a",), (20,), rng.normal(size=(3, 20)))])
+    for noise, power in [(LaplaceNoise(Fraction(1)), 1), (GaussianNoise(Fraction(1)), 2)]:
+        prepare(gradient, noise, Setting.of(facts(domain)), domain)
+        assert sought == [power]
+        sought.clear()
+
+
+@pytest.mark.parametrize("power", [0, 3, 1.5, "1"])
+def test_other_powers_are_refused(power):
+    domain = Domain(Integer("a", 0, 3))
+    form = LinearForm(domain, [Kronecker.of(domain, {"a": Identity(4)})])
+    with pytest.raises(InvalidArgument, match=r"^power"):
+        sensitivity(form, facts(domain), power=power)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_pairs_are_compared_by_signs_or_in_parts_alike(rows, outside, monkeypatch):
+    rng = np.random.default_rng(rows)
+    table = rng.integers(-9, 10, size=(rows + 1, 300)).astype(float)
+    domain = Domain(Integer("a", 0, 299))
+    form = LinearForm(domain, [Dense(("a",), (300,), table)])
+    of = facts(domain, outside=outside)
+    found = sensitivity(form, of)
+    assert (found.l1, found.l2_squared, found.maximum, found.exact) == (*moves(table, of), True)
+    limited(monkeypatch, "SIGN_LIMIT", 0)
+    monkeypatch.setattr(search, "_PRODUCT", 0)
+    assert sensitivity(form, of) == found

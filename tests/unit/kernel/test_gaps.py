@@ -56,6 +56,9 @@ class OnLattice:
     def rows(self):
         return len(self.known)
 
+    def height(self, threshold):
+        return round(threshold * self.steps)
+
     def read(self, histogram):
         return exact(self.source.evaluate(histogram))
 

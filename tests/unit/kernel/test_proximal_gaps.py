@@ -1,5 +1,7 @@
 """Proximal gaps in the kernel: integers that one record moves by what the noise allows for."""
 
+from fractions import Fraction
+
 import attrs
 import numpy as np
 import pytest
@@ -158,6 +160,27 @@ def test_a_gap_that_no_record_moves_has_a_unit_still():
     assert made.watch(Watching(10**4, 10**4)).first_above(still, 0.5) is None
     assert still.moved(data.facts) == 0.0
     assert Watching(1, 1).unit(data.facts, still) == 1.0
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("strength", [0.0, 1e-300, 1.0])
+@pytest.mark.parametrize("over", SETS, ids=SHOWN)
+def test_gaps_that_hardly_anything_moves_are_asked_about(over, strength, neighbors):
+    gap = gap_of(over, strength=strength, columns=OPPOSED * 1e-20)
+    asked, _ = kernel([5, 11, 2], neighbors=neighbors)
+    unit = Watching(1, 1).unit(asked.facts, gap)
+    if neighbors is Neighbors.REPLACE_ONE or not strength:
+        assert unit == 1.0
+    assert asked.watch(Watching(10**4, 10**4)).first_above(gap, unit) is None
+    assert asked.watch(Watching(10**4, 10**4)).first_above(gap, -unit).place == 0
+
+
+@pytest.mark.parametrize("bits", [4, 40])
+def test_thresholds_are_rounded_to_the_nearest_step(bits):
+    own = own_proximal(gap_of(Ball(2.0)), Setting.of(kernel([1, 2, 3])[0].facts), LINE, bits)
+    for threshold in (0.1, -7.3, 123.456, 2.0**18 / 3, -(2.0**18.9)):
+        exact = Fraction(threshold) * 2**bits / Fraction(own.moved)
+        assert abs(own.height(threshold) - exact) <= Fraction(1, 2)
 
 
 def test_scores_beyond_every_threshold_end_there():

@@ -19,9 +19,17 @@ from dpsdk.accounting import PureGuarantee, zcdp_start
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
+from dpsdk.forms import ConvexForm
+from dpsdk.forms.coordinates import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.kernel import Kernel
-from dpsdk.losses import HuberLoss, LogisticLoss, SquaredLoss, SVMLoss
+from dpsdk.losses import (
+    HuberLoss,
+    LogisticLoss,
+    QuantileLoss,
+    SquaredLoss,
+    SVMLoss,
+)
 from dpsdk.mechanisms import ConvexPMW
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.pmw.strategy import tilting
@@ -382,3 +390,75 @@ def test_a_correction_never_fails_and_stays_in_the_set():
         result = corrected(form, hypothesis, theta, wild, 1e-3)
         assert form.over.contains(result.theta)
     assert PredictedExcess(0.5).error(0.1) == 0.5
+
+
+@pytest.mark.parametrize("loss", [SVMLoss(), QuantileLoss(0.5), QuantileLoss(0.3)])
+def test_a_loss_with_a_kink_is_corrected_too(loss):
+    """A kink has no curvature: corrected by that, every model would stay as it is."""
+    label = "income" if isinstance(loss, SVMLoss) else "age"
+    features = ["age", "sex"] if label == "income" else ["sex", "income"]
+    query = ConvexMinimization(loss, features=features, label=label, over=Ball(6))
+    form, joint = query.lower(DOMAIN), shares()
+    mechanism = ConvexPMW(10**4, updates=3, start="product", threshold=0.001)
+    with session().open(mechanism) as channel:
+        wrong, _ = excess(form, joint, query.fit(channel.hypothesis).theta)
+        release = channel.release(query)
+        assert release.source == "measured"
+        right, _ = excess(form, joint, release.value.theta)
+        assert right < wrong / 2
+        assert release.bound().predicted > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "size"),
+    [(LogisticLoss(), size) for size in (1e-200, 1e-9, 1e7)]
+    + [(SVMLoss(), size) for size in (1e-200, 1.0)],
+)
+@pytest.mark.parametrize("given", [(1000, 0), (1, "1e-6"), ("1e-9", 0)])
+def test_nothing_fails_after_a_charge_whatever_the_size_of_features(size, given, loss):
+    """A gradient is measured with weights up to 1, so its noise fits where that of gaps does."""
+    part = np.linspace(-size, size, 5)
+    form = ConvexForm(
+        DOMAIN,
+        [Coordinates((), np.ones((1,)) * size), Coordinates(("age",), part[None, :])],
+        "income",
+        np.array([-1.0, 1.0]),
+        loss,
+        Ball(3),
+    )
+    asking = session(data(1_000))
+    try:
+        channel = asking.open(ConvexPMW(*given, updates=2, start="uniform", threshold=1e-6))
+    except InvalidArgument:
+        assert asking.spent.charges == 0
+        return
+    with channel:
+        kernel = Kernel.over(channel._access)
+        for _ in range(3):
+            before = asking.spent.charges
+            try:
+                answer = channel._strategy.answer(form, kernel)
+            except InvalidArgument:
+                assert asking.spent.charges == before
+                continue
+            assert form.over.contains(answer.values[:-1])
+
+
+def test_nothing_is_predicted_where_the_distribution_has_no_curvature():
+    query = ConvexMinimization(SVMLoss(), features=["age", "sex"], label="income", over=Ball(6))
+    with session().open(ConvexPMW(1000, updates=3, start="uniform", threshold=0.01)) as channel:
+        assert not channel.hypothesis.copy().answers(query.lower(DOMAIN).hessian(np.zeros(4))).any()
+        release = channel.release(query)
+        assert release.source == "measured"
+        assert release.bound().predicted is None
+        assert release.value != query.fit(channel.hypothesis)  # which learnt from it all the same
+
+
+def test_flat_and_tiny_curvatures_give_a_radius():
+    law = NoiseAccuracy(DiscreteGaussian(Fraction(100)), 3, 1.0, 0.0)
+    way = np.array([1.0, -2.0, 0.5])
+    whole = release_radius(way, np.diag([1.0, 0.5, 0.1]), law, 0.1)
+    for scale in (1e-320, 1e-200, 1e200):
+        found = release_radius(way, scale * np.diag([1.0, 0.5, 0.1]), law, 0.1)
+        assert found == pytest.approx(whole, rel=0.01)
+    assert 0 < release_radius(way, np.zeros((3, 3)), law, 0.1) < 1000

@@ -41,6 +41,8 @@ _UNCHECKED = (
     "the hypothesis answered, and nobody looked, since the updates or the budget are used up"
 )
 
+_FLAT = "the hypothesis has no curvature at its model, by which a gradient could correct it"
+
 _DOUBT = 0.05
 """With at most this probability an update may take the hypothesis farther from the table."""
 
@@ -130,7 +132,9 @@ class GuardedStrategy:
         deviation = noise.law.standard_deviation() * noise.step / rows
         result = corrected(form, self._hypothesis, theta, gradient, deviation)
         self._learn(found, result.theta - theta, gradient, noise)
-        accuracy = PredictedExcess(result.predicted)
+        accuracy: Accuracy = PredictedExcess(result.predicted)
+        if not result.predicted:
+            accuracy = NoAccuracy(_FLAT, "use a loss with more curvature, or a closer start")
         return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
 
     def _learn(

@@ -22,6 +22,7 @@ from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeReq
 from dpsdk.forms import ConvexForm
 from dpsdk.forms.coordinates import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
+from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.kernel import Kernel
 from dpsdk.losses import (
     HuberLoss,
@@ -32,10 +33,11 @@ from dpsdk.losses import (
 )
 from dpsdk.mechanisms import ConvexPMW
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
-from dpsdk.mechanisms.convex.pmw.strategy import tilting
+from dpsdk.mechanisms.convex.pmw import strategy
+from dpsdk.mechanisms.convex.pmw.strategy import measured_gradient, tilting
 from dpsdk.mechanisms.convex.pmw.watching import release_radius, watched
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
-from dpsdk.queries import Above, Ball, ConvexMinimization, Count, Model
+from dpsdk.queries import Above, Ball, Box, ConvexMinimization, Count, Model, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
@@ -462,3 +464,30 @@ def test_flat_and_tiny_curvatures_give_a_radius():
         found = release_radius(way, scale * np.diag([1.0, 0.5, 0.1]), law, 0.1)
         assert found == pytest.approx(whole, rel=0.01)
     assert 0 < release_radius(way, np.zeros((3, 3)), law, 0.1) < 1000
+
+
+@pytest.mark.parametrize("number", [1e300, -1e300, 1e18, 0.0])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(), SVMLoss()])
+@pytest.mark.parametrize("over", [Ball(6), Box(-1, 1), Simplex()])
+def test_no_noise_makes_learning_fail(number, loss, over, monkeypatch):
+    def wild(*given):
+        values, accuracy = measured_gradient(*given)
+        return np.full_like(values, number), accuracy
+
+    monkeypatch.setattr(strategy, "measured_gradient", wild)
+    query = ConvexMinimization(loss, features=["age", "sex"], label="income", over=over)
+    with session().open(ConvexPMW(10, updates=2, start="uniform", threshold=1e-6)) as channel:
+        for _ in range(3):
+            channel.release(query)
+        table = channel.hypothesis.table(DOMAIN.names)
+        assert (table >= 0).all()
+        assert table.sum() <= 1 + 1e-9
+
+
+def test_a_mean_is_found_where_logarithms_of_weights_are_huge():
+    values, logs = np.array([-1.0, 0.25, 1.0]), np.array([-1e17, -3e17, -1.2e19])
+    tilted = Tilted([(values, logs)], True, -2e14)
+    for step in (1.2e19, -1.2e19, 1e300):
+        mean, variance = tilted._moments(step)
+        assert -1 <= mean <= 1
+        assert -1e-9 <= variance <= 2

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import cmp_using, evolve, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._checks import to_beta
@@ -144,6 +144,12 @@ def _same(one: Floats, other: Floats) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
 
+def _own(said: Measurement | Quote) -> None:
+    """Have it hold a copy of what is said of many answers: whoever gets it may write into it."""
+    if type(said.accuracy) is NoAccuracy:
+        object.__setattr__(said, "accuracy", evolve(said.accuracy))
+
+
 @frozen
 class Measurement(Generic[Acc_co]):
     """Raw numbers that a strategy got for a form, with their accuracy.
@@ -154,6 +160,9 @@ class Measurement(Generic[Acc_co]):
     values: Floats = field(eq=cmp_using(eq=_same), hash=False)
     accuracy: Acc_co
     source: Source = "measured"
+
+    def __attrs_post_init__(self) -> None:
+        _own(self)
 
 
 @frozen(repr=False)
@@ -287,6 +296,9 @@ class Quote:
     accuracy: Accuracy
     _lifting: Lifting[object] | None = None
     _facts: Facts | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _own(self)
 
     def error(self, beta: float = 0.05) -> float:
         """With probability 1 - beta, no entry of the answer will be off by more than this.

@@ -16,6 +16,7 @@ _TURNS = 200
 _CLOSE = 2.0**-48
 _FAINT = 1e-200
 _FARTHEST = 709.0
+_COARSE = 2.0**40
 
 
 @frozen(eq=False)
@@ -93,11 +94,18 @@ class Tilted:
         mass = math.exp(min(self.rest - top, _FARTHEST))
         first = second = 0.0
         for values, weights in self.parts:
-            exponents = step * values - top
-            if self.logs:
+            exponents = step * values
+            if self.logs and abs(top) > _COARSE:
+                # In the order of `_top`, whose roundings are large then: none is above zero.
+                exponents += weights
+                exponents -= top
+                tilted = np.exp(exponents, out=exponents)
+            elif self.logs:
+                exponents -= top
                 exponents += weights
                 tilted = np.exp(exponents, out=exponents)
             else:
+                exponents -= top
                 # Where an exponent is larger, the weight is zero.
                 tilted = weights * np.exp(np.minimum(exponents, _FARTHEST, out=exponents))
             mass += float(tilted.sum())

@@ -11,6 +11,7 @@ from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
+from dpsdk.mechanisms.convex.deviations import Tails
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
 from dpsdk.mechanisms.convex.theorems import (
@@ -25,7 +26,7 @@ from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["NoisyDescent", "check_first", "descend"]
+__all__ = ["NoisyDescent", "check_first", "descend", "scaled", "within"]
 
 STEP_LIMIT = 2**14
 """No descent has more steps: each is a run that is paid and kept in the books."""
@@ -118,6 +119,11 @@ class NoisyDescent(Oracle):
             When it is asked, if the number of rows is private.
         """
         return cls(steps=steps, ridge=ridge, _beta=beta)
+
+    @property
+    def promises(self) -> bool:
+        """Whether its answers have a bound, as those of `textbook` have."""
+        return self._beta is not None
 
     def quote(self, form: ConvexForm, terms: Terms, total: Total, /) -> Quote:
         plan = self._plan(form, terms, total)
@@ -254,9 +260,9 @@ def _practical_steps(form: ConvexForm, runs: Runs, rows: int) -> int:
 def check_first(form: ConvexForm, runs: Runs, terms: Terms) -> None:
     """Refuse what would be refused at a gradient, before anything is paid."""
     theta = form.over.centre(form.dimension)
-    scaled = _scaled(form.gradient(theta))
-    if scaled is not None:
-        Measure(scaled[0], runs.noise).price(terms)
+    found = scaled(form.gradient(theta))
+    if found is not None:
+        Measure(found[0], runs.noise).price(terms)
     if terms.facts.rows is None:
         Measure(_count(form), runs.noise).price(terms)
 
@@ -266,7 +272,7 @@ def _count(form: ConvexForm) -> LinearForm:
     return LinearForm(form.domain, (Kronecker((), ()),))
 
 
-def _scaled(form: LinearForm) -> tuple[LinearForm, float] | None:
+def scaled(form: LinearForm) -> tuple[LinearForm, float] | None:
     """The form with its largest weight from ½ to 1, and what it was divided by; None for zeros.
 
     So its lattice has room for noise of any size. Powers of two divide exactly.
@@ -325,15 +331,18 @@ class _Gradients:
         None where the loss has no finite one, so that nothing that was paid for is lost by it.
         """
         try:
-            scaled = _scaled(self.form.gradient(theta))
+            found = scaled(self.form.gradient(theta))
         except (DpsdkError, ArithmeticError, ValueError):
             return None
-        if scaled is None:
+        if found is None:
             return np.zeros(self.form.dimension), True
-        linear, unit = scaled
+        linear, unit = found
         noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
         unit /= self.rows
-        return noisy.values * unit, _within(descent, noisy.accuracy, unit)
+        counted_on = within(
+            noisy.accuracy, unit, descent.tails, descent.bias, descent.problem.dimension
+        )
+        return noisy.values * unit, counted_on
 
     def follow(
         self, descent: Descent, accuracy: Accuracy, *, late: bool
@@ -360,15 +369,12 @@ class _Gradients:
         return over.project(average), accuracy
 
 
-def _within(descent: Descent, accuracy: NoiseAccuracy, unit: float) -> bool:
-    """Whether noise and rounding are what the bound counts on."""
-    law, tails = accuracy.law, descent.tails
-    scale = 0.0
+def within(accuracy: NoiseAccuracy, unit: float, tails: Tails, bias: float, dimension: int) -> bool:
+    """Whether noise and rounding of a gradient in such units are what a bound counts on."""
+    law, scale = accuracy.law, 0.0
     if isinstance(law, DiscreteGaussian):
         scale = math.sqrt(law.variance)
     elif isinstance(law, DiscreteLaplace):
         scale = float(law.scale)
-    root = math.sqrt(descent.problem.dimension)
-    return (
-        scale * accuracy.step * unit <= tails.scale and accuracy.bias * unit * root <= descent.bias
-    )
+    far = accuracy.bias * unit * math.sqrt(dimension)
+    return scale * accuracy.step * unit <= tails.scale and far <= bias

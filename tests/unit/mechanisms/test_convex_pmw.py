@@ -19,15 +19,25 @@ from dpsdk.accounting import PureGuarantee, zcdp_start
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
+from dpsdk.forms import ConvexForm
+from dpsdk.forms.coordinates import Coordinates
 from dpsdk.hypothesis import DenseHypothesis, Pairs
+from dpsdk.hypothesis.tilting import Tilted
 from dpsdk.kernel import Kernel
-from dpsdk.losses import HuberLoss, LogisticLoss, SquaredLoss, SVMLoss
+from dpsdk.losses import (
+    HuberLoss,
+    LogisticLoss,
+    QuantileLoss,
+    SquaredLoss,
+    SVMLoss,
+)
 from dpsdk.mechanisms import ConvexPMW
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
-from dpsdk.mechanisms.convex.pmw.strategy import tilting
+from dpsdk.mechanisms.convex.pmw import strategy
+from dpsdk.mechanisms.convex.pmw.strategy import measured_gradient, tilting
 from dpsdk.mechanisms.convex.pmw.watching import release_radius, watched
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
-from dpsdk.queries import Above, Ball, ConvexMinimization, Count, Model
+from dpsdk.queries import Above, Ball, Box, ConvexMinimization, Count, Model, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
@@ -183,16 +193,38 @@ def test_the_range_of_a_coordinate_is_not_mapped_with_a_cell_outside():
     joint, theta = shares(outside=0.5), np.array([0.3, 0.1, -0.4, 0.2])
     hypothesis = DenseHypothesis.uniform(DOMAIN, outside=True)
     told = watched(form, theta, hypothesis, facts(DOMAIN, outside=True))
-    forgot = watched(form, theta, hypothesis, facts(DOMAIN, outside=False))
     truth, _ = form.expand(Truth(joint), theta)
     difference = float(np.linalg.norm(truth - told.own))
+    functions = form.gradient(theta).blocks[0].weights
+    low, high = functions.min(axis=1), functions.max(axis=1)
+    weights = (functions - low[:, None]) / (high - low)[:, None]
+    forgot = weights @ (joint - hypothesis.table(DOMAIN.names)).reshape(-1)
 
-    def length(found):
+    gaps = np.abs(told.gap.form.blocks[0].weights @ joint.reshape(-1) - told.gap.rates)
+    length = float(np.linalg.norm(np.bincount(told.places, told.ranges * gaps)))
+    assert length >= difference * (1 - 1e-9)
+    assert not np.isclose(np.linalg.norm(forgot * (high - low)), difference, rtol=1e-3)
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.5])
+def test_a_hypothesis_may_have_a_cell_outside_where_the_table_has_none(mass):
+    """As a start of another table has it: one affine map forgets what the hypothesis has there."""
+    form, rng = QUERY.lower(DOMAIN), np.random.default_rng(5)
+    sides = {one.name: np.full(one.size, 1 / one.size) for one in DOMAIN.attributes}
+    hypothesis = DenseHypothesis.product(DOMAIN, sides, mass)
+    public = facts(DOMAIN, outside=False)
+    for _ in range(20):
+        joint = rng.dirichlet(np.full(20, 0.2)).reshape(SHAPE)
+        theta = form.over.project(rng.normal(size=4) * 5)
+        found = watched(form, theta, hypothesis, public)
         gaps = np.abs(found.gap.form.blocks[0].weights @ joint.reshape(-1) - found.gap.rates)
-        return float(np.linalg.norm(np.bincount(found.places, found.ranges * gaps)))
-
-    assert length(told) >= difference * (1 - 1e-9)
-    assert not np.isclose(length(forgot), difference, rtol=1e-3)
+        length = float(np.linalg.norm(np.bincount(found.places, found.ranges * gaps)))
+        truth, _ = form.expand(Truth(joint), theta)
+        assert float(np.linalg.norm(truth - found.own)) <= length * (1 + 1e-9)
+    mechanism = ConvexPMW(100, updates=1, start=hypothesis, threshold=0.5)
+    with session().open(mechanism) as channel:
+        release = channel.release(QUERY)
+    assert excess(form, shares(), release.value.theta)[0] <= release.error(0.1)
 
 
 def test_a_solver_that_is_wrong_is_caught_by_the_certificate():
@@ -360,3 +392,102 @@ def test_a_correction_never_fails_and_stays_in_the_set():
         result = corrected(form, hypothesis, theta, wild, 1e-3)
         assert form.over.contains(result.theta)
     assert PredictedExcess(0.5).error(0.1) == 0.5
+
+
+@pytest.mark.parametrize("loss", [SVMLoss(), QuantileLoss(0.5), QuantileLoss(0.3)])
+def test_a_loss_with_a_kink_is_corrected_too(loss):
+    """A kink has no curvature: corrected by that, every model would stay as it is."""
+    label = "income" if isinstance(loss, SVMLoss) else "age"
+    features = ["age", "sex"] if label == "income" else ["sex", "income"]
+    query = ConvexMinimization(loss, features=features, label=label, over=Ball(6))
+    form, joint = query.lower(DOMAIN), shares()
+    mechanism = ConvexPMW(10**4, updates=3, start="product", threshold=0.001)
+    with session().open(mechanism) as channel:
+        wrong, _ = excess(form, joint, query.fit(channel.hypothesis).theta)
+        release = channel.release(query)
+        assert release.source == "measured"
+        right, _ = excess(form, joint, release.value.theta)
+        assert right < wrong / 2
+        assert release.bound().predicted > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "size"),
+    [(LogisticLoss(), size) for size in (1e-200, 1e-9, 1e7)]
+    + [(SVMLoss(), size) for size in (1e-200, 1.0)],
+)
+@pytest.mark.parametrize("given", [(1000, 0), (1, "1e-6"), ("1e-9", 0)])
+def test_nothing_fails_after_a_charge_whatever_the_size_of_features(size, given, loss):
+    """A gradient is measured with weights up to 1, so its noise fits where that of gaps does."""
+    part = np.linspace(-size, size, 5)
+    form = ConvexForm(
+        DOMAIN,
+        [Coordinates((), np.ones((1,)) * size), Coordinates(("age",), part[None, :])],
+        "income",
+        np.array([-1.0, 1.0]),
+        loss,
+        Ball(3),
+    )
+    asking = session(data(1_000))
+    try:
+        channel = asking.open(ConvexPMW(*given, updates=2, start="uniform", threshold=1e-6))
+    except InvalidArgument:
+        assert asking.spent.charges == 0
+        return
+    with channel:
+        kernel = Kernel.over(channel._access)
+        for _ in range(3):
+            before = asking.spent.charges
+            try:
+                answer = channel._strategy.answer(form, kernel)
+            except InvalidArgument:
+                assert asking.spent.charges == before
+                continue
+            assert form.over.contains(answer.values[:-1])
+
+
+def test_nothing_is_predicted_where_the_distribution_has_no_curvature():
+    query = ConvexMinimization(SVMLoss(), features=["age", "sex"], label="income", over=Ball(6))
+    with session().open(ConvexPMW(1000, updates=3, start="uniform", threshold=0.01)) as channel:
+        assert not channel.hypothesis.copy().answers(query.lower(DOMAIN).hessian(np.zeros(4))).any()
+        release = channel.release(query)
+        assert release.source == "measured"
+        assert release.bound().predicted is None
+        assert release.value != query.fit(channel.hypothesis)  # which learnt from it all the same
+
+
+def test_flat_and_tiny_curvatures_give_a_radius():
+    law = NoiseAccuracy(DiscreteGaussian(Fraction(100)), 3, 1.0, 0.0)
+    way = np.array([1.0, -2.0, 0.5])
+    whole = release_radius(way, np.diag([1.0, 0.5, 0.1]), law, 0.1)
+    for scale in (1e-320, 1e-200, 1e200):
+        found = release_radius(way, scale * np.diag([1.0, 0.5, 0.1]), law, 0.1)
+        assert found == pytest.approx(whole, rel=0.01)
+    assert 0 < release_radius(way, np.zeros((3, 3)), law, 0.1) < 1000
+
+
+@pytest.mark.parametrize("number", [1e300, -1e300, 1e18, 0.0])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(), SVMLoss()])
+@pytest.mark.parametrize("over", [Ball(6), Box(-1, 1), Simplex()])
+def test_no_noise_makes_learning_fail(number, loss, over, monkeypatch):
+    def wild(*given):
+        values, accuracy = measured_gradient(*given)
+        return np.full_like(values, number), accuracy
+
+    monkeypatch.setattr(strategy, "measured_gradient", wild)
+    query = ConvexMinimization(loss, features=["age", "sex"], label="income", over=over)
+    with session().open(ConvexPMW(10, updates=2, start="uniform", threshold=1e-6)) as channel:
+        for _ in range(3):
+            channel.release(query)
+        table = channel.hypothesis.table(DOMAIN.names)
+        assert (table >= 0).all()
+        assert table.sum() <= 1 + 1e-9
+
+
+def test_a_mean_is_found_where_logarithms_of_weights_are_huge():
+    values, logs = np.array([-1.0, 0.25, 1.0]), np.array([-1e17, -3e17, -1.2e19])
+    tilted = Tilted([(values, logs)], True, -2e14)
+    for step in (1.2e19, -1.2e19, 1e300):
+        mean, variance = tilted._moments(step)
+        assert -1 <= mean <= 1
+        assert -1e-9 <= variance <= 2

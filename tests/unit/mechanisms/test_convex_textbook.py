@@ -17,6 +17,8 @@ from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import Terms
 from dpsdk.losses import LogisticLoss, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem
+from dpsdk.mechanisms.convex.descent import descend
+from dpsdk.mechanisms.convex.pmw import textbook as module
 from dpsdk.mechanisms.convex.pmw.theorem import at_rows, figure
 from dpsdk.queries import Ball, ConvexMinimization, Count
 from dpsdk.testing import seeded
@@ -201,3 +203,83 @@ def test_half_the_sensitivity_is_exceeded_by_some_neighbours():
     sharp = ProximalGapForm.of(form, theta).sensitivity
     assert moved <= sharp <= 2 * scale * (1 + 1e-6)
     assert moved > sharp / 2
+
+
+def test_an_oracle_without_a_bound_of_the_plain_loss_is_refused():
+    for oracle in (NoisyDescent(), NoisyDescent(steps=16), NoisyDescent.textbook(ridge=0.1)):
+        with pytest.raises(InvalidArgument, match="oracle"):
+            textbook(oracle=oracle)
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-9])
+def test_the_descent_that_runs_is_the_one_that_was_planned_for_all_models(beta, monkeypatch):
+    """Planned for each model and another confidence, it has another bound than was promised."""
+    mechanism = textbook(alpha=0.02, oracle=NoisyDescent.textbook(beta=beta, steps=64))
+    ran = []
+
+    def recorded(form, descent, runs, *given, **named):
+        ran.append((descent, runs))
+        return descend(form, descent, runs, *given, **named)
+
+    monkeypatch.setattr(module, "descend", recorded)
+    with session().open(mechanism) as channel:
+        plan = channel._strategy._plan
+        channel.release(OTHER)  # of smaller constants
+        channel.release(QUERY)
+    assert ran
+    for descent, runs in ran:
+        assert (descent, runs) == (plan.descent, plan.runs)
+        assert descent.problem == PROBLEM
+        assert descent.error(0.05 / (3 * plan.updates)) <= 0.02
+        assert runs.cost.rho <= plan.oracle
+
+
+def test_numbers_beyond_all_measure_are_refused_in_words():
+    given = DenseHypothesis.product(
+        DOMAIN,
+        {one.name: np.eye(one.size)[0] for one in DOMAIN.attributes},
+        None,
+    )
+    for wild in (
+        {"start": given},
+        {"alpha": 1e-99},
+        {"problem": evolve(PROBLEM, lipschitz=1e200, summed=None)},
+    ):
+        mechanism = textbook(**wild)
+        with pytest.raises(InvalidArgument, match="promised here"):
+            mechanism.figure(terms())
+        assert mechanism.rows_for(terms()) is None
+        assert mechanism.printed_rows(terms()) > 1e9
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_tops_that_taught_nothing_do_not_count_for_the_promise(interrupted, monkeypatch):
+    with session().open(textbook(alpha=0.02)) as channel:
+        strategy = channel._strategy
+        strategy._plan = evolve(strategy._plan, updates=1)
+        if interrupted:
+
+            def stopped(*given):
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(strategy, "_learn", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                channel.release(QUERY)
+        else:
+            assert channel.release(QUERY).source == "measured"
+        release = channel.release(QUERY)
+        assert release.source == "hypothesis"
+        assert release.cost.nothing
+        assert release.bound(0.05).standing == ("none" if interrupted else "promised")
+
+
+def test_noise_beyond_the_constants_ends_the_promise(monkeypatch):
+    with session().open(textbook(alpha=0.02)) as channel:
+        strategy = channel._strategy
+        narrow = evolve(strategy._plan.tails, scale=strategy._plan.tails.scale / 10)
+        descent = evolve(strategy._plan.descent, tails=narrow)
+        strategy._plan = evolve(strategy._plan, tails=narrow, descent=descent)
+        release = channel.release(QUERY)
+        assert release.source == "measured"
+        assert release.bound(0.05).standing == "none"
+        assert strategy._learnt == 0

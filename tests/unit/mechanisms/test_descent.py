@@ -14,7 +14,7 @@ from dpsdk.forms import ConvexForm, Coordinates, Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
-from dpsdk.mechanisms.convex.descent import _scaled, _within
+from dpsdk.mechanisms.convex.descent import scaled, within
 from dpsdk.mechanisms.convex.deviations import GaussianTails, LaplaceTails
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
 from dpsdk.mechanisms.convex.theorems import Descent, Problem, best_rule
@@ -255,17 +255,17 @@ def test_noise_is_never_wider_than_the_constants_tell(
             problem = Problem.of(form)
             rows = float(facts.rows or ROWS)
             tails, bias = Runs(noise, 1).tails(problem, facts, rows)
-            descent = Descent(problem, "lipschitz", 1, tails, bias)
             for _ in range(2):
                 theta = form.over.project(generator.normal(size=form.dimension) * 9 * scale)
-                scaled = _scaled(form.gradient(theta))
-                assert scaled is not None
-                pricing = Measure(scaled[0], noise).price(Terms(facts))
-                assert _within(descent, pricing.accuracy, scaled[1] / rows)
+                found = scaled(form.gradient(theta))
+                assert found is not None
+                accuracy = Measure(found[0], noise).price(Terms(facts)).accuracy
+                unit = found[1] / rows
+                assert within(accuracy, unit, tails, bias, form.dimension)
                 # A third of it would not do for all, as the constants are not that loose.
                 if noise == GaussianNoise(2) and loss == QuantileLoss(0.9):
-                    third = Descent(problem, "lipschitz", 1, GaussianTails(tails.scale / 6), bias)
-                    assert not _within(third, pricing.accuracy, scaled[1] / rows)
+                    third = GaussianTails(tails.scale / 6)
+                    assert not within(accuracy, unit, third, bias, form.dimension)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,8 @@ class ConvexPMW(ModelsMechanism):
             largest. Losses with kinks are refused, since their subgradients may say nothing of
             the table: smooth them, as in `SVMLoss(smoothing=0.1)`.
         oracle
-            A′, which answers where the hypothesis does not; `NoisyDescent.textbook()` if left out.
+            A′, which answers where the hypothesis does not: `NoisyDescent.textbook()`, or another
+            of these without a ridge. Its steps are planned for `problem`, once for all models.
         start
             As for the class; one that measures nothing.
         when_spent

@@ -10,9 +10,10 @@ from dpsdk.accuracy import NoAccuracy, NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Dense, Kronecker, LinearForm
 from dpsdk.hypothesis import Hypothesis
-from dpsdk.kernel import Allowance, Kernel, Measure, Noise
+from dpsdk.kernel import Allowance, GaussianNoise, Kernel, LaplaceNoise, Measure, Noise
 from dpsdk.learning import Replay
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
+from dpsdk.mechanisms.convex.descent import scaled
 from dpsdk.mechanisms.convex.pmw.watching import (
     Watched,
     dense,
@@ -20,17 +21,27 @@ from dpsdk.mechanisms.convex.pmw.watching import (
     release_radius,
     watched,
 )
+from dpsdk.mechanisms.convex.prediction import smooth
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats
 
-__all__ = ["GuardedStrategy", "Tilt", "check_model", "linear_answer", "tilting"]
+__all__ = [
+    "GuardedStrategy",
+    "Tilt",
+    "check_model",
+    "linear_answer",
+    "measured_gradient",
+    "tilting",
+]
 
 _UNCHECKED = (
     "the hypothesis answered, and nobody looked, since the updates or the budget are used up"
 )
+
+_FLAT = "the hypothesis has no curvature at its model, by which a gradient could correct it"
 
 _DOUBT = 0.05
 """With at most this probability an update may take the hypothesis farther from the table."""
@@ -88,18 +99,19 @@ class GuardedStrategy:
         return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
-        check_model(form, kernel, self._schedule.noise)
+        rounded = smooth(form)
+        check_model(rounded, kernel, self._schedule.noise)
         theta, gap = form.minimise(self._hypothesis)
         if self._spent or self._watch.tops >= self._schedule.updates:
             return _from_hypothesis(theta, gap, _unchecked())
-        found = watched(form, theta, self._hypothesis, self._facts)
+        found = watched(form, theta, self._hypothesis, self._facts, rounded)
         self._hypothesis.check(found.gradient)
         run = self._watch.tops + 1
         if found.gap is not None:
             try:
                 top = self._watch.first_above(found.gap, self._schedule.threshold, kernel=kernel)
                 if top is not None:
-                    return self._measured(form, theta, found, kernel)
+                    return self._measured(rounded, theta, found, kernel)
             except (BudgetExceeded, UnsupportedGuarantee):
                 if self._raises:
                     raise
@@ -113,13 +125,16 @@ class GuardedStrategy:
     ) -> Measurement:
         """The model that a measured gradient corrects; the hypothesis learns what it said."""
         rows = float(max(self._facts.rows or 1, 1))
-        noisy = kernel.measure(found.gradient, self._schedule.noise, allowance=self._allowance)
-        gradient = noisy.values / rows
-        law, step = noisy.accuracy.law, noisy.accuracy.step
-        deviation = law.standard_deviation() * step / rows
+        numbers, noise = measured_gradient(
+            found.measures, self._schedule.noise, kernel, self._allowance
+        )
+        gradient = numbers / rows
+        deviation = noise.law.standard_deviation() * noise.step / rows
         result = corrected(form, self._hypothesis, theta, gradient, deviation)
-        self._learn(found, result.theta - theta, gradient, noisy.accuracy)
-        accuracy = PredictedExcess(result.predicted)
+        self._learn(found, result.theta - theta, gradient, noise)
+        accuracy: Accuracy = PredictedExcess(result.predicted)
+        if not result.predicted:
+            accuracy = NoAccuracy(_FLAT, "use a loss with more curvature, or a closer start")
         return Measurement(np.append(result.theta, result.gap), accuracy, "measured")
 
     def _learn(
@@ -136,10 +151,12 @@ class GuardedStrategy:
         ways = [(way, release_radius(way, found.hessian, accuracy, _DOUBT / 2))]
         ways += [(unit, each) for unit in np.eye(len(way))]
         for one, radius in ways:
-            tilt = tilting(found.gradient, one)
-            if tilt is not None:
-                value = float(gradient @ one) / tilt.scale
-                replay.remember(tilt.form, value, radius / rows / tilt.scale)
+            tilt = tilting(found.measures, one)
+            if tilt is None:
+                continue
+            value, near = float(gradient @ one) / tilt.scale, radius / rows / tilt.scale
+            if near < 2.0:  # else whatever the hypothesis says is near enough
+                replay.remember(tilt.form, value, near)
         replay.run(self._hypothesis)
 
 
@@ -193,3 +210,28 @@ def check_model(form: ConvexForm, kernel: Kernel, noise: Noise) -> None:
     # No gradient of a record is longer, so that noise and sums of all of them fit where these do.
     longest = LinearForm(domain, [Kronecker((), (), form.longest)])
     Measure(longest, noise).price(kernel.terms)
+    # As it is measured, with weights up to 1, no record moves the numbers by more than these move
+    # with less of the budget; they are larger, since their lattice might be coarser.
+    ends = np.zeros((1, len(form.targets)))
+    ends[0, -1], ends[0, 0] = -4.0, 4.0
+    sides = LinearForm(domain, [Dense((form.label,), ends.shape[1:], ends)])
+    part: Noise = (
+        GaussianNoise(noise.rho / form.dimension)
+        if isinstance(noise, GaussianNoise)
+        else LaplaceNoise(noise.epsilon / form.dimension)
+    )
+    Measure(sides, part).price(kernel.terms)
+
+
+def measured_gradient(
+    gradient: LinearForm, noise: Noise, kernel: Kernel, allowance: Allowance | None = None
+) -> tuple[Floats, NoiseAccuracy]:
+    """A summed gradient with noise, and what that is; measured with weights up to 1.
+
+    So the lattice has room for its noise, however large or small it is.
+    """
+    form, unit = scaled(gradient) or (gradient, 1.0)
+    noisy = kernel.measure(form, noise, allowance=allowance)
+    own = noisy.accuracy
+    accuracy = NoiseAccuracy(own.law, own.entries, own.step * unit, own.bias * unit)
+    return noisy.values * unit, accuracy

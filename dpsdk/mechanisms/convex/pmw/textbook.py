@@ -25,8 +25,13 @@ from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import ModelsMechanism
-from dpsdk.mechanisms.convex.descent import NoisyDescent
-from dpsdk.mechanisms.convex.pmw.strategy import check_model, linear_answer, tilting
+from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
+from dpsdk.mechanisms.convex.pmw.strategy import (
+    check_model,
+    linear_answer,
+    measured_gradient,
+    tilting,
+)
 from dpsdk.mechanisms.convex.pmw.theorem import (
     Asked,
     Figure,
@@ -117,8 +122,10 @@ class TextbookConvexPMW(ModelsMechanism):
         if not self.problem.smoothness < math.inf:
             expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
             raise InvalidArgument("problem", expected, shown(self.problem))
-        if type(self.oracle) is not NoisyDescent:
-            raise InvalidArgument("oracle", "a NoisyDescent.textbook(...)", shown(self.oracle))
+        oracle = self.oracle
+        if type(oracle) is not NoisyDescent or not oracle.promises or oracle.ridge:
+            expected = "a NoisyDescent.textbook(...) without a ridge"
+            raise InvalidArgument("oracle", expected, shown(oracle))
         if share_of(self.start):
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
@@ -166,9 +173,10 @@ class TextbookConvexPMW(ModelsMechanism):
             check_linear(form, "ConvexPMW")
             return Quote(Cost(), Cost(), NoAccuracy("the hypothesis is not known beforehand"))
         self.check(form)
-        own = self.oracle.quote(form, terms, plan.oracle)
-        runs = (plan.watching.guarantee, plan.noise.cover, *own.at_most.guarantees)
-        return Quote(Cost(), Cost(runs), PromisedExcess(plan.alpha, self.beta))
+        check_first(form, plan.runs, terms)
+        round_ = (plan.watching.guarantee, 1), (plan.noise.cover, 1)
+        cost = Cost((*round_, *plan.runs.cost.runs))
+        return Quote(Cost(), cost, PromisedExcess(plan.alpha, self.beta))
 
     def open(self, kernel: Kernel, /) -> Textbook:
         plan = self.figure(kernel.terms)
@@ -187,7 +195,7 @@ class TextbookConvexPMW(ModelsMechanism):
             reason = "its loss has a kink, where a subgradient may say nothing of the table"
             raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
         given, own = self.problem, Problem.of(form)
-        for name in ("dimension", "lipschitz", "smoothness", "radius"):
+        for name in ("dimension", "lipschitz", "smoothness", "radius", "farthest"):
             most, found = getattr(given, name), getattr(own, name)
             if found > most * (1 + 1e-9):
                 reason = f"its {name} is {found:g}, and the promise was made for at most {most:g}"
@@ -222,7 +230,7 @@ class Textbook:
         self._hypothesis = hypothesis
         self._watch = kernel.watch(plan.watching)
         self._spent = False
-        self._asked = 0
+        self._asked = self._learnt = 0
         self._turns = Turns("an online hypothesis")
 
     @property
@@ -255,7 +263,7 @@ class Textbook:
         asked = ProximalGapForm.of(form, theta)
         self._hypothesis.check(asked.gradient)
         self._check_gap(asked)
-        mechanism.oracle.quote(form, kernel.terms, plan.oracle)
+        check_first(form, plan.runs, kernel.terms)
         # The certificate is that of the very gradient that moves the hypothesis.
         own = form.over.gap(theta, self._hypothesis.answers(asked.gradient))
         self._asked += 1
@@ -264,20 +272,26 @@ class Textbook:
             return Measurement(found, _unpromised(), "hypothesis")
         promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, form.constants.range)
         if self._watch.tops >= plan.updates:
-            return Measurement(found, promised, "hypothesis")
+            # A top that was interrupted taught nothing, so that there may be more to learn.
+            learnt = self._learnt >= plan.updates
+            return Measurement(found, promised if learnt else _unpromised(), "hypothesis")
         rows = float(max(self._facts.rows or 1, 1))
         try:
             if self._watch.first_above(asked, plan.threshold * rows, kernel=kernel) is None:
                 return Measurement(found, promised, "hypothesis")
-            noisy = kernel.measure(asked.gradient, plan.noise)
-            self._learn(form, asked.gradient, theta, noisy.values)
-            answer = mechanism.oracle.minimise(form, kernel, plan.oracle)
+            measured, noise = measured_gradient(asked.gradient, plan.noise, kernel)
+            self._learn(form, asked.gradient, theta, measured)
+            if within(noise, 1 / rows, plan.tails, plan.bias, mechanism.problem.dimension):
+                self._learnt += 1
+            answer, known = descend(form, plan.descent, plan.runs, kernel, promised)
         except (BudgetExceeded, UnsupportedGuarantee):
             if mechanism.when_spent == "raise":
                 raise
             self._spent = True
             return Measurement(found, _unpromised(), "hypothesis")
-        return Measurement(answer.values, promised, "measured")
+        # The descent says whether it ran as its bound counts on.
+        known = promised if known is promised else _unpromised()
+        return Measurement(np.append(answer, 0.0), known, "measured")
 
     def _check_gap(self, asked: ProximalGapForm) -> None:
         """Refuse a gap that is rounded more coarsely than the promise counts on."""
@@ -303,6 +317,6 @@ def _unpromised() -> NoAccuracy:
     """A new one each time, since whoever gets it may write into it."""
     why = (
         "the hypothesis answered after the promise ended: the budget or its queries are used up, "
-        "or the solver did not reach the gap that it counts on"
+        "or a solver, a constant of the loss or an update was not what it counts on"
     )
     return NoAccuracy(why, "open a channel for more queries")

@@ -16,8 +16,9 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, Terms, Watching
 from dpsdk.mechanisms.convex.descent import NoisyDescent
+from dpsdk.mechanisms.convex.deviations import Tails
 from dpsdk.mechanisms.convex.runs import Runs
-from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.convex.theorems import Descent, Problem
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
 
 __all__ = ["Asked", "Figure", "at_rows", "figure", "least_alpha", "least_rows", "printed_rows"]
@@ -86,6 +87,15 @@ class Figure:
         The sensitivity of the gap of a record that is counted on, 2 S.
     learning
         By how much the noise of a measured gradient may lessen what an update gains.
+    watching, noise
+        Of the gaps, and of a measured gradient.
+    tails, bias
+        What noise and rounding of an average gradient are counted on to be.
+    oracle
+        What an answer of A′ may cost, in ρ.
+    runs, descent
+        The descent that A′ is, planned for the constants of all models, so that its bound holds for
+        each of them.
     """
 
     alpha: float
@@ -97,7 +107,11 @@ class Figure:
     learning: float
     watching: Watching
     noise: GaussianNoise
+    tails: Tails
+    bias: float
     oracle: Fraction
+    runs: Runs
+    descent: Descent
 
 
 def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
@@ -106,17 +120,22 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
     rows, scale = max(facts.rows or 1, 1), asked.scale
     if not alpha > 0.0:
         return None
-    updates = max(1, math.ceil(64 * scale**2 * asked.potential / alpha**2))
+    ratio = scale / alpha
+    wanted = 64 * ratio * ratio * asked.potential
+    if not wanted < math.inf:  # nor is it NaN
+        return None
+    updates = max(1, math.ceil(wanted))
     each = equal_share(zcdp_start(asked.epsilon, asked.delta), updates)
     try:
         watching = split_watch(split_pure(each * _WATCH))
         noise = GaussianNoise(equal_share(each * _GRADIENT))
         watching.price(terms)
-        runs = Runs(noise, 1)
-        tails, bias = runs.tails(asked.problem, facts, rows)
+        tails, bias = Runs(noise, 1).tails(asked.problem, facts, rows)
         unit, part = 2 * scale, asked.beta / 6
         below = watching.below(part, facts, updates) * unit / rows
         above = watching.above(part, facts, asked.queries) * unit / rows
+        share = equal_share(each * _ORACLE)
+        runs, descent = asked.oracle.planned(asked.problem, terms, share)
         found = Figure(
             alpha,
             updates,
@@ -127,13 +146,17 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
             0.0,
             watching,
             noise,
-            equal_share(each * _ORACLE),
+            tails,
+            bias,
+            share,
+            runs,
+            descent,
         )
         t = math.log(3 * updates * tails.events / asked.beta)
         length = math.sqrt(tails.mean_square(t, 1, asked.problem.dimension)) + bias
         learning = length * asked.problem.diameter
-        own = asked.oracle.alpha0(asked.problem, terms, found.oracle, asked.beta / (3 * updates))
-    except InvalidArgument:
+        own = descent.error(asked.beta / (3 * updates))
+    except (InvalidArgument, ArithmeticError):
         return None
     quarter = alpha / 4
     slack = 2 * found.solver
@@ -188,7 +211,8 @@ def printed_rows(alpha: float, asked: Asked) -> float:
 
     Of the sparse vector alone, without the rows that A′ needs for itself.
     """
-    updates = 64 * asked.scale**2 * asked.potential / alpha**2
+    scale = asked.scale / alpha
+    updates = 64 * scale * scale * asked.potential
     root = math.sqrt(asked.potential * math.log(4 / float(asked.delta)))
     logs = math.log(8 * asked.queries * max(updates, 1.0) / asked.beta)
-    return 4096 * asked.scale**2 * root * logs / (float(asked.epsilon) * alpha**2)
+    return 4096 * scale * scale * root * logs / float(asked.epsilon)

@@ -18,7 +18,7 @@ from dpsdk._checks import shown
 from dpsdk.accuracy import NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Dense, Facts, GapForm, LinearForm
-from dpsdk.forms.convex import Tables
+from dpsdk.hypothesis import Hypothesis
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.noise import DiscreteGaussian
@@ -43,10 +43,12 @@ class Watched:
     ----------
     gradient
         The gradient of the summed loss at θ̂, as a linear form.
+    measures
+        What is measured if a coordinate is off: the same, of the loss with its kinks rounded.
     own
         The average gradient over the hypothesis.
     hessian
-        The hypothesis's Hessian there.
+        The hypothesis's Hessian there, of the loss with its kinks rounded.
     gap
         The coordinates; None where no row moves any.
     ranges
@@ -60,6 +62,7 @@ class Watched:
     """
 
     gradient: LinearForm
+    measures: LinearForm
     own: Floats
     hessian: Floats
     gap: GapForm | None
@@ -69,8 +72,16 @@ class Watched:
     certificate: float
 
 
-def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Watched:
+def watched(
+    form: ConvexForm,
+    theta: Floats,
+    tables: Hypothesis,
+    facts: Facts,
+    rounded: ConvexForm | None = None,
+) -> Watched:
     """The coordinates of a gradient, to be compared with those of a hypothesis. Public.
+
+    `rounded` is the form with the kinks of its loss rounded, where it has any.
 
     Raises
     ------
@@ -81,12 +92,14 @@ def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Wa
     block = dense(gradient)
     table = tables.table(form.names).reshape(-1)
     own: Floats = block.weights @ table
-    _, hessian = form.expand(tables, theta)
+    smoothed = form if rounded is None else rounded
+    measures = gradient if smoothed is form else smoothed.gradient(theta)
+    _, hessian = smoothed.expand(tables, theta)
     _, vectors = np.linalg.eigh(hessian)
     along: Floats = vectors.T @ block.weights
-    if facts.outside:
-        # A record outside has a gradient of zero, and weights of gaps are zero there: so each
-        # sign is a function of its own, which is zero where the other is not.
+    if facts.outside or tables.outside:
+        # A record outside, of the table or the hypothesis, has a gradient of zero, and weights of
+        # gaps are zero there: so each sign is a function of its own, zero where the other is not.
         parts = [np.maximum(along, 0.0), np.maximum(-along, 0.0)]
         low = np.zeros(2 * len(along))
         functions = np.concatenate(parts)
@@ -108,7 +121,9 @@ def watched(form: ConvexForm, theta: Floats, tables: Tables, facts: Facts) -> Wa
         rates = np.clip(weights @ table, 0.0, 1.0)
         whole = LinearForm(form.domain, [Dense(block.names, block.shape, weights)])
         gap = GapForm.around(whole, rates)
-    return Watched(gradient, own, hessian, gap, ranges[kept], places[kept], narrow, certificate)
+    return Watched(
+        gradient, measures, own, hessian, gap, ranges[kept], places[kept], narrow, certificate
+    )
 
 
 def dense(gradient: LinearForm) -> Dense:
@@ -187,10 +202,11 @@ def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: 
     if not isinstance(law, DiscreteGaussian):
         return least
     dimension, t = len(way), math.log(1.0 / part)
-    mean = max(float(np.trace(hessian)) / dimension, 1e-300)
+    # The bound is the same for every multiple of A.
+    relative = hessian / (float(np.trace(hessian)) / dimension or 1.0)
     noise = math.sqrt(float(law.variance)) * accuracy.step
     for damping in _DAMPINGS:
-        damped = hessian + damping * mean * np.eye(dimension)
+        damped = relative + damping * np.eye(dimension)
         spread = np.linalg.inv(damped)
         trace, square = float(np.trace(spread)), float((spread * spread).sum())
         norm = float(np.linalg.norm(spread, 2))

@@ -2,13 +2,16 @@
 
 Who has just written would win every race for one lock, since all others have to wake up first. So
 there are two: whoever waits for a turn holds the place at the head of the queue meanwhile, and who
-comes back has to queue behind. The system gives both back when a process ends, however it ends.
+comes back has to queue behind. The system gives both back when a process ends, however it ends. One
+that is stopped keeps its own, so that nobody waits for ever.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -19,12 +22,12 @@ __all__ = ["Turnstile"]
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(file: FileIO) -> None:
-        while True:
-            # It tries for ten seconds, and then raises.
-            with suppress(OSError):
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-                return
+    def _locked(file: FileIO) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
 
     def _unlock(file: FileIO) -> None:
         file.seek(0)
@@ -33,14 +36,22 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _lock(file: FileIO) -> None:
+    def _locked(file: FileIO) -> bool:
         # Of the open file, not of the process: so it is held against other threads as well.
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _unlock(file: FileIO) -> None:
         # A child that was forked meanwhile has the file open still; closing it would not do.
         fcntl.flock(file, fcntl.LOCK_UN)
 
+
+_STEP = 0.002
+_FIRST_STEP = 0.0005
+"""So many seconds lie between two looks at a lock; of who is first in the queue, fewer."""
 
 _open: set[FileIO] = set()
 
@@ -57,12 +68,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
 
 
+def _wait(file: FileIO, patience: float, step: float) -> None:
+    # What was slept is counted, and no clock is read: who is stopped while waiting waits longer.
+    for _ in range(max(round(patience / step), 1)):
+        if _locked(file):
+            return
+        time.sleep(step)
+    raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
+
+
 @contextmanager
-def _held(path: Path) -> Generator[None]:
+def _held(path: Path, patience: float, step: float) -> Generator[None]:
     with FileIO(path, "a") as file:
         _open.add(file)
         try:
-            _lock(file)
+            _wait(file, patience, step)
             try:
                 yield
             finally:
@@ -79,11 +99,14 @@ class Turnstile:
     ----------
     path
         The file.
+    patience
+        So many seconds one waits for each lock, at the most.
     """
 
-    __slots__ = ("_queue", "_turn")
+    __slots__ = ("_patience", "_queue", "_turn")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = 60.0) -> None:
+        self._patience = patience
         self._queue = path.with_name(f"{path.name}-queue")
         self._turn = path.with_name(f"{path.name}-turn")
 
@@ -94,12 +117,12 @@ class Turnstile:
         Raises
         ------
         OSError
-            If the files of the locks cannot be made or opened.
+            If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
         """
-        queue = _held(self._queue)
+        queue = _held(self._queue, self._patience, _STEP)
         queue.__enter__()
         try:
-            turn = _held(self._turn)
+            turn = _held(self._turn, self._patience, _FIRST_STEP)
             turn.__enter__()
         finally:
             queue.__exit__(None, None, None)

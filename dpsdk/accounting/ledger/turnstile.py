@@ -1,4 +1,4 @@
-"""Whose turn it is to write to a file, among threads and processes: in about the order of coming.
+"""Whose turn it is to write to a file, among threads and processes: those who wait first.
 
 Who has just written would win every race for one lock, since all others have to wake up first. So
 there are two: whoever waits for a turn holds the place at the head of the queue meanwhile, and who
@@ -16,42 +16,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from threading import Event, Thread
 
 __all__ = ["Turnstile"]
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _locked(file: FileIO) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(file: FileIO) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _locked(file: FileIO) -> bool:
-        # Of the open file, not of the process: so it is held against other threads as well.
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(file: FileIO) -> None:
-        # A child that was forked meanwhile has the file open still; closing it would not do.
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-_STEP = 0.002
-_FIRST_STEP = 0.0005
-"""So many seconds lie between two looks at a lock; of who is first in the queue, fewer."""
 
 _open: set[FileIO] = set()
 
@@ -68,21 +35,60 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
 
 
-def _wait(file: FileIO, patience: float, step: float) -> None:
-    # What was slept is counted, and no clock is read: who is stopped while waiting waits longer.
-    for _ in range(max(round(patience / step), 1)):
-        if _locked(file):
-            return
-        time.sleep(step)
-    raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
+if sys.platform == "win32":
+    import msvcrt
+
+    _STEP = 0.002
+
+    def _wait(file: FileIO, patience: float) -> bool:
+        for _ in range(max(round(patience / _STEP), 1)):
+            with suppress(OSError):
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                return True
+            time.sleep(_STEP)
+        return False
+
+    def _unlock(file: FileIO) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _wait(file: FileIO, patience: float) -> bool:
+        # Of the open file, not of the process: so it is held against other threads as well.
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        # Looking again and again would come too late for who is quick. A thread waits, as the
+        # system lets nobody wait for so long and no longer; if it is left alone, it lets go.
+        had = Event()
+        own = FileIO(os.dup(file.fileno()), "a")
+        _open.add(own)
+
+        def wait() -> None:
+            try:
+                with own:
+                    fcntl.flock(own, fcntl.LOCK_EX)
+                    had.set()
+            finally:
+                _open.discard(own)
+
+        Thread(target=wait, name="dpsdk-ledger-turn", daemon=True).start()
+        return had.wait(patience)
+
+    def _unlock(file: FileIO) -> None:
+        # A child that was forked meanwhile has the file open still; closing it would not do.
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @contextmanager
-def _held(path: Path, patience: float, step: float) -> Generator[None]:
+def _held(path: Path, patience: float) -> Generator[None]:
     with FileIO(path, "a") as file:
         _open.add(file)
         try:
-            _wait(file, patience, step)
+            if not _wait(file, patience):
+                raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
             try:
                 yield
             finally:
@@ -119,10 +125,10 @@ class Turnstile:
         OSError
             If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
         """
-        queue = _held(self._queue, self._patience, _STEP)
+        queue = _held(self._queue, self._patience)
         queue.__enter__()
         try:
-            turn = _held(self._turn, self._patience, _FIRST_STEP)
+            turn = _held(self._turn, self._patience)
             turn.__enter__()
         finally:
             queue.__exit__(None, None, None)

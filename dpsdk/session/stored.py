@@ -133,10 +133,11 @@ def _described(query: object) -> _Words:
 
     It says what is made of the numbers: as shares or counts, and in which order.
     """
+    kind: type[object] = type(query)
     if isinstance(query, Workload):
         queries = cast("Workload[object]", query).queries
-        return [type(query).__qualname__, *map(_described, queries)]
-    return [type(query).__qualname__, str.__str__(str(query))]
+        return [kind.__qualname__, *map(_described, queries)]
+    return [kind.__qualname__, str.__str__(str(query))]
 
 
 def _identity(form: Form) -> str:

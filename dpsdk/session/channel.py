@@ -116,8 +116,10 @@ class Channel(Closable, Generic[F_contra]):
         request: Request | None = None
         if request_id is not None:
             name = to_name("request_id", request_id)
-            words = context.data.name, self._name, str.__str__(str(query))
-            request = Request.of(name, context.payer, *words)
+            # A seeded answer is never given for a private one.
+            noise = "private" if context.noise.private else "seeded"
+            words = context.data.name, noise, self._name
+            request = Request.of(name, context.payer, query, form, *words)
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)

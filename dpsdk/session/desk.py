@@ -7,6 +7,8 @@ from fractions import Fraction
 from threading import get_ident
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast, overload
 
+from attrs import fields, has
+
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Remaining, Spent
@@ -248,7 +250,7 @@ class Desk:
     ) -> Channel[F]:
         """The channel of a request that was opened, if for the same mechanism."""
         known, channel = before
-        if type(known) is not type(mechanism) or str(known) != str(mechanism):
+        if not _alike(known, mechanism):
             expected = "the name of no other opening"
             raise InvalidArgument("request_id", expected, shown(request))
         return channel
@@ -328,6 +330,22 @@ def _plain(number: object) -> tuple[int, ...] | None:
     if type(number) is Fraction:
         return int(number.numerator), int(number.denominator)
     return None
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether two mechanisms were made of the same: descriptions need not tell, as of workloads."""
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other) or str(one) != str(other):
+        return False
+    try:
+        if not has(kind):
+            return bool(one == other)
+        given = [part.name for part in fields(kind) if part.init]
+        return all(bool(getattr(one, name) == getattr(other, name)) for name in given)
+    except Exception:  # noqa: BLE001  # a class of another author may raise what it likes
+        return False
 
 
 def _rebuilt(cost: Cost) -> Cost:

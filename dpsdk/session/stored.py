@@ -10,7 +10,7 @@ import json
 import re
 from fractions import Fraction
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from dpsdk._records import FRACTION, NATURAL, TEXT, Kinds, Listed, Single, as_re
 from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import Accuracy, NoAccuracy, NoiseAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, LedgerDamaged, RecordError
+from dpsdk.forms import ConvexForm, Form
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpsdk.queries.base import Query
+from dpsdk.queries.workload import Workload
 from dpsdk.release import Measurement, Source
 from dpsdk.typing import Floats
 
@@ -122,6 +125,40 @@ _ANSWERS: Single[_Answer] = Single(
 )
 
 
+_Words: TypeAlias = "str | list[_Words]"
+
+
+def _described(query: object) -> _Words:
+    """What a query calls itself, and of a workload what each of its queries does.
+
+    It says what is made of the numbers: as shares or counts, and in which order.
+    """
+    kind: type[object] = type(query)
+    if isinstance(query, Workload):
+        queries = cast("Workload[object]", query).queries
+        return [kind.__qualname__, *map(_described, queries)]
+    return [kind.__qualname__, str.__str__(str(query))]
+
+
+def _identity(form: Form) -> str:
+    """What tells the numbers that are asked for, which no description has to.
+
+    Empty for forms of classes of other authors that do not say.
+    """
+    if isinstance(form, ConvexForm):
+        digest = sha256(form.targets.astype("<f8").tobytes())
+        for part in form.coordinates:
+            digest.update(part.values.astype("<f8").tobytes())
+        shapes = [[list(part.names), list(part.values.shape)] for part in form.coordinates]
+        words = [form.label, type(form.loss).__qualname__, str(form.loss), str(form.over)]
+        return f"{digest.hexdigest()} {json.dumps([shapes, *words])}"
+    try:
+        found = form.identity
+    except InvalidArgument:  # made of other authors' parts
+        found = None
+    return found.hex() if isinstance(found, bytes) else ""
+
+
 class Request(NamedTuple):
     """A question under a name, to be charged and answered once.
 
@@ -130,7 +167,8 @@ class Request(NamedTuple):
     name
         Names it, for all sessions on a ledger.
     question
-        Tells the question from others, as far as its description does.
+        Tells the question from others: by table, kind of noise and mechanism, by what the query
+        calls itself, and by the numbers of its form.
     payer
         Whose ledger keeps the answer.
     """
@@ -140,9 +178,11 @@ class Request(NamedTuple):
     payer: Odometer
 
     @classmethod
-    def of(cls, name: str, payer: Odometer, *words: str) -> Request:
-        """A request for what some words say together."""
-        text = json.dumps(words).encode("ascii")
+    def of(
+        cls, name: str, payer: Odometer, query: Query[object, Form], form: Form, *words: str
+    ) -> Request:
+        """A request for a query and its form, of what some words say together."""
+        text = json.dumps([*words, _described(query), _identity(form)]).encode("ascii")
         return cls(name, sha256(text).hexdigest(), payer)
 
     def stored(self) -> Measurement | None:
@@ -166,7 +206,7 @@ class Request(NamedTuple):
             why = f"what is stored for request {self.name!r} is no answer"
             raise LedgerDamaged("of the session", why) from error
         if answer.question != self.question:
-            expected = "the name of no other question, mechanism or table"
+            expected = "the name of no other question, mechanism, table or kind of noise"
             raise InvalidArgument("request_id", expected, shown(self.name))
         return Measurement(answer.numbers, answer.accuracy, answer.source)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import START, TAKEN, Entry, digest_of, fits
+from dpsdk.accounting.ledger.forks import unforked
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import Closed, LedgerDamaged, LedgerUnavailable
 
@@ -26,7 +27,7 @@ _SAFE_LOG = (3, 51, 3)
 """From this version on connections cannot lose each other's pages in a write-ahead log."""
 
 _PATIENCE = 60.0
-"""So many seconds another program may keep the file busy."""
+"""So many seconds others may keep the file busy, or one that was stopped its turn."""
 
 _ENTRY = (
     "CREATE TABLE entry (seq INTEGER PRIMARY KEY, dataset TEXT NOT NULL, kind TEXT NOT NULL, "
@@ -115,7 +116,7 @@ class LedgerFile:
         self.key = key
         self.seen = NOTHING
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
-        self._turnstile = Turnstile(path)
+        self._turnstile = Turnstile(path, _PATIENCE)
 
     def damaged(self, why: str) -> LedgerDamaged:
         """The error that says what does not fit."""
@@ -153,20 +154,32 @@ class LedgerFile:
                 found = self.path.stat()
                 if not stat.S_ISREG(found.st_mode):
                     raise LedgerUnavailable(str(self.path), "it is no file")
-                if found.st_size:
+                # Who makes it may be at work, or have been killed: a log alone makes it longer.
+                if found.st_size and self._begun("rw"):
                     return
-            with self._turnstile.turn(), closing(self._connect("rwc")) as connection:
-                ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-                if tables:  # made by another process meanwhile
+            with self._turnstile.turn():
+                if self._begun("rwc"):  # by another process meanwhile
                     return
-                self._journal(connection, fresh=True)
-                connection.execute("BEGIN IMMEDIATE")
-                for _, _, statement in _TABLES:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-                connection.execute("COMMIT")
+                self._make()
             sync_folder(self.path.parent)
+
+    def _begun(self, mode: str) -> bool:
+        """Whether there is something in the file, of whatever kind."""
+        with unforked(), closing(self._connect(mode)) as connection:
+            ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+            ((application,),) = connection.execute("PRAGMA application_id")
+            ((version,),) = connection.execute("PRAGMA user_version")
+            return any((tables, application, version))
+
+    def _make(self) -> None:
+        with unforked(), closing(self._connect("rw")) as connection:
+            self._journal(connection, fresh=True)
+            connection.execute("BEGIN IMMEDIATE")
+            for _, _, statement in _TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.execute("COMMIT")
 
     @contextmanager
     def reading(self) -> Generator[Work]:
@@ -188,8 +201,13 @@ class LedgerFile:
 
     @contextmanager
     def _working(self, begin: str) -> Generator[Work]:
+        with unforked():
+            yield from self._connected(begin)
+
+    def _connected(self, begin: str) -> Generator[Work]:
         process = os.getpid()
         with self.typed():
+            self._check_names()
             connection = self._connect("rw")
         try:
             with self.typed():
@@ -212,6 +230,12 @@ class LedgerFile:
         # A file that is gone is not made anew.
         place = f"{self.path.as_uri()}?mode={mode}"
         return connect(place, uri=True, timeout=_PATIENCE, isolation_level=None)
+
+    def _check_names(self) -> None:
+        """Refuse a file with several names, of which each would have its own log and turns."""
+        with suppress(FileNotFoundError):
+            if self.path.stat().st_nlink > 1:
+                raise LedgerUnavailable(str(self.path), "it has other names (hard links) as well")
 
     def _check(self, connection: Connection) -> None:
         """Refuse a file that is none of these, down to its triggers."""
@@ -238,6 +262,9 @@ class LedgerFile:
             why = "it has a write-ahead log, in which this version of SQLite may lose charges"
             raise LedgerUnavailable(str(self.path), why)
         connection.execute(f"PRAGMA synchronous = {'FULL' if mode == 'wal' else 'EXTRA'}")
+        # Apple's disks keep to themselves what they were told to write, unless asked like this.
+        connection.execute("PRAGMA fullfsync = 1")
+        connection.execute("PRAGMA checkpoint_fullfsync = 1")
 
 
 class Work:

@@ -52,8 +52,8 @@ class SQLiteLedger:
     A session on it finds its books by the name of its table, so that one file holds those of any
     number of tables. A charge is on the disk before anything is read for it: no process that is
     killed, and no machine that stops, makes the ledger forget one. Decisions come one at a time,
-    in about the order of asking, so that nobody who is busy keeps others waiting. No clock has a
-    say in anything.
+    and who has just had a turn waits for another's, so that nobody who is busy keeps others
+    waiting. No clock has a say in anything.
 
     Each entry carries a code over itself and the one before, the budget included. With a key,
     nobody who does not know it can change, add or leave out an entry unseen; without one, the codes
@@ -69,7 +69,8 @@ class SQLiteLedger:
         The file; made if there is none. Two empty files beside it, whose names end in ``-queue``
         and ``-turn``, say whose turn it is; ``-journal`` or ``-wal`` are of SQLite, and stay there.
     key
-        At least 16 random bytes, kept elsewhere; the same for all processes and for good.
+        At least 16 random bytes, kept elsewhere; the same for all processes and for good, and of no
+        other ledger, which could be put in the place of this one.
     anchor
         Remembers in another place how far the ledger has come; see `Anchor`.
     allow_network
@@ -81,7 +82,8 @@ class SQLiteLedger:
     InvalidArgument
         If an argument is not what it should be, or the file lies on a network file system.
     LedgerUnavailable
-        If the file cannot be made, read or written: here, and whenever the ledger is used.
+        If the file cannot be made, read or written, or another process keeps it for a minute: here,
+        and whenever the ledger is used.
     LedgerDamaged
         If it is not as it was written, or the key is another: here, and whenever it is used.
     """

@@ -1,46 +1,24 @@
-"""Whose turn it is to write to a file, among threads and processes: in about the order of coming.
+"""Whose turn it is to write to a file, among threads and processes: those who wait first.
 
 Who has just written would win every race for one lock, since all others have to wake up first. So
 there are two: whoever waits for a turn holds the place at the head of the queue meanwhile, and who
-comes back has to queue behind. The system gives both back when a process ends, however it ends.
+comes back has to queue behind. The system gives both back when a process ends, however it ends. One
+that is stopped keeps its own, so that nobody waits for ever.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from threading import Event, Thread
 
 __all__ = ["Turnstile"]
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: FileIO) -> None:
-        while True:
-            # It tries for ten seconds, and then raises.
-            with suppress(OSError):
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-                return
-
-    def _unlock(file: FileIO) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: FileIO) -> None:
-        # Of the open file, not of the process: so it is held against other threads as well.
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-    def _unlock(file: FileIO) -> None:
-        # A child that was forked meanwhile has the file open still; closing it would not do.
-        fcntl.flock(file, fcntl.LOCK_UN)
-
 
 _open: set[FileIO] = set()
 
@@ -57,12 +35,60 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
 
 
+if sys.platform == "win32":
+    import msvcrt
+
+    _STEP = 0.002
+
+    def _wait(file: FileIO, patience: float) -> bool:
+        for _ in range(max(round(patience / _STEP), 1)):
+            with suppress(OSError):
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                return True
+            time.sleep(_STEP)
+        return False
+
+    def _unlock(file: FileIO) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _wait(file: FileIO, patience: float) -> bool:
+        # Of the open file, not of the process: so it is held against other threads as well.
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        # Looking again and again would come too late for who is quick. A thread waits, as the
+        # system lets nobody wait for so long and no longer; if it is left alone, it lets go.
+        had = Event()
+        own = FileIO(os.dup(file.fileno()), "a")
+        _open.add(own)
+
+        def wait() -> None:
+            try:
+                with own:
+                    fcntl.flock(own, fcntl.LOCK_EX)
+                    had.set()
+            finally:
+                _open.discard(own)
+
+        Thread(target=wait, name="dpsdk-ledger-turn", daemon=True).start()
+        return had.wait(patience)
+
+    def _unlock(file: FileIO) -> None:
+        # A child that was forked meanwhile has the file open still; closing it would not do.
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
 @contextmanager
-def _held(path: Path) -> Generator[None]:
+def _held(path: Path, patience: float) -> Generator[None]:
     with FileIO(path, "a") as file:
         _open.add(file)
         try:
-            _lock(file)
+            if not _wait(file, patience):
+                raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
             try:
                 yield
             finally:
@@ -79,11 +105,14 @@ class Turnstile:
     ----------
     path
         The file.
+    patience
+        So many seconds one waits for each lock, at the most.
     """
 
-    __slots__ = ("_queue", "_turn")
+    __slots__ = ("_patience", "_queue", "_turn")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = 60.0) -> None:
+        self._patience = patience
         self._queue = path.with_name(f"{path.name}-queue")
         self._turn = path.with_name(f"{path.name}-turn")
 
@@ -94,12 +123,12 @@ class Turnstile:
         Raises
         ------
         OSError
-            If the files of the locks cannot be made or opened.
+            If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
         """
-        queue = _held(self._queue)
+        queue = _held(self._queue, self._patience)
         queue.__enter__()
         try:
-            turn = _held(self._turn)
+            turn = _held(self._turn, self._patience)
             turn.__enter__()
         finally:
             queue.__exit__(None, None, None)

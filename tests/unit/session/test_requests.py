@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Ledger, MemoryLedger, SQLiteLedger
 from dpsdk.errors import (
     AnswerLost,
@@ -19,8 +19,19 @@ from dpsdk.errors import (
     LedgerUnavailable,
     NoBound,
 )
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
-from dpsdk.queries import Count, Marginal, Threshold
+from dpsdk.losses import LogisticLoss, SVMLoss
+from dpsdk.mechanisms import Gaussian, Laplace, Matrix, NoisyHistogram
+from dpsdk.queries import (
+    Ball,
+    ConvexMinimization,
+    Count,
+    Linear,
+    Marginal,
+    OneHot,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing import seeded
 
 DATA = PrivateData.from_columns(
     {"age": [17, 18, 18, 20]}, Domain(Integer("age", 17, 24)), name="adults"
@@ -184,3 +195,60 @@ def test_what_is_no_answer_is_refused(ledger):
     with pytest.raises(LedgerDamaged, match="no answer"):
         session.answer(ROWS, using=TENTH, request_id="y")
     assert session.spent.epsilon == Fraction(1, 10)
+
+
+NAMED = [
+    (Workload([Count({"age": 18})]), Workload([Count({"age": 19})])),
+    (Workload([Count()]), Workload([Count(normalized=False)])),
+    (Workload([Count({"age": a}) for a in (18, 19)]), Workload([Count({"age": 18})] * 2)),
+    (Linear(np.eye(8)[1]), Linear(np.eye(8)[2])),
+    (Linear(lambda row: float(row["age"] > 18)), Linear(lambda row: float(row["age"] > 19))),
+    (Workload([Marginal("age")] * 2), Workload([Marginal("age"), Workload([Marginal("age")])])),
+]
+
+
+@pytest.mark.parametrize(("asked", "other"), NAMED, ids=str)
+def test_questions_that_call_themselves_the_same_are_told_apart(ledger, asked, other):
+    session = opened(ledger)
+    first = session.release(asked, using=TENTH, request_id="a7")
+    with pytest.raises(InvalidArgument, match="request_id"):
+        opened(ledger).answer(other, using=TENTH, request_id="a7")
+    assert opened(ledger).release(asked, using=TENTH, request_id="a7") == first
+    assert session.spent.epsilon == Fraction(1, 10)
+
+
+def test_models_are_told_apart_by_loss_features_and_set(ledger):
+    domain = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
+    columns = {"age": [17, 18, 18, 20], "sex": list("FMFM")}
+    data = PrivateData.from_columns(columns, domain, name="adults")
+    session = Session(data, Budget(1), composition=BasicComposition(), ledger=ledger)
+    channel = session.open(NoisyHistogram(epsilon="0.1"))
+    asked = ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(1))
+    first = channel.answer(asked, request_id="m")
+    assert str(channel.answer(asked, request_id="m")) == str(first)
+    for other in (
+        ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(2)),
+        ConvexMinimization(LogisticLoss(), features=[OneHot("age")], label="sex", over=Ball(1)),
+        ConvexMinimization(SVMLoss(), features=["age"], label="sex", over=Ball(1)),
+    ):
+        with pytest.raises(InvalidArgument, match="request_id"):
+            channel.answer(other, request_id="m")
+
+
+def test_a_seeded_answer_is_not_given_for_a_private_one():
+    ledger = MemoryLedger()
+    for first, second, name in ((seeded(1), None, "a"), (None, seeded(1), "b")):
+        session = Session(DATA, Budget(1), ledger=ledger, noise=first)
+        session.answer(ROWS, using=TENTH, request_id=name)
+        other = Session(DATA, Budget(1), ledger=ledger, noise=second)
+        with pytest.raises(InvalidArgument, match="request_id"):
+            other.release(ROWS, using=TENTH, request_id=name)
+
+
+def test_openings_are_told_apart_by_what_mechanisms_hold(ledger):
+    session = opened(ledger)
+    kinds = [Matrix(Workload([Threshold("age", age)]), epsilon="0.1") for age in (18, 18, 19)]
+    channel = session.open(kinds[0], request_id="m")
+    assert session.open(kinds[1], request_id="m") is channel
+    with pytest.raises(InvalidArgument, match="request_id"):
+        session.open(kinds[2], request_id="m")

@@ -1,0 +1,66 @@
+"""Forks at a moment when no other thread works with a file of SQLite.
+
+SQLite keeps in memory which locks a process has, for all its connections together. A child that was
+forked while another thread had a connection would take that thread's locks for its own: it could
+never write to the file again, and would read it without a lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from threading import Condition, get_ident
+
+__all__ = ["unforked"]
+
+_PATIENCE = 60.0
+"""So many seconds a fork waits. A child that is forked later than that may find its ledger busy."""
+
+
+class _Connections:
+    """How many connections each thread of a process has."""
+
+    def __init__(self) -> None:
+        self.changed = Condition()
+        self.threads: dict[int, int] = {}
+
+
+_now = _Connections()
+
+
+@contextmanager
+def unforked() -> Generator[None]:
+    """For the length of a block, let no other thread fork."""
+    mine, thread = _now, get_ident()
+    with mine.changed:
+        mine.threads[thread] = mine.threads.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        with mine.changed:
+            left = mine.threads.pop(thread) - 1
+            if left:
+                mine.threads[thread] = left
+            mine.changed.notify_all()
+
+
+def _before() -> None:
+    mine, thread = _now, get_ident()
+    # Held until the fork is over, so that nobody begins meanwhile.
+    mine.changed.acquire()
+    mine.changed.wait_for(lambda: mine.threads.keys() <= {thread}, _PATIENCE)
+
+
+def _in_parent() -> None:
+    with suppress(RuntimeError):  # an interrupt came before it was acquired
+        _now.changed.release()
+
+
+def _in_child() -> None:
+    global _now  # the only thread left has no use for what others held
+    _now = _Connections()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,217 @@
+"""The file of a ledger among processes: owners that are stopped, threads and forks, names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Budget
+from dpsdk.accounting import (
+    BasicComposition,
+    Books,
+    Dataset,
+    Decision,
+    Ledger,
+    Odometer,
+    PureGuarantee,
+    SQLiteLedger,
+)
+from dpsdk.accounting.ledger import file as files
+from dpsdk.errors import LedgerDamaged, LedgerUnavailable
+
+pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
+
+HUNDREDTH = PureGuarantee("0.01")
+
+forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def opened(ledger: Ledger) -> Odometer:
+    return Odometer(Budget(1), BasicComposition(), ledger=ledger, dataset=Dataset("t"))
+
+
+@pytest.fixture
+def path(quick_disk) -> Path:
+    return quick_disk / "spent.db"
+
+
+def forked(work: Callable[[], object]) -> int:
+    """A forked process that ends with 0 if the work does."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def stopped(books: Books) -> Decision:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return Decision(books)
+
+
+@forks
+def test_who_waits_for_a_process_that_was_stopped_is_told_and_goes_on_once_it_is_gone(
+    path, monkeypatch
+):
+    odometer = opened(SQLiteLedger(path))
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    impatient = SQLiteLedger(path)
+    child = forked(lambda: impatient.transact(stopped))
+    os.waitpid(child, os.WUNTRACED)
+    other = opened(SQLiteLedger(path.with_name("other.db")))
+    try:
+        assert odometer.spent.epsilon == 0  # readers wait for nobody
+        for attempt in (
+            lambda: opened(impatient),
+            lambda: opened(SQLiteLedger(path)),
+            lambda: impatient.store("a", b"7"),
+        ):
+            with pytest.raises(LedgerUnavailable, match="too long"):
+                attempt()
+        assert other.charge(HUNDREDTH, "x") == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+        ended(child)
+    assert odometer.charge(HUNDREDTH, "x") == 1
+    assert opened(impatient).charge(HUNDREDTH, "x") == 2
+
+
+@forks
+def test_making_a_file_waits_no_longer(path, monkeypatch):
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    holding = files.LedgerFile(path, b"")._turnstile
+    with holding.turn(), pytest.raises(LedgerUnavailable, match="too long"):
+        SQLiteLedger(path)
+    assert not path.exists()
+    SQLiteLedger(path)
+
+
+@forks
+@pytest.mark.parametrize("kind", ["reading", "writing"])
+def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
+    path, monkeypatch, kind
+):
+    ledger = SQLiteLedger(path)
+    opened(ledger)
+    begun, end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with getattr(ledger._shared.file, kind)() as moment:
+            moment.follow()
+            begun.set()
+            end.wait(60)
+
+    def spend() -> None:
+        monkeypatch.setattr(files, "_PATIENCE", 0.2)
+        assert opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") == 1
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait(60)
+    later = threading.Timer(0.05, end.set)
+    later.start()
+    assert ended(forked(spend)) == 0
+    thread.join()
+    later.join()
+    assert opened(ledger).charge(HUNDREDTH, "x") == 2
+    assert ledger.verify() == 5
+
+
+@forks
+def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
+    monkeypatch.setattr("dpsdk.accounting.ledger.forks._PATIENCE", 0.01)
+    ledger = SQLiteLedger(path)
+    begun, end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with ledger._shared.file.reading():
+            begun.set()
+            end.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait(60)
+    assert ended(forked(lambda: None)) == 0
+    end.set()
+    thread.join()
+    assert ended(forked(lambda: opened(SQLiteLedger(path)).charge(HUNDREDTH, "x"))) == 0
+
+
+def test_a_file_with_two_names_is_refused_under_either(path):
+    odometer = opened(SQLiteLedger(path))
+    second = path.with_name("second.db")
+    os.link(path, second)
+    for attempt in (
+        lambda: odometer.charge(HUNDREDTH, "x"),
+        lambda: odometer.spent,
+        lambda: SQLiteLedger(path),
+        lambda: SQLiteLedger(second),
+    ):
+        with pytest.raises(LedgerUnavailable, match="hard links"):
+            attempt()
+    second.unlink()
+    assert odometer.charge(HUNDREDTH, "x") == 1
+    # A link to a name is no other name.
+    second.symlink_to(path)
+    assert opened(SQLiteLedger(second)).charge(HUNDREDTH, "x") == 2
+    assert not second.with_name("second.db-turn").exists()
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_who_was_killed_while_making_a_file_leaves_one_that_can_be_made(path, mode):
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.close()
+    assert bool(path.stat().st_size) == (mode == "wal")
+    assert opened(SQLiteLedger(path)).charge(HUNDREDTH, "x") == 1
+
+
+@pytest.mark.parametrize("mark", ["application_id", "user_version"])
+def test_a_file_that_another_program_has_marked_is_left_alone(path, mark):
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA {mark} = 7")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerDamaged, match="no ledger"):
+        SQLiteLedger(path)
+    assert path.read_bytes() == before
+
+
+@contextmanager
+def fifo(path: Path):
+    os.mkfifo(path)
+    yield
+
+
+@contextmanager
+def nowhere(path: Path):
+    path.symlink_to(path.with_name("b"))
+    path.with_name("b").symlink_to(path)
+    yield
+
+
+@contextmanager
+def folder(path: Path):
+    path.mkdir()
+    yield
+
+
+@pytest.mark.parametrize("kind", [fifo, nowhere, folder])
+def test_what_is_no_file_is_refused(path, kind):
+    with kind(path), pytest.raises(LedgerUnavailable):
+        SQLiteLedger(path)

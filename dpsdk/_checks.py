@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.typing import Floats, Real
+from dpsdk.typing import Floats, Ints, Real
 
 __all__ = [
     "described",
@@ -346,6 +346,11 @@ def kept(array: Floats) -> Floats:
     """A copy that stays as it is."""
     # An array of its own memory could be made writeable again, and one over bytes cannot.
     return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
+
+
+def kept_places(array: Ints) -> Ints:
+    """As `kept`, of integers."""
+    return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
 
 
 def to_name(parameter: str, value: str) -> str:

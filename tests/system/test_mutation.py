@@ -819,6 +819,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         PrivateMinimizer(epsilon=1, oracle=NoisyDescent(steps=3)),
         Sketch(size=3, descent=NoisyDescent(steps=3)),
         figure_3(),
+        mechanisms_module.Problem(dimension=1, lipschitz=1, smoothness=1, radius=1),
         # Convex forms reach no kernel: what they ask of it is linear.
         *(model := models(of.domain)),
         *(model[0].gradient([0.5]), model[0].moments()),

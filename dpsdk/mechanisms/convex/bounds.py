@@ -73,7 +73,7 @@ def self_concordant(nu: float, bend: float) -> float:
         quadratic function. Infinite where bend·ν is 1 or more.
     """
     reach = bend * nu
-    if reach >= 1.0:
+    if not reach < 1.0:  # NaN is not either
         return math.inf
     if reach < 1e-4:
         # The series ½ν²(1 + reach/3 + reach²/6 + …), each term no larger than the one before.

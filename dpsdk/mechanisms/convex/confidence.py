@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import described, kept, shown, to_array, to_beta
+from dpsdk._checks import described, kept, kept_places, shown, to_array, to_beta
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm
@@ -31,6 +31,9 @@ _LIMIT = 2**24
 
 _FLOOR = 1e-12
 """Added to the squares of the noise in every direction, so that floats can divide by them."""
+
+_UNMOVED = 1e-12
+"""What margins may change by, where coefficients are moved into the span."""
 
 _OUTSIDE = 1e-9
 """A coefficient whose direction is farther from the span of the features is not determined."""
@@ -114,7 +117,8 @@ class CoefficientSet:
                 "a set of coefficients", form.dimension * rows, _LIMIT, "numbers", advice
             )
         tails, span = Tails.of(measured.accuracy), Span.of(form)
-        return cls(pattern, (places, shares), kept(measured.values), tails, span)
+        targets = kept_places(places), kept(shares)
+        return cls(pattern, targets, kept(measured.values), tails, span)
 
     def contains(self, theta: Array | Sequence[float], beta: float = 0.05) -> bool:
         """Whether coefficients are in the set, which has those of the table but for beta."""
@@ -125,6 +129,9 @@ class CoefficientSet:
         radius = self._radius(to_beta(beta))
         basis = self.span.basis
         own = basis @ (basis.T @ given)
+        if not self.span.missed * float(np.linalg.norm(given - own)) <= _UNMOVED:
+            # What is beside the span has an effect of its own; the theorem holds without it, too.
+            own = given
         left = basis.T @ (self._matrix @ own - self._vector)
         noise = basis.T @ self._noise(own)
         squares = noise @ noise.T + _FLOOR * np.eye(len(noise))
@@ -145,11 +152,12 @@ class CoefficientSet:
 
         Infinite for a coefficient that the features do not determine, such as one of an intercept
         beside a label of its own for every value of an attribute, and for all of them where the
-        noise is not small enough to tell the set to be bounded.
+        noise is not small enough to tell the set to be bounded, or where features differ by less
+        than a millionth of their size in some direction.
         """
         solved, size = self._solved, self.pattern.dimension
         radius = self._radius(to_beta(beta))
-        if solved is None:
+        if solved is None or not self.span.whole:
             return np.full(size, math.inf)
         basis, theta = self.span.basis, self.centre
         at_centre = self._noise(theta)

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import kept, kept_places
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.forms import ConvexForm, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.moments import distinct, repeats
@@ -49,10 +50,16 @@ class Pattern:
         The largest eigenvalue of Σ |A_k|, entry by entry.
     """
 
-    first: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
-    second: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
-    places: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
-    weights: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    first: Ints = field(
+        converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    second: Ints = field(
+        converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    places: Ints = field(
+        converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    weights: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
     dimension: int
     spread: float
     peak: float
@@ -62,10 +69,10 @@ class Pattern:
     @classmethod
     def of(cls, form: ConvexForm, places: Ints, shares: Floats) -> Pattern:
         """Of functions in the order of `hessian`, each the number at its place times a share."""
-        kept = places >= 0
+        there = places >= 0
         first, second = form.pairs
-        first, second, own = first[kept], second[kept], places[kept]
-        weights = shares[kept] * np.where(first == second, 1.0, math.sqrt(0.5))
+        first, second, own = first[there], second[there], places[there]
+        weights = shares[there] * np.where(first == second, 1.0, math.sqrt(0.5))
         squares = np.zeros((form.dimension, form.dimension))
         cover, peak = np.zeros_like(squares), 0.0
         np.add.at(cover, (first, second), np.abs(weights))
@@ -113,7 +120,7 @@ class MeasuredMatrix:
     """
 
     pattern: Pattern
-    matrix: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    matrix: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     tails: Tails
     fresh: bool
 

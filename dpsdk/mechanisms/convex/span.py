@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import kept
 from dpsdk.forms import ConvexForm, Coordinates
 from dpsdk.forms.coordinates import axes_of, block_of
 from dpsdk.typing import Floats, Ints
@@ -15,6 +16,10 @@ __all__ = ["Span", "vectors"]
 
 _LEAST = 1e-13
 """Directions along which squares add up to no more, beside the largest, are left out."""
+
+_ROUNDED = 1e-12
+_OF_ONE = 1e-6
+"""What floats may leave of feature vectors, and of a coordinate, beside their own sizes."""
 
 
 def vectors(coordinates: Sequence[Coordinates]) -> Floats:
@@ -37,10 +42,12 @@ class Span:
     loss depends on it.
     """
 
-    basis: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    basis: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     """One direction a column."""
     missed: float
     """At least the length of what is left of any feature vector, which is rounding as a rule."""
+    whole: bool
+    """Whether it is rounding. If not, feature vectors have other directions, very short ones."""
 
     @classmethod
     def of(cls, form: ConvexForm) -> Span:
@@ -61,8 +68,11 @@ class Span:
         rows = np.concatenate([first, *parts])
         values, directions = np.linalg.eigh(rows.T @ rows)
         basis = directions[:, values > _LEAST * max(float(values[-1]), 1e-300)]
-        missed = 0.0
+        missed, rest = 0.0, np.zeros(form.dimension)
         for part in (first, *parts):
             left = part - (part @ basis) @ basis.T
             missed += float(np.linalg.norm(left, axis=1).max())
-        return cls(basis, missed)
+            rest = np.maximum(rest, np.abs(left).max(axis=0))
+        size = np.abs(rows).max(axis=0)
+        whole = missed <= _ROUNDED * size.max() and (rest <= _OF_ONE * size)[size > 0.0].all()
+        return cls(basis, missed, bool(whole))

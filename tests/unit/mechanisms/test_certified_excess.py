@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen, has
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import Odometer, ZCDPComposition
@@ -23,6 +23,7 @@ from dpsdk.losses import (
     SquaredLoss,
     SVMLoss,
 )
+from dpsdk.mechanisms import Corrected, Moments
 from dpsdk.mechanisms.convex import batches, certified, shares
 from dpsdk.mechanisms.convex.bounds import farthest, frank_wolfe, self_concordant
 from dpsdk.mechanisms.convex.span import Span, vectors
@@ -456,3 +457,52 @@ def test_one_hot_features_of_a_query():
     found = certify(convex, theta, GaussianNoise(20))
     assert TABLE.excess(convex, theta) <= found.error(0.05)
     assert found.error(0.05) < 0.2 * evolve(found, curvature=None).error(0.05)
+
+
+def arrays_of(value, path="bound"):
+    if isinstance(value, np.ndarray):
+        yield path, value
+    elif isinstance(value, tuple):
+        for place, one in enumerate(value):
+            yield from arrays_of(one, f"{path}[{place}]")
+    elif has(type(value)):
+        for one in fields(type(value)):
+            yield from arrays_of(getattr(value, one.name), f"{path}.{one.name}")
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss()])
+@pytest.mark.parametrize("reused", [False, True])
+def test_no_array_of_a_bound_can_be_changed(loss, reused):
+    convex, known = form(loss), {}
+    if reused and isinstance(loss, SquaredLoss):
+        asked = convex.distinct_moments()[0]
+        known["moments"] = TABLE.kernel(1).measure(asked, GaussianNoise(1))
+    found = certify(convex, np.zeros(convex.dimension), GaussianNoise(1), **known)
+    arrays = list(arrays_of(found))
+    assert len(arrays) >= 8
+    for path, one in arrays:
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            one.flags.writeable = True
+        assert not one.flags.writeable, path
+
+
+@frozen
+class Breaking(LogisticLoss):
+    """Without a finite curvature at a margin that no grid of a check has."""
+
+    broken = False
+
+    def curvature(self, z, y):
+        found = super().curvature(z, y)
+        return np.full_like(found, np.nan) if Breaking.broken else found
+
+
+def test_a_loss_that_breaks_after_it_was_paid_for_leaves_a_model_without_a_bound(monkeypatch):
+    convex, total = form(Breaking()), Budget(1, "1e-9")
+    oracle = Corrected(start=Moments(), gradients=0, certify="0.5")
+    own = TABLE.kernel(1)
+    oracle.quote(convex, own.terms, total)
+    monkeypatch.setattr(Breaking, "broken", True)
+    found = oracle.minimise(convex, own, total)
+    assert len(found.values) == convex.dimension + 1
+    assert not found.accuracy.proven

@@ -12,7 +12,7 @@ from dpsdk import Budget, Categorical, Domain, Integer, PrivateData
 from dpsdk.accounting import Odometer, ZCDPComposition
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
-from dpsdk.forms import Ball, ConvexForm
+from dpsdk.forms import Ball, ConvexForm, Coordinates
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise
 from dpsdk.losses import GLMLoss, HuberLoss, LogisticLoss, SquaredLoss
 from dpsdk.mechanisms import CoefficientSet
@@ -208,3 +208,44 @@ def test_sets_are_values():
     )
     with pytest.raises(QueryError):
         CoefficientSet.of(binary, None)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-6, 3e-7, 1e-9, 1e-12, 1e-16])
+def test_features_of_very_different_sizes_are_covered_or_nothing_is_claimed(scale):
+    columns = rows(4000)
+    parts = [np.linspace(0, 1, 6)[None], scale * np.linspace(0, 1, 6)[None]]
+    coordinates = [Coordinates((name,), one) for name, one in zip("ab", parts, strict=True)]
+    targets = np.linspace(0, 1, 5)
+    convex = ConvexForm(DOMAIN, coordinates, "t", targets, SquaredLoss(), Ball(9 / scale))
+    values = convex.moments().evaluate(Counted(columns))
+    size = np.array([1.0, scale])
+    # Solved in units in which the features are alike.
+    matrix = convex.matrix(values[:3]) / np.outer(size, size)
+    true = np.linalg.solve(matrix, values[3:] / size) / size
+    for one in sets(convex, columns, GaussianNoise(1), 40):
+        assert one.contains(true, 1e-6)
+        assert (np.abs(np.nan_to_num(one.centre) - true) <= one.half_widths(1e-6)).all()
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7, 1e-9])
+def test_features_that_are_nearly_alike_are_covered_or_nothing_is_claimed(apart):
+    columns, unit = rows(4000), np.linspace(0, 1, 6)
+    parts = [
+        Coordinates(("a",), unit[None]),
+        Coordinates(("a", "b"), (unit[:, None] + apart * unit)[None]),
+    ]
+    convex = ConvexForm(DOMAIN, parts, "t", np.linspace(0, 1, 5), SquaredLoss(), Ball(9 / apart))
+    # Those of a and b by themselves, in other units.
+    apart_form = ConvexForm(
+        DOMAIN,
+        [Coordinates((name,), unit[None]) for name in "ab"],
+        "t",
+        np.linspace(0, 1, 5),
+        SquaredLoss(),
+        Ball(9),
+    )
+    one, other = own_coefficients(apart_form, columns)
+    true = np.array([one - other / apart, other / apart])
+    for found in sets(convex, columns, GaussianNoise(1), 40):
+        assert found.contains(true, 1e-6)
+        assert (np.abs(np.nan_to_num(found.centre) - true) <= found.half_widths(1e-6)).all()

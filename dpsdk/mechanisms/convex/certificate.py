@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpsdk._checks import to_probability
 from dpsdk.accuracy import NoiseAccuracy
-from dpsdk.errors import BudgetExceeded, InvalidArgument, TooLarge
+from dpsdk.errors import BudgetExceeded, InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm
 from dpsdk.kernel import Allowance, Kernel
 from dpsdk.mechanisms.convex.certify import CertifiedExcess, Rows, certified, shares
@@ -47,7 +47,8 @@ def proven(
 ) -> CertifiedExcess | None:
     """The bound that was paid for; none where the noise does not fit what it measures.
 
-    That follows from public facts.
+    Nor where what was paid does not cover that, or the loss has no gradient. All of it follows from
+    public facts.
     """
     noises = [spending.noises[name] for name in _NAMES if name in spending.noises]
     try:
@@ -60,7 +61,7 @@ def proven(
             allowance=allowance,
             moments=moments,
         )
-    except (InvalidArgument, BudgetExceeded):
+    except (InvalidArgument, QueryError, BudgetExceeded):
         return None
 
 

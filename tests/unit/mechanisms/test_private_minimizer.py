@@ -428,6 +428,41 @@ def test_a_distribution_of_ones_own_is_read_before_anything_is_paid():
         session().answer(query(), using=using)
 
 
+class Wrong(DenseHypothesis):
+    """Has another table than it should."""
+
+    __slots__ = ("wrong",)
+    kind = ""
+
+    def table(self, names):
+        return self.wrong(super().table(names))
+
+    def copy(self):
+        return self
+
+
+WRONG = {
+    "none": lambda table: None,
+    "words": lambda table: "table",
+    "flat": np.ravel,
+    "complex": lambda table: table + 0j,
+    "NaN": lambda table: table * np.nan,
+    "endless": lambda table: table + np.inf,
+    "below 0": np.negative,
+}
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_distribution_without_a_table_is_refused_before_anything_is_paid(wrong, neighbors):
+    own = session(PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors))
+    start = Wrong.uniform(DOMAIN)
+    start.wrong = WRONG[wrong]
+    with pytest.raises(InvalidArgument, match="start"):
+        own.answer(query(), using=PrivateMinimizer(epsilon=1, oracle=Corrected(start)))
+    assert not own.spent.charges
+
+
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_a_distribution_counts_inside_rows_alone_where_their_number_is_private(neighbors):
     data = PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors)

@@ -21,7 +21,7 @@ from dpsdk.forms.factors import to_weights
 from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
 from dpsdk.forms.moments import distinct, moments_of, repeats
-from dpsdk.forms.objective import Objective, Point, asked
+from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, asked
 from dpsdk.forms.pairs import Pairs
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
@@ -146,7 +146,7 @@ class ConvexForm(Form):
         """The number of cells of these attributes."""
         return math.prod(self._shape)
 
-    @property
+    @cached_property
     def constants(self) -> Constants:
         """What bounds the loss of any record and any θ of the set."""
         low, high = self._design.reach(self._set)
@@ -223,8 +223,12 @@ class ConvexForm(Form):
         ------
         InvalidArgument
             If the weights or θ are not as described.
+        QueryError
+            If the loss has derivatives there that are NaN, infinite or above 1e100.
         """
         places, (objective, point) = self._places, self._point(tables, theta)
+        if not point.finite:
+            raise QueryError(described(self.loss), NOT_FINITE)
         start = point.theta
         gradient, hessian = np.empty_like(start), np.empty((len(start), len(start)))
         gradient[places] = point.gradient
@@ -256,6 +260,8 @@ class ConvexForm(Form):
         ------
         InvalidArgument
             If θ is not `dimension` finite numbers.
+        QueryError
+            If the loss has a derivative there that is NaN, infinite or above 1e100.
         TooLarge
             If it would have more than 2^24 weights.
         """
@@ -271,7 +277,7 @@ class ConvexForm(Form):
 
         Raises
         ------
-        InvalidArgument, TooLarge
+        InvalidArgument, QueryError, TooLarge
             As `gradient` does.
         """
         first, second = self.pairs
@@ -409,9 +415,9 @@ class ConvexForm(Form):
     ) -> Floats:
         """What the loss says of every cell, at coefficients."""
         (numbers,) = asked(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
-        if not np.isfinite(numbers).all():
+        if not np.abs(numbers).max() < LARGEST:  # nor NaN
             raise QueryError(
-                described(self.loss), f"{what}() is NaN or infinite, at {shown(theta)}"
+                described(self.loss), f"{what}() is NaN, or above 1e100, at {shown(theta)}"
             )
         return np.broadcast_to(numbers, self._shape)
 

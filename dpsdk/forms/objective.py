@@ -14,12 +14,16 @@ from dpsdk.forms.sets import ConvexSet
 from dpsdk.losses import Loss
 from dpsdk.typing import Floats
 
-__all__ = ["Objective", "Point", "asked", "begin"]
+__all__ = ["LARGEST", "NOT_FINITE", "Objective", "Point", "asked", "begin"]
+
+NOT_FINITE = "its derivatives are NaN, or above 1e100, on this universe"
 
 _BATCH = 2**14
 """Cells that are worked on together: what is made of them on the way stays in the cache."""
 
-_MOST = 1e100
+LARGEST = 1e100
+"""Squares and products of slopes and curvatures below this are finite."""
+
 _ROUND = 2.0**-53
 _OPERATIONS = 64
 """More roundings than any loss makes between a margin and its slope, in units of `_ROUND`."""
@@ -48,7 +52,7 @@ class Point:
         """Whether the function has slopes and curvatures here that floats can work with."""
         # Their squares and products are to be finite, too; NaN is not below anything.
         sizes = (_largest(self.gradient), _largest(self.curvatures), self.gap)
-        return all(size < _MOST for size in sizes)
+        return all(size < LARGEST for size in sizes)
 
 
 @frozen(eq=False)
@@ -109,6 +113,7 @@ class Objective:
         theta = point.theta
         return total + float(self.linear @ theta) + 0.5 * self.ridge * float(theta @ theta)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def rise(self, start: Point, end: Point) -> float:
         """By how much the function is larger at another point, from differences cell by cell."""
         total = 0.0
@@ -212,9 +217,14 @@ def asked(
         raise QueryError(described(loss), f"{what}() raised {type(error).__name__}") from error
     try:
         # What depends on margins alone may have one answer for all labels.
-        return [each if each.shape == shape else np.broadcast_to(each, shape) for each in answers]
+        arrays = [each if each.shape == shape else np.broadcast_to(each, shape) for each in answers]
+        plain = all(each.dtype == np.float64 for each in arrays)
     except (AttributeError, ValueError):
-        raise QueryError(described(loss), f"{what}() gives no arrays of shape {shape}") from None
+        plain = False
+    if not plain:
+        reason = f"{what}() gives no arrays of float64 of shape {shape}"
+        raise QueryError(described(loss), reason)
+    return arrays
 
 
 def begin(objective: Objective, theta: Floats) -> Point:
@@ -229,5 +239,4 @@ def begin(objective: Objective, theta: Floats) -> Point:
         point = objective.at(start)
         if point.finite:
             return point
-    reason = "its derivatives are NaN, or above 1e100, on this universe"
-    raise QueryError(described(objective.loss), reason)
+    raise QueryError(described(objective.loss), NOT_FINITE)

@@ -15,7 +15,8 @@ from fractions import Fraction
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import described, kept, to_beta
+from dpsdk._checks import described, kept, shown, to_beta
+from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm, ConvexSet, Coordinates, Kronecker, LinearForm
@@ -224,7 +225,7 @@ def certified(
         The number of rows as it was released before. If left out, the public number of the table,
         and where there is none it is measured together with the gradient.
     allowance
-        What pays, if that was paid before. Otherwise all is paid at once.
+        What pays, if the covers of the noises were paid before. Otherwise all is paid at once.
     moments
         Measured numbers of `distinct_moments`, for a squared loss: they may be what θ was found by.
 
@@ -253,6 +254,7 @@ def certified(
     if allowance is None:
         found = kernel.run_all(requests)
     else:
+        _check_covered(requests, kernel)
         found = tuple([kernel.run(request, allowance=allowance) for request in requests])
     matrix = coefficients = None
     if pattern is not None:
@@ -278,6 +280,14 @@ def certified(
         None if matrix is None else Curvature.of(matrix, form),
         coefficients,
     )
+
+
+def _check_covered(requests: Sequence[Measure], kernel: Kernel) -> None:
+    """Refuse what the cover of its noise does not pay for, before any of it is measured."""
+    for request in requests:
+        if not covers(request.noise.cover, request.price(kernel.terms).guarantee):
+            expected = "noise whose cover pays for such a batch"
+            raise InvalidArgument("noises", expected, shown(request.noise))
 
 
 def _with_count(gradient: LinearForm) -> tuple[LinearForm, float]:

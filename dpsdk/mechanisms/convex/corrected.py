@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
-from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.errors import DpsdkError, InvalidArgument, QueryError
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
@@ -321,9 +321,12 @@ class _Work:
         found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
         for _ in range(plan.gradients):
-            form = plan.smooth.gradient(theta)
-            deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
-            harm = of_gradient(plan.smooth, found.tables, theta, deviation)
+            try:
+                form = plan.smooth.gradient(theta)
+                deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
+                harm = of_gradient(plan.smooth, found.tables, theta, deviation)
+            except QueryError:
+                break  # a loss that is not what it was on the grid of its check has no gradient
             if source == "fitted" and not harm <= found.spare:
                 # A constant model misses less than the noise of a gradient would do.
                 found = self._found(begins, noises["gradients"], rows)

@@ -103,7 +103,10 @@ def corrected(
     deviation
         The standard deviation of the noise of each of its numbers.
     """
-    own, hessian = form.expand(tables, theta)
+    try:
+        own, hessian = form.expand(tables, theta)
+    except DpsdkError:
+        return Correction(theta, math.inf, math.inf)
     ridge, metric = excess_metric(form, hessian, deviation)
     noise = deviation**2 * float(np.trace(metric))
     # No average of gradients has a number beyond the longest of them.

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import to_probability
+from dpsdk._checks import to_array, to_probability
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import ConvexForm, Facts, Identity, Kronecker, LinearForm
@@ -86,9 +86,13 @@ def within(distribution: Distribution, form: ConvexForm, facts: Facts) -> Shares
     Raises
     ------
     InvalidArgument
-        If it has nothing inside the domain.
+        If its table is none of the cells, or has nothing inside the domain.
     """
-    weights = np.array(distribution.table(form.names), dtype=np.float64)
+    shape = tuple([form.domain[name].size for name in form.names])
+    expected = f"a distribution with a table of shape {shape}, of finite numbers from 0"
+    weights = np.array(to_array("start", distribution.table(form.names), expected))
+    if weights.shape != shape or not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InvalidArgument("start", expected, "another table")
     if facts.rows is None:
         inside = float(weights.sum())
         if not inside > 0.0:

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition
@@ -19,7 +20,7 @@ from dpsdk.errors import (
 from dpsdk.forms import Simplex
 from dpsdk.hypothesis import DenseHypothesis, Pairs
 from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Terms
-from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
+from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     CertifiedExcess,
     Corrected,
@@ -32,7 +33,7 @@ from dpsdk.mechanisms import (
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.mechanisms.convex.start import fitted, start_form
-from dpsdk.queries import Ball, Box, ConvexMinimization, Count, OneHot
+from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 0, 5), Integer("hours", 0, 3), Boolean("rich"), Boolean("idle"))
@@ -427,6 +428,41 @@ def test_a_distribution_of_ones_own_is_read_before_anything_is_paid():
         session().answer(query(), using=using)
 
 
+class Wrong(DenseHypothesis):
+    """Has another table than it should."""
+
+    __slots__ = ("wrong",)
+    kind = ""
+
+    def table(self, names):
+        return self.wrong(super().table(names))
+
+    def copy(self):
+        return self
+
+
+WRONG = {
+    "none": lambda table: None,
+    "words": lambda table: "table",
+    "flat": np.ravel,
+    "complex": lambda table: table + 0j,
+    "NaN": lambda table: table * np.nan,
+    "endless": lambda table: table + np.inf,
+    "below 0": np.negative,
+}
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_distribution_without_a_table_is_refused_before_anything_is_paid(wrong, neighbors):
+    own = session(PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors))
+    start = Wrong.uniform(DOMAIN)
+    start.wrong = WRONG[wrong]
+    with pytest.raises(InvalidArgument, match="start"):
+        own.answer(query(), using=PrivateMinimizer(epsilon=1, oracle=Corrected(start)))
+    assert not own.spent.charges
+
+
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_a_distribution_counts_inside_rows_alone_where_their_number_is_private(neighbors):
     data = PrivateData.from_columns(COLUMNS, DOMAIN, neighbors=neighbors)
@@ -435,3 +471,92 @@ def test_a_distribution_counts_inside_rows_alone_where_their_number_is_private(n
     # Half of the rows of a public number would be outside, which two gradients find out.
     model = session(data, Budget(10**6)).answer(query(), using=using)
     assert excess(model, query()) < (0.02 if neighbors is Neighbors.REPLACE_ONE else 1e-7)
+
+
+LONGEST = 12.0
+ODDITIES = {
+    "raises": None,
+    "is NaN": lambda told: np.full_like(told, np.nan),
+    "is endless": lambda told: np.full_like(told, np.inf),
+    "is huge": lambda told: np.full_like(told, 1e200),
+    "is of objects": lambda told: told.astype(object),
+}
+
+
+@frozen
+class OddBetween(Loss):
+    """Least squares, but odd in one rule wherever the grid of `check` does not look."""
+
+    rule: str
+    oddity: str
+
+    def _said(self, rule, z, told):
+        if rule != self.rule or z.size > 1024 or not 0.0 < np.abs(z).max() < 0.999 * LONGEST:
+            return told
+        if ODDITIES[self.oddity] is None:
+            raise KeyError("z")
+        return ODDITIES[self.oddity](told)
+
+    def value(self, z, y):
+        return self._said("value", z, 0.5 * np.square(z - y))
+
+    def derivative(self, z, y):
+        return self._said("derivative", z, z - y)
+
+    def curvature(self, z, y):
+        return self._said("curvature", z, np.ones_like(z - y))
+
+    def slopes(self, z, y):
+        slopes, bends = z - y, np.ones_like(z - y)
+        return self._said("slopes", z, slopes), self._said("bends", z, bends)
+
+
+@pytest.mark.parametrize("oddity", ODDITIES)
+@pytest.mark.parametrize("rule", ["value", "derivative", "curvature", "slopes", "bends"])
+def test_a_loss_that_is_odd_between_margins_of_its_check_fails_nothing_once_all_is_paid(
+    rule, oddity
+):
+    odd = OddBetween(rule, oddity)
+    asked = ConvexMinimization(odd, features=["age"], label="rich", over=Ball(LONGEST))
+    oracle = Corrected(Moments(), gradients=2, certify="0.5")
+    own, using = session(), PrivateMinimizer(epsilon=1, delta=DELTA, oracle=oracle)
+    quoted, release = own.quote(asked, using=using), own.release(asked, using=using)
+    assert np.isfinite(release.value.theta).all()
+    assert not math.isnan(release.value.excess)
+    # What can no more be measured was paid for all the same.
+    assert release.cost == quoted.at_most
+
+
+@frozen
+class Near(Feature):
+    """Numbers that differ by so little that noise for them is of few lattice steps."""
+
+    gap: float
+
+    @property
+    def names(self):
+        return ("age",)
+
+    def labels(self, domain):
+        return ["near"]
+
+    def values(self, domain):
+        return 1 + self.gap * np.linspace(0, 1, domain["age"].size)[None]
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss()])
+@pytest.mark.parametrize("gap", [2.0**-30, 2.0**-36, 2.0**-44])
+def test_what_no_cover_pays_for_is_not_measured(gap, loss):
+    data = PrivateData.from_columns(COLUMNS, DOMAIN, outside="raise")
+    asked = ConvexMinimization(
+        loss, features=[Near(gap)], label="rich", over=Ball(4), intercept=False
+    )
+    for oracle in (Corrected(gradients=1, certify="0.5"), SufficientStatistics(certify="0.5")):
+        if isinstance(oracle, SufficientStatistics) and isinstance(loss, LogisticLoss):
+            continue
+        for epsilon in (1, 50):
+            own = session(data, Budget(1000, "1e-3"), composition=ZCDPComposition())
+            using = PrivateMinimizer(epsilon=epsilon, delta="1e-6", oracle=oracle)
+            quoted, release = own.quote(asked, using=using), own.release(asked, using=using)
+            paid = [run for run in release.cost.guarantees if not run.free]
+            assert paid == list(quoted.at_most.guarantees)

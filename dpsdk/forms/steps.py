@@ -122,12 +122,18 @@ class Steps:
             summed = min(summed, float(np.abs(self.theta).sum()) + 1.0)
         return summed * (1 + 1e-12)
 
-    @np.errstate(over="ignore", invalid="ignore")  # what leaves the floats is refused in the end
     def moved(self, weights: Floats, *, replaced: bool, outside: bool) -> float:
         """How far one record moves the gap whose g_x are the columns, at the most.
 
         Proposition 2 of docs/explanation/proofs/proximal-gap.md, with what floats may round off.
         """
+        with np.errstate(over="ignore", invalid="ignore"):
+            move = self._moved(weights, replaced=replaced, outside=outside)
+        if not move < math.inf:
+            raise InvalidArgument("gradient", "small enough for floats", "larger weights")
+        return move
+
+    def _moved(self, weights: Floats, *, replaced: bool, outside: bool) -> float:
         low, high = weights.min(axis=1), weights.max(axis=1)
         if outside:
             low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
@@ -144,10 +150,7 @@ class Steps:
         move += self._slack(np.maximum(np.abs(low), np.abs(high)), strength)
         # Small beside the gap of one row only where all rows are nearly alike: so that thresholds
         # stay within the lattice.
-        move = max(move, _LEAST * top)
-        if not move < math.inf:
-            raise InvalidArgument("gradient", "small enough for floats", "larger weights")
-        return move
+        return max(move, _LEAST * top)
 
     def _losses(self, weights: Floats) -> Floats:
         """Max over w of ½·strength·‖w‖² - ⟨g, w⟩ for each column, for what a row may take away.

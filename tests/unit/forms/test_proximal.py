@@ -358,7 +358,7 @@ def test_the_exact_maximum_agrees_with_a_solver_of_another_author():
 @pytest.mark.parametrize("over", SETS, ids=SHOWN)
 def test_weights_of_any_size_move_a_gap_by_no_more_than_is_told(over, neighbors):
     replaced, theta = neighbors is Neighbors.REPLACE_ONE, over.centre(3)
-    for size in (1e-320, 1e-200, 1e-160, 1e-20, 1e20, 1e140):
+    for size in (1e-320, 1e-160, 1e-20, 1e140):
         found = gap_of(over, columns=COLUMNS * size).moved(facts(LINE, neighbors=neighbors))
         sought = worst(over, theta, COLUMNS * size, replaced=replaced, outside=True)
         assert sought <= found <= 1.02 * sought + 1e-150

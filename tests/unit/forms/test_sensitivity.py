@@ -256,7 +256,7 @@ def test_one_figure_is_the_same_whether_or_not_the_other_is_sought(
 ):
     for name, value in limits.items():
         limited(monkeypatch, name, value)
-    for seed in range(60):
+    for seed in range(24):
         form = random_form(np.random.default_rng(seed))
         of = facts(form.domain, neighbors, outside=outside, unit_rows=1 + seed % 2)
         both, one, two = (sensitivity(form, of, power=power) for power in (None, 1, 2))

@@ -22,7 +22,7 @@ from dpsdk.forms.linear import LinearForm
 from dpsdk.forms.minimise import minimise
 from dpsdk.forms.moments import distinct, moments_of, repeats
 from dpsdk.forms.objective import LARGEST, NOT_FINITE, Objective, Point, asked
-from dpsdk.forms.pairs import Pairs
+from dpsdk.forms.pairs import CoordinatePairs
 from dpsdk.forms.sets import Ball, Box, ConvexSet, Simplex
 from dpsdk.losses import Constants, Loss
 from dpsdk.typing import Array, Floats, Ints
@@ -34,7 +34,6 @@ COORDINATE_LIMIT = 2**10
 
 WEIGHT_LIMIT = 2**24
 """No gradient or Hessian is written out with more weights than this: 128 MiB."""
-
 
 _FORM_BYTES = 2048
 """What a form takes beside its arrays, roughly."""
@@ -371,8 +370,8 @@ class ConvexForm(Form):
         return self._pairs.matrix(values)
 
     @property
-    def _pairs(self) -> Pairs:
-        return Pairs(tuple([one.width for one in self.coordinates]))
+    def _pairs(self) -> CoordinatePairs:
+        return CoordinatePairs(tuple([one.width for one in self.coordinates]))
 
     @property
     def _parts(self) -> tuple[tuple[Coordinates, ...], Coordinates]:
@@ -393,9 +392,7 @@ class ConvexForm(Form):
         """Public weights by label, and by the cells of the design."""
         expected = f"weights of shape {self._shape} on {self.names}"
         if not callable(getattr(tables, "table", None)):
-            raise InvalidArgument(
-                "tables", f"something with a table() of {expected}", shown(tables)
-            )
+            raise InvalidArgument("tables", f"a value with a table() of {expected}", shown(tables))
         weights = to_array("tables", tables.table(self.names), expected)
         if weights.shape != self._shape:
             raise InvalidArgument("tables", expected, f"shape {weights.shape}")
@@ -416,9 +413,8 @@ class ConvexForm(Form):
         """What the loss says of every cell, at coefficients."""
         (numbers,) = asked(self.loss, what, lambda z, y: (rule(z, y),), *self._margins(theta))
         if not np.abs(numbers).max() < LARGEST:  # nor NaN
-            raise QueryError(
-                described(self.loss), f"{what}() is NaN, or above 1e100, at {shown(theta)}"
-            )
+            reason = f"{what}() is NaN, or above 1e100, at {shown(theta)}"
+            raise QueryError(described(self.loss), reason)
         return np.broadcast_to(numbers, self._shape)
 
     def _margins(self, theta: Array | Sequence[float]) -> tuple[Floats, Floats]:

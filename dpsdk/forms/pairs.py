@@ -1,4 +1,4 @@
-"""Pairs of coordinates: symmetric matrices and second moments as rows of numbers."""
+"""CoordinatePairs of coordinates: symmetric matrices and second moments as rows of numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms.moments import within
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Pairs"]
+__all__ = ["CoordinatePairs"]
 
 
 @frozen(eq=False)
-class Pairs:
+class CoordinatePairs:
     """The pairs i ≤ j of coordinates that come in stacks of such sizes, each pair once.
 
     Numbers of pairs with i < j are √2 times those of a matrix, so that they are as long together as

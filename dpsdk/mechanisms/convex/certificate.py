@@ -47,8 +47,8 @@ def proven(
 ) -> CertifiedExcess | None:
     """The bound that was paid for; none where the noise does not fit what it measures.
 
-    Nor where what was paid does not cover that, or the loss has no finite derivatives at θ. All of it
-    follows from public facts.
+    Nor where what was paid does not cover that, or the loss has no finite derivatives at θ. All of
+    it follows from public facts.
     """
     noises = [spending.noises[name] for name in _NAMES if name in spending.noises]
     try:

@@ -15,7 +15,8 @@ from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
-from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.kernel import Allowance, Kernel, Noise, Terms
+from dpsdk.mechanisms.convex.basis import asked_gradient
 from dpsdk.mechanisms.convex.certificate import (
     certificate_parts,
     coefficients,
@@ -26,7 +27,7 @@ from dpsdk.mechanisms.convex.certify import Rows
 from dpsdk.mechanisms.convex.confidence import least_squares
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.prediction import constant_model, of_gradient, of_start, smooth
+from dpsdk.mechanisms.convex.prediction import constant_model, of_start, smooth
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
 from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
@@ -254,8 +255,9 @@ class _Plan:
         if isinstance(found, _Begins) or rows is None or not self.gradients:
             return 0.0
         noise = self.spending.noises["gradients"]
-        deviation = _deviation(self.smooth.gradient(found.theta), noise, terms) / divisor(rows)
-        return of_gradient(self.smooth, found.tables, found.theta, deviation)
+        return asked_gradient(
+            self.smooth, found.tables, found.theta, noise, terms, divisor(rows)
+        ).harm
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
@@ -294,15 +296,6 @@ def _strength(rows: int | None, total: Total) -> float:
     return rows * epsilon
 
 
-def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
-    """The standard deviation of noise on a form, in rows."""
-    try:
-        pricing = Measure(form, noise).price(terms)
-    except InvalidArgument:
-        return math.inf
-    return pricing.law.standard_deviation() * 2.0**-pricing.bits
-
-
 @frozen(eq=False)
 class _Work:
     """One model being found, once all was paid."""
@@ -321,20 +314,18 @@ class _Work:
         found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
         for _ in range(plan.gradients):
-            form = plan.smooth.gradient(theta)
-            deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
-            harm = of_gradient(plan.smooth, found.tables, theta, deviation)
-            if source == "fitted" and not harm <= found.spare:
+            noise = noises["gradients"]
+            asked = asked_gradient(plan.smooth, found.tables, theta, noise, kernel.terms, rows)
+            if source == "fitted" and not asked.harm <= found.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                found = self._found(begins, noises["gradients"], rows)
+                found = self._found(begins, noise, rows)
                 theta, gap, predicted = found.theta, found.gap, found.noise
                 continue
-            one = measured(form, noises["gradients"], kernel, self.allowance)
+            one = measured(asked.form, noise, kernel, self.allowance)
             if one is None:
                 break
-            step = corrected(
-                plan.smooth, found.tables, theta, one.values / rows, one.deviation / rows
-            )
+            gradient, deviation = asked.read(one.values / rows), one.deviation / rows
+            step = corrected(plan.smooth, found.tables, theta, gradient, deviation, asked.back)
             theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
         if source == "fitted" and found.hopeless and found.constant is not None:
             theta, gap = found.constant, gap + max(found.spare, 0.0)

@@ -18,7 +18,7 @@ from dpsdk.mechanisms.convex.correction import excess_metric
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["constant_model", "marginal_products", "of_gradient", "of_start", "smooth"]
+__all__ = ["constant_model", "marginal_products", "of_start", "smooth"]
 
 _WIDTH = 1 / 40
 
@@ -32,13 +32,6 @@ def smooth(form: ConvexForm) -> ConvexForm:
         return form
     rounded = form.loss.smoothed(_WIDTH * (float(np.ptp(form.targets)) or 1.0))
     return form if rounded is None else evolve(form, loss=rounded)
-
-
-def of_gradient(form: ConvexForm, tables: Tables, theta: Floats, deviation: float) -> float:
-    """½σ² tr(H⁻¹): the mean excess after a step by a gradient with so much noise."""
-    _, hessian = form.expand(tables, theta)
-    _, metric = excess_metric(form, hessian, deviation)
-    return 0.5 * deviation**2 * float(np.trace(metric))
 
 
 def of_start(

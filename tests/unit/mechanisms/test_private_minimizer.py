@@ -18,7 +18,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Simplex
 from dpsdk.hypothesis import DenseHypothesis, Pairs
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     CertifiedExcess,
@@ -29,6 +29,8 @@ from dpsdk.mechanisms import (
     PrivateMinimizer,
     SufficientStatistics,
 )
+from dpsdk.mechanisms.convex.basis import asked_gradient
+from dpsdk.mechanisms.convex.correction import noise_harm
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.mechanisms.convex.start import fitted, start_form
@@ -236,6 +238,28 @@ def test_a_gradient_is_not_bought_where_its_noise_says_more_than_features_do():
         for seed in range(3)
     ]
     assert sources == ["fitted"] * 3 + ["measured"] * 3
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(Fraction(1, 100)), LaplaceNoise(1)])
+def test_a_gradient_is_measured_in_the_basis_where_noise_does_least(noise):
+    form, terms = query().lower(DOMAIN), Terms(DATA.facts)
+    theta, _ = form.minimise(TRUTH)
+    asked = asked_gradient(form, TRUTH, theta, noise, terms, ROWS)
+    plain = form.gradient(theta)
+    exact = asked.form.blocks[0].answer(TRUTH.table(form.names))
+    assert np.allclose(asked.read(exact), plain.blocks[0].answer(TRUTH.table(form.names)))
+    # One-hot features beside an intercept leave a direction flat, where no noise is minded.
+    pricing = Measure(plain, noise).price(terms)
+    deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / ROWS
+    _, hessian = form.expand(TRUTH, theta)
+    _, _, harm = noise_harm(form, hessian, deviation)
+    assert 0 < asked.harm < 0.85 * harm
+    # What noise does is what the covariance of the gradient that is read says it does.
+    rng, drawn = np.random.default_rng(5), 4000
+    noisy = rng.normal(0.0, asked.deviation, (drawn, asked.form.rows)) @ asked.back.T
+    _, metric, _ = noise_harm(form, hessian, asked.deviation, asked.back)
+    seen = 0.5 * np.einsum("ij,jk,ik->i", noisy, metric, noisy).mean()
+    assert abs(seen / asked.harm - 1) < 0.1
 
 
 def test_a_given_distribution_predicts_the_excess_beforehand():

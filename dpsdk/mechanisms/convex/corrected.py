@@ -27,7 +27,7 @@ from dpsdk.mechanisms.convex.certify import Rows
 from dpsdk.mechanisms.convex.confidence import least_squares
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.prediction import constant_model, of_start, smooth
+from dpsdk.mechanisms.convex.prediction import capped, constant_model, left_of, of_start, smooth
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
 from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
@@ -39,14 +39,16 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 """What `Corrected` may begin with."""
 
 _SHARE = Fraction(3, 10)
+_PURE_SHARE = Fraction(9, 20)
+"""Of a start. Noise of pure runs goes with the share itself, and not with its root."""
+
 _PAIR = 2
 
 _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
-_LITTLE = 1e5
 _TINY = 2e3
-"""Rows times ε: in many dimensions, and in few, less leaves nothing for gradients."""
+"""Rows times ε: less leaves nothing for gradients in few dimensions."""
 
 _HOPELESS = 5.0
 """A constant model is returned where noise is expected to do so many times what features do."""
@@ -69,6 +71,7 @@ _LATER = NoAccuracy(
     "what is to be expected follows from what is measured first",
     "read bound(beta).predicted of the release",
 )
+_AFTER_BOTH = "noise of the gradient, and of what the model was fitted to before it"
 _AFTER_START = "noise of what the model was fitted to, by the curvature of the fitted distribution"
 
 
@@ -110,11 +113,11 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs with three tenths of the budget otherwise.
+        pairs otherwise, with three tenths of the budget, or 0.45 of a pure ε.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
-        of a start that is measured, of which the right moments are all that matters; none in more
-        than 15 dimensions where the rows times ε are less than 100,000; one otherwise.
+        of a start that is measured, of which the right moments are all that matters, and none after
+        moments where the rows times ε are less than 2,000; one otherwise.
     certify
         What part of the whole goes to a certificate: then the release has a proven bound of its
         excess, at any confidence. Strictly between 0 and 1.
@@ -268,12 +271,14 @@ class _Plan:
 
 
 def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
+    pure = isinstance(total, Budget) and not total.delta
+    share = _PURE_SHARE if pure else _SHARE
     if form.dimension > _MANY:
-        return Pairs(_SHARE)
+        return Pairs(share)
     classes = len(form.targets) == 2
     if least_squares(form) or (classes and _strength(rows, total) < _TINY):
-        return Moments(_SHARE)
-    return Pairs(_SHARE)
+        return Moments(share)
+    return Pairs(share)
 
 
 def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
@@ -281,10 +286,7 @@ def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, t
         return 1
     if least_squares(form):
         return 0
-    strength = _strength(rows, total)
-    if isinstance(start, Moments) and strength < _TINY:
-        return 0
-    return 0 if form.dimension > _MANY and strength < _LITTLE else 1
+    return 0 if isinstance(start, Moments) and _strength(rows, total) < _TINY else 1
 
 
 def _strength(rows: int | None, total: Total) -> float:
@@ -326,7 +328,9 @@ class _Work:
                 break
             gradient, deviation = asked.read(one.values / rows), one.deviation / rows
             step = corrected(plan.smooth, found.tables, theta, gradient, deviation, asked.back)
-            theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
+            theta, gap, source = step.theta, step.gap, "measured"
+            before = 0.0 if predicted is None else capped(predicted, found.whole)
+            predicted = step.predicted + left_of(before, found.whole)
         if source == "fitted" and found.hopeless and found.constant is not None:
             theta, gap = found.constant, gap + max(found.spare, 0.0)
         accuracy = self._accuracy(theta, predicted, source, found, counted)
@@ -349,10 +353,9 @@ class _Work:
         if predicted is None:
             return _FITTED if source == "fitted" else _GIVEN
         kind = "noise of the gradient, by the curvature of the distribution"
-        if source == "fitted":
-            kind, whole = _AFTER_START, found.whole
-            # A smoothed model hardly misses more than all that one loses which knows nothing.
-            predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
+        if isinstance(begins, _Begins):
+            kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
+            predicted = capped(predicted, found.whole)
         sets = None if own is None else coefficients(plan.form, own)
         return PredictedExcess(predicted, kind, sets)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
@@ -15,7 +15,7 @@ from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
-from dpsdk.kernel import Allowance, Kernel, Noise, Terms
+from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
 from dpsdk.mechanisms.convex.basis import asked_gradient
 from dpsdk.mechanisms.convex.certificate import (
     certificate_parts,
@@ -29,7 +29,7 @@ from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.prediction import capped, constant_model, left_of, of_start, smooth
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
-from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
+from dpsdk.mechanisms.convex.start import Moments, fitted, label_form, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
 from dpsdk.typing import Floats
 
@@ -40,6 +40,7 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 
 _SHARE = Fraction(3, 10)
 _PURE_SHARE = Fraction(9, 20)
+_LEAST_SHARE = Fraction(1, 10)
 """Of a start. Noise of pure runs goes with the share itself, and not with its root."""
 
 _PAIR = 2
@@ -47,8 +48,11 @@ _PAIR = 2
 _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
-_TINY = 2e3
-"""Rows times ε: less leaves nothing for gradients in few dimensions."""
+_TINY, _EVEN = 2e3, 5e3
+"""Rows times ε: less than the first leave little to learn, more than the second a good start."""
+
+_LABEL = Fraction(1, 10)
+"""Of the whole, for the marginal of the label where there is little to learn."""
 
 _HOPELESS = 5.0
 """A constant model is returned where noise is expected to do so many times what features do."""
@@ -113,7 +117,11 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs otherwise, with three tenths of the budget, or 0.45 of a pure ε.
+        pairs otherwise, with 0.45 of a pure ε, or else three tenths
+        of the budget, and down to one tenth the more rows there are. Where rows times ε are less
+        than 2,000, pairs are preceded by the marginal of the label, with a tenth; and where noise
+        of the start would hide all else, that marginal alone is measured, and the constant model is
+        found that it makes best.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
         of a start that is measured, of which the right moments are all that matters, and none after
@@ -213,6 +221,8 @@ class _Plan:
     """What is measured first, or the model of the distribution that was given."""
     gradients: int
     spending: Spending
+    hopeless: float | None = None
+    """What noise would do, where so much that a constant model is all that is looked for."""
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -231,6 +241,10 @@ class _Plan:
             begins = _Found.on(within(start.distribution, form, facts), form)
         else:
             begins = _Begins(start, start_form(start, form))
+            little = _strength(facts.rows, total) < _TINY
+            if oracle.start is None and isinstance(start, Pairs) and little:
+                parts["label"] = Part(left * _LABEL, 1, label_form(form))
+                left -= parts["label"].share
             parts["start"] = Part(left * start.share if count else left, 1, begins.form)
             left -= parts["start"].share
         if count:
@@ -241,13 +255,37 @@ class _Plan:
             parts |= certificate_parts(form, oracle.certify, moments=reused)
         spending = Spending.within(parts, total, terms)
         plan = cls(form, smoothed, begins, count, spending)
-        if isinstance(begins, _Begins) or oracle.gradients is not None:
+        if isinstance(begins, _Begins):
+            chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
+            if not chosen or not _strength(facts.rows, total) < _TINY:
+                return plan
+            # Where noise would hide all else, the label is known best that is measured alone.
+            found = plan.unseen(begins, terms)
+            alone = {"label": Part(Fraction(1), 1, label_form(form))}
+            return plan if not found.hopeless else plan.constantly(found, alone, total, terms)
+        if oracle.gradients is not None:
             return plan
         if plan.harm(terms) <= begins.spare:
             return plan
         # A constant model misses less than the noise of a gradient would do.
         del parts["gradients"]
         return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+
+    def unseen(self, begins: _Begins, terms: Terms) -> _Found:
+        """What would be found if nothing depended on anything, with the noise of the start."""
+        rows, noise = divisor(terms.facts.rows), self.spending.noises["start"]
+        tables = fitted((), self.form, rows, outside=False, start=begins.start)
+        found = _Found.on(tables, self.form)
+        law = Measure(begins.form, noise).price(terms)
+        deviation = law.law.standard_deviation() * 2.0**-law.bits / rows
+        return found.expecting(of_start(begins.start, self.smooth, tables, found.theta, deviation))
+
+    def constantly(
+        self, found: _Found, parts: dict[str, Part], total: Total, terms: Terms
+    ) -> _Plan:
+        """The plan that finds a constant model alone."""
+        spending = Spending.within(parts, total, terms)
+        return evolve(self, gradients=0, spending=spending, hopeless=found.noise)
 
     def harm(self, terms: Terms) -> float:
         """What the noise of a gradient at the model of a given distribution is expected to do.
@@ -264,6 +302,8 @@ class _Plan:
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
+        if self.hopeless is not None:
+            return PredictedExcess(self.hopeless, _AFTER_START)
         measures = isinstance(self.begins, _Begins)
         if measures or (self.gradients and terms.facts.rows is None):
             return _LATER
@@ -271,14 +311,22 @@ class _Plan:
 
 
 def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
-    pure = isinstance(total, Budget) and not total.delta
-    share = _PURE_SHARE if pure else _SHARE
+    share = _chosen_share(_strength(rows, total), total)
     if form.dimension > _MANY:
         return Pairs(share)
     classes = len(form.targets) == 2
     if least_squares(form) or (classes and _strength(rows, total) < _TINY):
         return Moments(share)
     return Pairs(share)
+
+
+def _chosen_share(strength: float, total: Total) -> Fraction:
+    """What a start takes of the budget, where a gradient is measured after it."""
+    if isinstance(total, Budget) and not total.delta:
+        return _PURE_SHARE
+    # Its noise enters the excess by its fourth power, that of a gradient by its square.
+    fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
+    return max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
 
 
 def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
@@ -298,13 +346,14 @@ def _strength(rows: int | None, total: Total) -> float:
     return rows * epsilon
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Work:
     """One model being found, once all was paid."""
 
     plan: _Plan
     kernel: Kernel
     allowance: Allowance | None
+    label: Measured | None = None
     batches: list[Measured] = field(factory=list[Measured])
 
     def done(self) -> Measurement:
@@ -313,6 +362,9 @@ class _Work:
         counted = rows_of(plan.spending, kernel, self.allowance)
         rows = divisor(counted)
         begins, source = plan.begins, _source(plan.begins)
+        if "label" in noises:
+            form = plan.spending.parts["label"].form
+            self.label = measured(form, noises["label"], kernel, self.allowance)
         found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
         for _ in range(plan.gradients):
@@ -369,14 +421,17 @@ class _Work:
         form, facts = self.plan.form, self.kernel.facts
         outside = facts.outside and facts.rows is not None
         try:
-            tables = fitted(self.batches, form, rows, outside=outside, start=begins.start)
+            tables = fitted(
+                self.batches, form, rows, outside=outside, start=begins.start, label=self.label
+            )
             found = _Found.on(tables, form)
         except DpsdkError:
             tables = fitted((), form, rows, outside=outside, start=begins.start)
             centre = form.over.centre(form.dimension)
             return _Found(tables, centre, math.inf, None, 0.0, math.inf)
         if not self.batches:
-            return found
+            hopeless = self.plan.hopeless
+            return found if hopeless is None else found.expecting(hopeless)
         # Independent measurements of the same numbers are as good as one with this noise.
         exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
         deviation = 1.0 / math.sqrt(exact) / rows

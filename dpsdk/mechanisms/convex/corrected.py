@@ -117,11 +117,10 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs otherwise, with 0.45 of a pure ε, or else three tenths
-        of the budget, and down to one tenth the more rows there are. Where rows times ε are less
-        than 2,000, pairs are preceded by the marginal of the label, with a tenth; and where noise
-        of the start would hide all else, that marginal alone is measured, and the constant model is
-        found that it makes best.
+        pairs otherwise, with 0.45 of a pure ε, or else three tenths of the budget and down to one
+        tenth the more rows there are. Where rows times ε are less than 2,000, pairs are preceded by
+        the marginal of the label, with a tenth; and where noise would hide all else, that marginal
+        alone is measured, and the constant model is found that is best for it.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
         of a start that is measured, of which the right moments are all that matters, and none after
@@ -221,8 +220,8 @@ class _Plan:
     """What is measured first, or the model of the distribution that was given."""
     gradients: int
     spending: Spending
-    hopeless: float | None = None
-    """What noise would do, where so much that a constant model is all that is looked for."""
+    unseen: _Found | None = None
+    """What no rows would make, where noise is so much that only a constant model is looked for."""
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -260,9 +259,12 @@ class _Plan:
             if not chosen or not _strength(facts.rows, total) < _TINY:
                 return plan
             # Where noise would hide all else, the label is known best that is measured alone.
-            found = plan.unseen(begins, terms)
+            unseen = plan.without_rows(begins, terms)
+            if not unseen.hopeless:
+                return plan
             alone = {"label": Part(Fraction(1), 1, label_form(form))}
-            return plan if not found.hopeless else plan.constantly(found, alone, total, terms)
+            spending = Spending.within(alone, total, terms)
+            return evolve(plan, gradients=0, spending=spending, unseen=unseen)
         if oracle.gradients is not None:
             return plan
         if plan.harm(terms) <= begins.spare:
@@ -271,21 +273,15 @@ class _Plan:
         del parts["gradients"]
         return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
 
-    def unseen(self, begins: _Begins, terms: Terms) -> _Found:
+    def without_rows(self, begins: _Begins, terms: Terms) -> _Found:
         """What would be found if nothing depended on anything, with the noise of the start."""
-        rows, noise = divisor(terms.facts.rows), self.spending.noises["start"]
-        tables = fitted((), self.form, rows, outside=False, start=begins.start)
+        facts, noise = terms.facts, self.spending.noises["start"]
+        outside, rows = facts.outside and facts.rows is not None, divisor(facts.rows)
+        tables = fitted((), self.form, rows, outside=outside, start=begins.start)
         found = _Found.on(tables, self.form)
-        law = Measure(begins.form, noise).price(terms)
-        deviation = law.law.standard_deviation() * 2.0**-law.bits / rows
+        pricing = Measure(begins.form, noise).price(terms)
+        deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
         return found.expecting(of_start(begins.start, self.smooth, tables, found.theta, deviation))
-
-    def constantly(
-        self, found: _Found, parts: dict[str, Part], total: Total, terms: Terms
-    ) -> _Plan:
-        """The plan that finds a constant model alone."""
-        spending = Spending.within(parts, total, terms)
-        return evolve(self, gradients=0, spending=spending, hopeless=found.noise)
 
     def harm(self, terms: Terms) -> float:
         """What the noise of a gradient at the model of a given distribution is expected to do.
@@ -302,8 +298,9 @@ class _Plan:
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
-        if self.hopeless is not None:
-            return PredictedExcess(self.hopeless, _AFTER_START)
+        unseen = self.unseen
+        if unseen is not None and unseen.noise is not None:
+            return PredictedExcess(capped(unseen.noise, unseen.whole), _AFTER_START)
         measures = isinstance(self.begins, _Begins)
         if measures or (self.gradients and terms.facts.rows is None):
             return _LATER
@@ -430,8 +427,8 @@ class _Work:
             centre = form.over.centre(form.dimension)
             return _Found(tables, centre, math.inf, None, 0.0, math.inf)
         if not self.batches:
-            hopeless = self.plan.hopeless
-            return found if hopeless is None else found.expecting(hopeless)
+            unseen = self.plan.unseen
+            return found if unseen is None else evolve(found, noise=unseen.noise)
         # Independent measurements of the same numbers are as good as one with this noise.
         exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
         deviation = 1.0 / math.sqrt(exact) / rows

@@ -33,7 +33,7 @@ from dpsdk.mechanisms.convex.basis import asked_gradient
 from dpsdk.mechanisms.convex.correction import noise_harm
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
-from dpsdk.mechanisms.convex.start import fitted, start_form
+from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, OneHot
 from dpsdk.testing import seeded
 
@@ -224,6 +224,59 @@ def test_the_constant_model_is_returned_where_noise_leaves_nothing_better():
         assert bound.predicted is not None
         # It cannot lose much more than all that a coin loses.
         assert 0.2 < bound.predicted < 1
+
+
+def test_the_label_alone_is_measured_where_noise_would_hide_all_else():
+    few = {name: column[:300] for name, column in COLUMNS.items()}
+    few["rich"] = np.arange(300) % 10 != 0
+    data = PrivateData.from_columns(few, DOMAIN)
+    mechanism = PrivateMinimizer(epsilon="0.05")
+    quoted = session(data).quote(query(), using=mechanism)
+    assert 0.3 < quoted.bound().predicted < 0.7
+    told = []
+    for seed in range(5):
+        release = session(data, seed=seed).release(query(), using=mechanism)
+        assert release.cost == quoted.at_most
+        assert len(release.cost.guarantees) == 1
+        # All but the intercept is left out.
+        assert np.count_nonzero(release.value.theta) == 1
+        told.append(release.value.predict({"age": [0], "hours": [0]})[0])
+    # Nine in ten of the rows, and no more than noise lets them say.
+    assert min(told) > 0.6
+    assert max(told) < 0.97
+
+
+def test_a_label_that_was_measured_by_itself_is_not_drawn_towards_the_uniform():
+    start, rows = Pairs(), 400
+    form = ConvexMinimization(
+        HuberLoss(1), features=["hours", "idle"], label="age", over=Ball(9)
+    ).lower(DOMAIN)
+    columns = {name: column[:rows] for name, column in COLUMNS.items()}
+    columns["age"] = np.full(rows, 4)
+    kernel = Kernel(
+        PrivateData.from_columns(columns, DOMAIN), Odometer(Budget(99)), seeded(1), "it"
+    )
+    batches = []
+    for asked, epsilon in ((start_form(start, form), "0.1"), (label_form(form), "0.1")):
+        numbers = kernel.measure(asked, LaplaceNoise(epsilon))
+        deviation = numbers.accuracy.law.standard_deviation() * numbers.accuracy.step
+        batches.append(Measured(asked, numbers, deviation))
+    pairs, label = batches
+    without = fitted([pairs], form, rows, outside=False, start=start)
+    beside = fitted([pairs], form, rows, outside=False, start=start, label=label)
+    assert without.table(("age",))[4] < 0.5 < 0.75 < beside.table(("age",))[4]
+
+
+def test_predictions_tell_what_a_poor_start_leaves_behind():
+    seen, predicted = [], []
+    for seed in range(8):
+        release = session(budget=Budget(1), seed=seed).release(
+            query(), using=PrivateMinimizer(epsilon="0.15")
+        )
+        assert release.source == "measured"
+        seen.append(excess(release.value, query()))
+        predicted.append(release.bound().predicted)
+    assert 0.25 < np.mean(predicted) / np.mean(seen) < 4
 
 
 def test_a_gradient_is_not_bought_where_its_noise_says_more_than_features_do():

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
@@ -16,6 +16,7 @@ from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
+from dpsdk.mechanisms.convex.basis import asked_gradient
 from dpsdk.mechanisms.convex.certificate import (
     certificate_parts,
     coefficients,
@@ -26,9 +27,9 @@ from dpsdk.mechanisms.convex.certify import Rows
 from dpsdk.mechanisms.convex.confidence import least_squares
 from dpsdk.mechanisms.convex.correction import PredictedExcess, corrected
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
-from dpsdk.mechanisms.convex.prediction import constant_model, of_gradient, of_start, smooth
+from dpsdk.mechanisms.convex.prediction import capped, constant_model, left_of, of_start, smooth
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending, divisor, measured, rows_of
-from dpsdk.mechanisms.convex.start import Moments, fitted, start_form, within
+from dpsdk.mechanisms.convex.start import Moments, fitted, label_form, start_form, within
 from dpsdk.release import Accuracy, Cost, Measurement, NoAccuracy, Quote, Source
 from dpsdk.typing import Floats
 
@@ -38,14 +39,20 @@ StartOfModel: TypeAlias = Pairs | Moments | Given
 """What `Corrected` may begin with."""
 
 _SHARE = Fraction(3, 10)
+_PURE_SHARE = Fraction(9, 20)
+_LEAST_SHARE = Fraction(1, 10)
+"""Of a start. Noise of pure runs goes with the share itself, and not with its root."""
+
 _PAIR = 2
 
 _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
-_LITTLE = 1e5
-_TINY = 2e3
-"""Rows times ε: in many dimensions, and in few, less leaves nothing for gradients."""
+_TINY, _EVEN = 2e3, 5e3
+"""Rows times ε: less than the first leave little to learn, more than the second a good start."""
+
+_LABEL = Fraction(1, 10)
+"""Of the whole, for the marginal of the label where there is little to learn."""
 
 _HOPELESS = 5.0
 """A constant model is returned where noise is expected to do so many times what features do."""
@@ -68,6 +75,7 @@ _LATER = NoAccuracy(
     "what is to be expected follows from what is measured first",
     "read bound(beta).predicted of the release",
 )
+_AFTER_BOTH = "noise of the gradient, and of what the model was fitted to before it"
 _AFTER_START = "noise of what the model was fitted to, by the curvature of the fitted distribution"
 
 
@@ -109,11 +117,14 @@ class Corrected(Oracle):
         model depends on, label included, all of its `width` at once; `Moments` for second moments
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
-        pairs with three tenths of the budget otherwise.
+        pairs otherwise, with 0.45 of a pure ε, or else three tenths of the budget and down to one
+        tenth the more rows there are. Where rows times ε are less than 2,000, pairs are preceded by
+        the marginal of the label, with a tenth; and where noise would hide all else, that marginal
+        alone is measured, and the constant model is found that is best for it.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
-        of a start that is measured, of which the right moments are all that matters; none in more
-        than 15 dimensions where the rows times ε are less than 100,000; one otherwise.
+        of a start that is measured, of which the right moments are all that matters, and none after
+        moments where the rows times ε are less than 2,000; one otherwise.
     certify
         What part of the whole goes to a certificate: then the release has a proven bound of its
         excess, at any confidence. Strictly between 0 and 1.
@@ -209,6 +220,8 @@ class _Plan:
     """What is measured first, or the model of the distribution that was given."""
     gradients: int
     spending: Spending
+    unseen: _Found | None = None
+    """What no rows would make, where noise is so much that only a constant model is looked for."""
 
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -227,6 +240,10 @@ class _Plan:
             begins = _Found.on(within(start.distribution, form, facts), form)
         else:
             begins = _Begins(start, start_form(start, form))
+            little = _strength(facts.rows, total) < _TINY
+            if oracle.start is None and isinstance(start, Pairs) and little:
+                parts["label"] = Part(left * _LABEL, 1, label_form(form))
+                left -= parts["label"].share
             parts["start"] = Part(left * start.share if count else left, 1, begins.form)
             left -= parts["start"].share
         if count:
@@ -237,13 +254,34 @@ class _Plan:
             parts |= certificate_parts(form, oracle.certify, moments=reused)
         spending = Spending.within(parts, total, terms)
         plan = cls(form, smoothed, begins, count, spending)
-        if isinstance(begins, _Begins) or oracle.gradients is not None:
+        if isinstance(begins, _Begins):
+            chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
+            if not chosen or not _strength(facts.rows, total) < _TINY:
+                return plan
+            # Where noise would hide all else, the label is known best that is measured alone.
+            unseen = plan.without_rows(begins, terms)
+            if not unseen.hopeless:
+                return plan
+            alone = {"label": Part(Fraction(1), 1, label_form(form))}
+            spending = Spending.within(alone, total, terms)
+            return evolve(plan, gradients=0, spending=spending, unseen=unseen)
+        if oracle.gradients is not None:
             return plan
         if plan.harm(terms) <= begins.spare:
             return plan
         # A constant model misses less than the noise of a gradient would do.
         del parts["gradients"]
         return evolve(plan, gradients=0, spending=Spending.within(parts, total, terms))
+
+    def without_rows(self, begins: _Begins, terms: Terms) -> _Found:
+        """What would be found if nothing depended on anything, with the noise of the start."""
+        facts, noise = terms.facts, self.spending.noises["start"]
+        outside, rows = facts.outside and facts.rows is not None, divisor(facts.rows)
+        tables = fitted((), self.form, rows, outside=outside, start=begins.start)
+        found = _Found.on(tables, self.form)
+        pricing = Measure(begins.form, noise).price(terms)
+        deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / rows
+        return found.expecting(of_start(begins.start, self.smooth, tables, found.theta, deviation))
 
     def harm(self, terms: Terms) -> float:
         """What the noise of a gradient at the model of a given distribution is expected to do.
@@ -254,11 +292,15 @@ class _Plan:
         if isinstance(found, _Begins) or rows is None or not self.gradients:
             return 0.0
         noise = self.spending.noises["gradients"]
-        deviation = _deviation(self.smooth.gradient(found.theta), noise, terms) / divisor(rows)
-        return of_gradient(self.smooth, found.tables, found.theta, deviation)
+        return asked_gradient(
+            self.smooth, found.tables, found.theta, noise, terms, divisor(rows)
+        ).harm
 
     def expected(self, terms: Terms) -> Accuracy:
         """What is known of the excess before anything is measured."""
+        unseen = self.unseen
+        if unseen is not None and unseen.noise is not None:
+            return PredictedExcess(capped(unseen.noise, unseen.whole), _AFTER_START)
         measures = isinstance(self.begins, _Begins)
         if measures or (self.gradients and terms.facts.rows is None):
             return _LATER
@@ -266,12 +308,22 @@ class _Plan:
 
 
 def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
+    share = _chosen_share(_strength(rows, total), total)
     if form.dimension > _MANY:
-        return Pairs(_SHARE)
+        return Pairs(share)
     classes = len(form.targets) == 2
     if least_squares(form) or (classes and _strength(rows, total) < _TINY):
-        return Moments(_SHARE)
-    return Pairs(_SHARE)
+        return Moments(share)
+    return Pairs(share)
+
+
+def _chosen_share(strength: float, total: Total) -> Fraction:
+    """What a start takes of the budget, where a gradient is measured after it."""
+    if isinstance(total, Budget) and not total.delta:
+        return _PURE_SHARE
+    # Its noise enters the excess by its fourth power, that of a gradient by its square.
+    fewer = 1.0 if math.isinf(strength) else (max(strength, _EVEN) / _EVEN) ** (-1.0 / 3.0)
+    return max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
 
 
 def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
@@ -279,10 +331,7 @@ def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, t
         return 1
     if least_squares(form):
         return 0
-    strength = _strength(rows, total)
-    if isinstance(start, Moments) and strength < _TINY:
-        return 0
-    return 0 if form.dimension > _MANY and strength < _LITTLE else 1
+    return 0 if isinstance(start, Moments) and _strength(rows, total) < _TINY else 1
 
 
 def _strength(rows: int | None, total: Total) -> float:
@@ -294,22 +343,14 @@ def _strength(rows: int | None, total: Total) -> float:
     return rows * epsilon
 
 
-def _deviation(form: LinearForm, noise: Noise, terms: Terms) -> float:
-    """The standard deviation of noise on a form, in rows."""
-    try:
-        pricing = Measure(form, noise).price(terms)
-    except InvalidArgument:
-        return math.inf
-    return pricing.law.standard_deviation() * 2.0**-pricing.bits
-
-
-@frozen(eq=False)
+@define(eq=False)
 class _Work:
     """One model being found, once all was paid."""
 
     plan: _Plan
     kernel: Kernel
     allowance: Allowance | None
+    label: Measured | None = None
     batches: list[Measured] = field(factory=list[Measured])
 
     def done(self) -> Measurement:
@@ -318,27 +359,30 @@ class _Work:
         counted = rows_of(plan.spending, kernel, self.allowance)
         rows = divisor(counted)
         begins, source = plan.begins, _source(plan.begins)
+        if "label" in noises:
+            form = plan.spending.parts["label"].form
+            self.label = measured(form, noises["label"], kernel, self.allowance)
         found = self._found(begins, noises.get("start"), rows)
         theta, gap, predicted = found.theta, found.gap, found.noise
         for _ in range(plan.gradients):
+            noise = noises["gradients"]
             try:
-                form = plan.smooth.gradient(theta)
-                deviation = _deviation(form, noises["gradients"], kernel.terms) / rows
-                harm = of_gradient(plan.smooth, found.tables, theta, deviation)
+                asked = asked_gradient(plan.smooth, found.tables, theta, noise, kernel.terms, rows)
             except QueryError:
                 break  # a loss that is not what it was on the grid of its check has no gradient
-            if source == "fitted" and not harm <= found.spare:
+            if source == "fitted" and not asked.harm <= found.spare:
                 # A constant model misses less than the noise of a gradient would do.
-                found = self._found(begins, noises["gradients"], rows)
+                found = self._found(begins, noise, rows)
                 theta, gap, predicted = found.theta, found.gap, found.noise
                 continue
-            one = measured(form, noises["gradients"], kernel, self.allowance)
+            one = measured(asked.form, noise, kernel, self.allowance)
             if one is None:
                 break
-            step = corrected(
-                plan.smooth, found.tables, theta, one.values / rows, one.deviation / rows
-            )
-            theta, gap, predicted, source = step.theta, step.gap, step.predicted, "measured"
+            gradient, deviation = asked.read(one.values / rows), one.deviation / rows
+            step = corrected(plan.smooth, found.tables, theta, gradient, deviation, asked.back)
+            theta, gap, source = step.theta, step.gap, "measured"
+            before = 0.0 if predicted is None else capped(predicted, found.whole)
+            predicted = step.predicted + left_of(before, found.whole)
         if source == "fitted" and found.hopeless and found.constant is not None:
             theta, gap = found.constant, gap + max(found.spare, 0.0)
         accuracy = self._accuracy(theta, predicted, source, found, counted)
@@ -361,10 +405,9 @@ class _Work:
         if predicted is None:
             return _FITTED if source == "fitted" else _GIVEN
         kind = "noise of the gradient, by the curvature of the distribution"
-        if source == "fitted":
-            kind, whole = _AFTER_START, found.whole
-            # A smoothed model hardly misses more than all that one loses which knows nothing.
-            predicted = predicted * whole / (predicted + whole) if whole > 0.0 else predicted
+        if isinstance(begins, _Begins):
+            kind = _AFTER_START if source == "fitted" else _AFTER_BOTH
+            predicted = capped(predicted, found.whole)
         sets = None if own is None else coefficients(plan.form, own)
         return PredictedExcess(predicted, kind, sets)
 
@@ -378,14 +421,17 @@ class _Work:
         form, facts = self.plan.form, self.kernel.facts
         outside = facts.outside and facts.rows is not None
         try:
-            tables = fitted(self.batches, form, rows, outside=outside, start=begins.start)
+            tables = fitted(
+                self.batches, form, rows, outside=outside, start=begins.start, label=self.label
+            )
             found = _Found.on(tables, form)
         except DpsdkError:
             tables = fitted((), form, rows, outside=outside, start=begins.start)
             centre = form.over.centre(form.dimension)
             return _Found(tables, centre, math.inf, None, 0.0, math.inf)
         if not self.batches:
-            return found
+            unseen = self.plan.unseen
+            return found if unseen is None else evolve(found, noise=unseen.noise)
         # Independent measurements of the same numbers are as good as one with this noise.
         exact = sum([1.0 / max(one.deviation, _LEAST_DEVIATION) ** 2 for one in self.batches])
         deviation = 1.0 / math.sqrt(exact) / rows

@@ -20,7 +20,7 @@ from dpsdk.forms.convex import Tables
 from dpsdk.mechanisms.convex.confidence import CoefficientSet
 from dpsdk.typing import Floats
 
-__all__ = ["Correction", "PredictedExcess", "corrected", "excess_metric"]
+__all__ = ["Correction", "PredictedExcess", "corrected", "excess_metric", "noise_harm"]
 
 _FLAT = 1e-10
 """A direction with less than this part of the largest curvature has none."""
@@ -85,8 +85,27 @@ def excess_metric(form: ConvexForm, hessian: Floats, deviation: float) -> tuple[
     return ridge, metric
 
 
+def noise_harm(
+    form: ConvexForm, hessian: Floats, deviation: float, back: Floats | None = None
+) -> tuple[float, Floats, float]:
+    """The ridge and metric for a noisy gradient, and the mean excess that its noise makes.
+
+    That is ½ tr(H⁻¹ Σ), with the covariance Σ of the gradient: σ² B Bᵀ where a matrix B makes it
+    of numbers with noise of deviation σ.
+    """
+    shape = np.eye(form.dimension) if back is None else back @ back.T
+    typical = deviation * math.sqrt(float(np.trace(shape)) / form.dimension)
+    ridge, metric = excess_metric(form, hessian, typical)
+    return ridge, metric, 0.5 * deviation**2 * float((metric * shape).sum())
+
+
 def corrected(
-    form: ConvexForm, tables: Tables, theta: Floats, gradient: Floats, deviation: float
+    form: ConvexForm,
+    tables: Tables,
+    theta: Floats,
+    gradient: Floats,
+    deviation: float,
+    back: Floats | None = None,
 ) -> Correction:
     """The model that a measured gradient corrects. Never fails for what was measured.
 
@@ -101,14 +120,16 @@ def corrected(
     gradient
         What was measured of the table's average gradient there.
     deviation
-        The standard deviation of the noise of each of its numbers.
+        The standard deviation of the noise of each of the numbers that were measured.
+    back
+        The matrix that made the gradient of these numbers, where they were not the gradient itself.
     """
     try:
         own, hessian = form.expand(tables, theta)
     except DpsdkError:
         return Correction(theta, math.inf, math.inf)
-    ridge, metric = excess_metric(form, hessian, deviation)
-    noise = deviation**2 * float(np.trace(metric))
+    ridge, metric, harm = noise_harm(form, hessian, deviation, back)
+    noise = 2.0 * harm
     # No average of gradients has a number beyond the longest of them.
     found = np.clip(np.nan_to_num(gradient), -form.longest, form.longest) - own
     seen = float(found @ metric @ found)

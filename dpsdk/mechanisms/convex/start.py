@@ -19,7 +19,7 @@ from dpsdk.hypothesis.fit import FIT_LIMIT, EntropicFit
 from dpsdk.mechanisms.convex.spending import Measured
 from dpsdk.typing import Floats, Real
 
-__all__ = ["Moments", "Shares", "fitted", "start_form", "within"]
+__all__ = ["Moments", "Shares", "fitted", "label_form", "start_form", "within"]
 
 _SHARE = Fraction(3, 10)
 
@@ -131,6 +131,12 @@ def start_form(start: Pairs | Moments, form: ConvexForm) -> LinearForm:
     )
 
 
+def label_form(form: ConvexForm) -> LinearForm:
+    """The marginal of the label alone."""
+    size = form.domain[form.label].size
+    return LinearForm(form.domain, [Kronecker.of(form.domain, {form.label: Identity(size)})])
+
+
 def fitted(
     batches: Sequence[Measured],
     form: ConvexForm,
@@ -138,32 +144,40 @@ def fitted(
     *,
     outside: bool,
     start: Pairs | Moments,
+    label: Measured | None = None,
 ) -> Distribution:
     """The distribution of most entropy that fits what was measured about as well as noise lets it.
 
+    Where the label was measured by itself, its marginal is fitted first, so that noisier numbers
+    are not found good enough before it is.
     Passes go on until the residuals are what noise makes them: for all numbers that no distribution
     can fit, and for a part of the others that grows with the noise.
     """
     domain = Domain(*[form.domain[name] for name in form.names])
     fit = EntropicFit(domain, outside=outside, prior=_PRIOR, hold=_HOLD)
-    relative: list[float] = []
-    for one in batches:
-        deviation = max(_LEAST_DEVIATION, one.deviation) / rows
-        relative.append(deviation)
-        place = 0
+
+    def add(one: Measured) -> float:
+        deviation, place = max(_LEAST_DEVIATION, one.deviation) / rows, 0
         for block in one.form.blocks:
             fit.add(block, one.values[place : place + block.rows] / rows, deviation)
             place += block.rows
-    numbers = sum([one.form.rows for one in batches])
-    if not numbers:
-        return fit.hypothesis()
-    free = _rank(start, domain, batches[0].form)
-    part = min(1.0, max(_LEAST_PART, _NOISY * min(relative)))
-    enough = numbers - free + part * free
-    for _ in range(_PASSES):
-        made = fit.run(_STEPS)
-        if 2.0 * fit.loss <= enough or not made:
-            break
+        return deviation
+
+    def run(numbers: int, free: int, deviation: float) -> None:
+        enough = numbers - free + min(1.0, max(_LEAST_PART, _NOISY * deviation)) * free
+        for _ in range(_PASSES):
+            made = fit.run(_STEPS)
+            if 2.0 * fit.loss <= enough or not made:
+                break
+
+    alone = 0
+    if label is not None:
+        alone = label.form.rows
+        run(alone, alone, add(label))
+    if batches:
+        deviation = min([add(one) for one in batches])
+        numbers = alone + sum([one.form.rows for one in batches])
+        run(numbers, _rank(start, domain, batches[0].form), deviation)
     return fit.hypothesis()
 
 

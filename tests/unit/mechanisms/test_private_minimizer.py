@@ -19,7 +19,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Simplex
 from dpsdk.hypothesis import DenseHypothesis, Pairs
-from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Terms
+from dpsdk.kernel import GaussianNoise, Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import (
     CertifiedExcess,
@@ -30,9 +30,11 @@ from dpsdk.mechanisms import (
     PrivateMinimizer,
     SufficientStatistics,
 )
+from dpsdk.mechanisms.convex.basis import asked_gradient
+from dpsdk.mechanisms.convex.correction import noise_harm
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
-from dpsdk.mechanisms.convex.start import fitted, start_form
+from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
 
@@ -225,6 +227,58 @@ def test_the_constant_model_is_returned_where_noise_leaves_nothing_better():
         assert 0.2 < bound.predicted < 1
 
 
+def test_the_label_alone_is_measured_where_noise_would_hide_all_else():
+    few = {name: column[:300] for name, column in COLUMNS.items()}
+    few["rich"] = np.arange(300) % 10 != 0
+    data = PrivateData.from_columns(few, DOMAIN)
+    mechanism = PrivateMinimizer(epsilon="0.05")
+    quoted = session(data).quote(query(), using=mechanism)
+    assert 0.3 < quoted.bound().predicted < 0.7
+    told = []
+    for seed in range(5):
+        release = session(data, seed=seed).release(query(), using=mechanism)
+        assert release.cost == quoted.at_most
+        assert len(release.cost.guarantees) == 1
+        # All but the intercept is left out.
+        assert np.count_nonzero(release.value.theta) == 1
+        told.append(release.value.predict({"age": [0], "hours": [0]})[0])
+    # Nine in ten of the rows, and no more than noise lets them say.
+    assert min(told) > 0.6
+    assert max(told) < 0.97
+
+
+def test_a_label_that_was_measured_by_itself_is_not_drawn_towards_the_uniform():
+    start, rows = Pairs(), 400
+    form = ConvexMinimization(
+        HuberLoss(1), features=["hours", "idle"], label="age", over=Ball(9)
+    ).lower(DOMAIN)
+    columns = {name: column[:rows] for name, column in COLUMNS.items()}
+    columns["age"] = np.full(rows, 4)
+    kernel = Kernel(
+        PrivateData.from_columns(columns, DOMAIN), Odometer(Budget(99)), seeded(1), "it"
+    )
+    batches = []
+    for asked, epsilon in ((start_form(start, form), "0.1"), (label_form(form), "0.1")):
+        numbers = kernel.measure(asked, LaplaceNoise(epsilon))
+        deviation = numbers.accuracy.law.standard_deviation() * numbers.accuracy.step
+        batches.append(Measured(asked, numbers, deviation))
+    pairs, label = batches
+    without = fitted([pairs], form, rows, outside=False, start=start)
+    beside = fitted([pairs], form, rows, outside=False, start=start, label=label)
+    assert without.table(("age",))[4] < 0.5 < 0.75 < beside.table(("age",))[4]
+
+
+def test_predictions_tell_what_a_poor_start_leaves_behind():
+    seen, predicted = [], []
+    mechanism = PrivateMinimizer(epsilon="0.15", oracle=Corrected(Pairs(share="0.1"), gradients=1))
+    for seed in range(6):
+        release = session(budget=Budget(1), seed=seed).release(query(), using=mechanism)
+        assert release.source == "measured"
+        seen.append(excess(release.value, query()))
+        predicted.append(release.bound().predicted)
+    assert 0.25 < np.mean(predicted) / np.mean(seen) < 4
+
+
 def test_a_gradient_is_not_bought_where_its_noise_says_more_than_features_do():
     # Nothing depends on anything here, so that the spare of the features is nought.
     columns = {name: RNG.permutation(column[:2000]) for name, column in COLUMNS.items()}
@@ -237,6 +291,28 @@ def test_a_gradient_is_not_bought_where_its_noise_says_more_than_features_do():
         for seed in range(3)
     ]
     assert sources == ["fitted"] * 3 + ["measured"] * 3
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(Fraction(1, 100)), LaplaceNoise(1)])
+def test_a_gradient_is_measured_in_the_basis_where_noise_does_least(noise):
+    form, terms = query().lower(DOMAIN), Terms(DATA.facts)
+    theta, _ = form.minimise(TRUTH)
+    asked = asked_gradient(form, TRUTH, theta, noise, terms, ROWS)
+    plain = form.gradient(theta)
+    exact = asked.form.blocks[0].answer(TRUTH.table(form.names))
+    assert np.allclose(asked.read(exact), plain.blocks[0].answer(TRUTH.table(form.names)))
+    # One-hot features beside an intercept leave a direction flat, where no noise is minded.
+    pricing = Measure(plain, noise).price(terms)
+    deviation = pricing.law.standard_deviation() * 2.0**-pricing.bits / ROWS
+    _, hessian = form.expand(TRUTH, theta)
+    _, _, harm = noise_harm(form, hessian, deviation)
+    assert 0 < asked.harm < 0.85 * harm
+    # What noise does is what the covariance of the gradient that is read says it does.
+    rng, drawn = np.random.default_rng(5), 4000
+    noisy = rng.normal(0.0, asked.deviation, (drawn, asked.form.rows)) @ asked.back.T
+    _, metric, _ = noise_harm(form, hessian, asked.deviation, asked.back)
+    seen = 0.5 * np.einsum("ij,jk,ik->i", noisy, metric, noisy).mean()
+    assert abs(seen / asked.harm - 1) < 0.1
 
 
 def test_a_given_distribution_predicts_the_excess_beforehand():

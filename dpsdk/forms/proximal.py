@@ -30,9 +30,17 @@ _LARGEST_STRENGTH = 1e100
 
 
 def _to_theta(values: Array) -> Floats:
-    numbers = to_array("theta", values, "finite numbers")
+    return _to_row("theta", values)
+
+
+def _to_shift(values: Array | None) -> Floats | None:
+    return None if values is None else _to_row("shift", values)
+
+
+def _to_row(name: str, values: Array) -> Floats:
+    numbers = to_array(name, values, "finite numbers")
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
-        raise InvalidArgument("theta", "a row of finite numbers", f"shape {numbers.shape}")
+        raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
     kept = np.array(numbers, dtype=np.float64) + 0.0  # a zero has no sign here
     return np.frombuffer(kept.tobytes(), dtype=np.float64)
 
@@ -49,12 +57,12 @@ class ProximalGapForm(Gap):
     """One gap: by how much coefficients θ may be improved, judged by the gradient at them.
 
     The gap is the maximum over θ' of the set of Σ_x ⟨g_x, θ - θ'⟩ - ½·strength·‖θ - θ'‖², summed
-    over all rows x: in rows, so that it is the number of rows times that of the average. Where g_x
-    is the gradient of a convex loss at θ, the summed loss of θ exceeds its minimum over the set by
-    no more; with a strength above 0 this needs an average loss that is so strongly convex, on which
-    privacy does not depend. `sensitivity` says how far a row moves it: for a watch, which reads it
-    without minimising anything (Frank and Wolfe 1956; as a query in place of the excess of Ullman
-    2015).
+    over all rows x, with the shift in each g_x: in rows, so that it is the number of rows times
+    that of the average. Where g_x is the gradient of a convex loss at θ, the summed loss of θ
+    exceeds its minimum over the set by no more; with a strength above 0 this needs an average loss
+    that is so strongly convex, on which privacy does not depend. `sensitivity` says how far a row
+    moves it: for a watch, which reads it without minimising anything (Frank and Wolfe 1956; as a
+    query in place of the excess of Ullman 2015).
 
     Parameters
     ----------
@@ -67,6 +75,9 @@ class ProximalGapForm(Gap):
         The set: a `Ball`, `Box` or `Simplex`.
     strength
         From 0, by default, to 1e100.
+    shift
+        What is added to the gradient of every row, of those outside the domain as well, such as
+        that of a ridge; as many public numbers as coefficients, and nothing if left out.
 
     Raises
     ------
@@ -80,6 +91,7 @@ class ProximalGapForm(Gap):
     theta: Floats = field(converter=_to_theta)
     over: ConvexSet
     strength: float = field(default=0.0, converter=_to_strength)
+    shift: Floats | None = field(default=None, converter=_to_shift)
     numeric: bool = field(init=False, default=False)
     """A proximal gap is never asked for its size."""
 
@@ -91,6 +103,9 @@ class ProximalGapForm(Gap):
         if self.theta.shape != (self.gradient.rows,):
             expected = f"{self.gradient.rows} numbers, one for each function of the gradient"
             raise InvalidArgument("theta", expected, f"shape {self.theta.shape}")
+        if self.shift is not None and self.shift.shape != self.theta.shape:
+            expected = f"{len(self.theta)} numbers, one for each coefficient"
+            raise InvalidArgument("shift", expected, f"shape {self.shift.shape}")
         self.over.require(len(self.theta))
         if not self.over.contains(self.theta):
             raise InvalidArgument("theta", "coefficients of the set", "others")
@@ -117,6 +132,8 @@ class ProximalGapForm(Gap):
         """The same for the same gap, and for no other; see `LinearForm`."""
         digest = sha256(_GAPS + self.gradient.identity + self.theta.astype("<f8").tobytes())
         digest.update(repr((self.over, self.strength)).encode())
+        if self.shift is not None:
+            digest.update(b"shift" + self.shift.astype("<f8").tobytes())
         return digest.digest()
 
     @property
@@ -128,7 +145,10 @@ class ProximalGapForm(Gap):
     def sensitivity(self) -> float:
         """How far one record moves the gap at the most, in rows, under either relation."""
         weights, steps = written(self.gradient), self.steps
-        return max(steps.moved(weights, replaced=way, outside=True) for way in (False, True))
+        return max(
+            steps.moved(weights, replaced=way, outside=True, shift=self.shift)
+            for way in (False, True)
+        )
 
     def moved(self, facts: Facts | Setting) -> float:
         """How far one record moves the gap at the most between tables of such facts, in rows.
@@ -139,7 +159,8 @@ class ProximalGapForm(Gap):
         """
         setting = facts if isinstance(facts, Setting) else Setting.of(facts)
         weights = written(self.gradient)
-        return self.steps.moved(weights, replaced=setting.replaced, outside=setting.outside)
+        replaced, outside = setting.replaced, setting.outside
+        return self.steps.moved(weights, replaced=replaced, outside=outside, shift=self.shift)
 
     def value(self, tables: Tables, rows: float = 1.0) -> float:
         """The gap of public weights, in floats.
@@ -155,4 +176,6 @@ class ProximalGapForm(Gap):
         names = self.gradient.names
         weights = np.asarray(tables.table(names), dtype=np.float64).reshape(-1)
         sums = written(self.gradient) @ weights
+        if self.shift is not None:
+            sums = sums + rows * self.shift
         return self.over.gap(self.theta, sums, ridge=self.strength * rows)

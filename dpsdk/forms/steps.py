@@ -122,11 +122,18 @@ class Steps:
             summed = min(summed, float(np.abs(self.theta).sum()) + 1.0)
         return summed * (1 + 1e-12)
 
-    def moved(self, weights: Floats, *, replaced: bool, outside: bool) -> float:
+    def moved(
+        self, weights: Floats, *, replaced: bool, outside: bool, shift: Floats | None = None
+    ) -> float:
         """How far one record moves the gap whose g_x are the columns, at the most.
 
-        Proposition 2 of docs/explanation/proofs/proximal-gap.md, with what floats may round off.
+        With a shift, it is added to all of them, and to that of a row outside. Proposition 2 of
+        docs/explanation/proofs/proximal-gap.md, with what floats may round off.
         """
+        if shift is not None and not replaced:  # between rows that are exchanged it cancels
+            added = shift[:, None]
+            parts = [weights + added, added] if outside else [weights + added]
+            weights, outside = np.concatenate(parts, axis=1), False
         with np.errstate(over="ignore", invalid="ignore"):
             move = self._moved(weights, replaced=replaced, outside=outside)
         if not move < math.inf:

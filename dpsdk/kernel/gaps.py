@@ -29,7 +29,7 @@ from dpsdk.forms.linear import EXACT
 from dpsdk.forms.steps import Steps, written
 from dpsdk.kernel.copies import OwnForm, own_form
 from dpsdk.kernel.lattice import exact, finest, on_given_lattice, on_lattice
-from dpsdk.typing import Ints
+from dpsdk.typing import Floats, Ints
 
 __all__ = [
     "FARTHEST",
@@ -175,6 +175,8 @@ class ProximalGaps:
     """By how much rounding changed a weight at the most."""
     scale: Fraction
     """How many lattice steps a unit of the gap is, exactly."""
+    shift: tuple[int, ...] = ()
+    """What every row has besides its gradient, in the same integers; none if empty."""
     numeric: bool = False
 
     @property
@@ -206,6 +208,8 @@ class ProximalGaps:
     def scores(self, numbers: Ints) -> Ints:
         """The gap, in integers all the way, rounded down once."""
         *sums, rows = numbers.tolist()
+        if self.shift:
+            sums = [one + rows * added for one, added in zip(sums, self.shift, strict=True)]
         gap = self.ways.most(sums, self.unit, rows, self.scale)
         return np.array([max(-_TOP, min(gap, _TOP))], dtype=np.int64)
 
@@ -218,25 +222,43 @@ def own_proximal(gap: ProximalGapForm, setting: Setting, domain: Domain, bits: i
     """
     own = own_form(gap.gradient, setting, domain)
     theta, over, strength = gap.theta, _own_set(gap.over), gap.strength
-    if type(theta) is not np.ndarray or type(strength) is not float:
-        kinds = f"{type(theta).__name__} and {type(strength).__name__}"
+    shift = gap.shift
+    plain = shift is None or type(shift) is np.ndarray
+    if type(theta) is not np.ndarray or type(strength) is not float or not plain:
+        kinds = f"{type(theta).__name__}, {type(strength).__name__} and {type(shift).__name__}"
         raise InvalidArgument("gap", "of plain numbers", kinds)
-    copy = ProximalGapForm(own.form, theta, over, strength)
+    copy = ProximalGapForm(own.form, theta, over, strength, shift)
     room = math.log2(EXACT / (max(setting.row_limit, 1) * own.form.reach))
     unit, lattice, change = on_lattice(own, finest(math.floor(room)))
     ways = copy.steps
-    key = ("proximal", unit, copy.theta.tobytes(), over, copy.strength)
+    added, whole = _whole_shift(copy.shift, unit)
+    if copy.shift is not None and added is not None:
+        change += float(np.abs(np.ldexp(added, -unit) - copy.shift).max())
+    own_shift = b"" if added is None else added.tobytes()
+    key = ("proximal", unit, copy.theta.tobytes(), over, copy.strength, own_shift)
     moved = own.prices.get(key)
     if not isinstance(moved, float):
         # Of the integers as they are, at a price in the same unit.
         finer = Steps(copy.theta, over, copy.strength * 2.0**unit)
         replaced, outside = setting.replaced, setting.outside
-        found = finer.moved(written(lattice), replaced=replaced, outside=outside) * 2.0**-unit
+        integers = written(lattice)
+        found = finer.moved(integers, replaced=replaced, outside=outside, shift=added) * 2.0**-unit
         # What nothing moves has a unit still, and what hardly does one of so many steps as floats
         # hold.
         moved = max(found, _LEAST_MOVED) if found else 1.0
         own.prices.keep(key, moved)
-    return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved))
+    return ProximalGaps(lattice, unit, ways, moved, change, 2**bits / Fraction(moved), whole)
+
+
+def _whole_shift(shift: Floats | None, unit: int) -> tuple[Floats | None, tuple[int, ...]]:
+    """A shift in whole numbers of 2**-unit, as floats and as integers, which are the same."""
+    if shift is None or not shift.any():
+        return None, ()
+    with np.errstate(over="ignore"):
+        whole = np.rint(np.ldexp(shift, unit))
+    if not np.isfinite(whole).all():
+        raise InvalidArgument("shift", "no larger than a gradient by far", "larger numbers")
+    return whole, tuple([int(one) for one in whole.tolist()])
 
 
 def proximal_of(gap: ProximalGapForm, facts: Facts, bits: int) -> ProximalGaps:

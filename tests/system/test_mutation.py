@@ -334,7 +334,8 @@ class Asking:
         watch = self.kernel.watch(Watching("0.3", "0.4", 3))
         for over, height in ((Ball(2), 10.0**6), (Box(-1, 1), 3.0), (Simplex(), 10.0**6)):
             gradient = held()["boxes"]
-            gap = ProximalGapForm(gradient, over.centre(gradient.rows), over, 0.25)
+            shift = np.full(gradient.rows, 2.0**-10)
+            gap = ProximalGapForm(gradient, over.centre(gradient.rows), over, 0.25, shift)
             self.ask(lambda g=gap, h=height: watch.first_above(g, h))
             self.wreck(gap, over, gradient)
         self.told.append(watch.tops)
@@ -797,7 +798,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         *[Measure(form, noise).price(Terms(of)) for noise in asking.noises()],
         *[mechanism.quote(form, Terms(of)) for mechanism in (Laplace(1), Gaussian(rho=1))],
         *(asking.forms, asking.noises(), of, Watching(1, 1), sensitivity(form, of)),
-        ProximalGapForm(form, np.zeros(1), Ball(1), 0.5),
+        ProximalGapForm(form, np.zeros(1), Ball(1), 0.5, np.zeros(1)),
         *(GapForm.around(form, np.zeros(1)), list(STREAMS.values()), kernel_module.Top(0, None)),
         *(Laplace(1), Gaussian(rho=1), Projection(rho=1).quote(form, Terms(of))),
         *(chosen, chosen.price(Terms(of))),

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from attrs import evolve
 from scipy.optimize import minimize
 
 import dpsdk.forms.steps as module
@@ -297,8 +298,10 @@ def test_what_it_tells_of_itself():
         gap_of(Box(-1.5, 1.5), 0.5, theta=[1.0, 0.0, 0.5]),
         gap_of(Ball(1.5), theta=[1.0, 0.0, 0.5]),
         gap_of(Ball(1.5), 0.5, 2 * COLUMNS, theta=[1.0, 0.0, 0.5]),
+        evolve(gap, shift=[0.0, 0.0, 1.0]),
+        evolve(gap, shift=[0.0, 1.0, 0.0]),
     ]
-    assert len({gap.identity, *[other.identity for other in others]}) == 6
+    assert len({gap.identity, *[other.identity for other in others]}) == 8
     assert (gap.rows, gap.numeric, gap.domain) == (1, False, LINE)
     with pytest.raises(ValueError, match="WRITEABLE"):
         gap.theta.flags.writeable = True
@@ -320,6 +323,8 @@ ZERO = np.zeros(3)
         (lambda: ProximalGapForm(FORM, ZERO, Simplex()), "theta"),
         (lambda: ProximalGapForm(FORM, ZERO, Box(0, (1.0, 1.0))), "over"),
         (lambda: ProximalGapForm(FORM, ZERO, "ball"), "over"),
+        (lambda: ProximalGapForm(FORM, ZERO, Ball(1), 1.0, np.zeros(2)), "shift"),
+        (lambda: ProximalGapForm(FORM, ZERO, Ball(1), 1.0, [0.0, math.inf, 0.0]), "shift"),
         (lambda: ProximalGapForm(FORM, ZERO, Ball(1), -1.0), "strength"),
         (lambda: ProximalGapForm(FORM, ZERO, Ball(1), math.nan), "strength"),
         (lambda: ProximalGapForm(FORM, ZERO, Ball(1), 1e101), "strength"),

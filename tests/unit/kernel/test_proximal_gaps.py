@@ -27,9 +27,9 @@ SETS = [Ball(2.0), Box(-1.0, 1.0), Simplex()]
 SHOWN = ["Ball", "Box", "Simplex"]
 
 
-def gap_of(over, theta=(0.2, -0.1), strength=0.0, columns=OPPOSED):
+def gap_of(over, theta=(0.2, -0.1), strength=0.0, columns=OPPOSED, shift=None):
     form = LinearForm(LINE, [Dense(("x",), (3,), columns)])
-    return ProximalGapForm(form, over.project(np.array(theta)), over, strength)
+    return ProximalGapForm(form, over.project(np.array(theta)), over, strength, shift)
 
 
 def score(gap, data, bits, setting=None):
@@ -61,6 +61,39 @@ def test_no_record_moves_a_score_by_more_than_a_row(over, relation, unit_rows):
         for theta in [(0.2, -0.1), (5.0, 5.0)]:
             gap = gap_of(over, theta, strength)
             assert farthest(gap, relation, 2, unit_rows=unit_rows) <= unit_rows
+
+
+@pytest.mark.parametrize("relation", Neighbors)
+@pytest.mark.parametrize("over", SETS, ids=SHOWN)
+def test_a_shift_is_of_every_row_and_no_record_moves_a_score_by_more(over, relation):
+    for strength in (0.0, 0.3):
+        for shift in ([0.7, -3.0], [-0.6, -0.8], [100.0, 1.0]):
+            gap = gap_of(over, (0.4, 0.3), strength, shift=shift)
+            assert farthest(gap, relation, 2) <= 1
+            plain = gap_of(over, (0.4, 0.3), strength)
+            setting = Setting.of(kernel([1, 1, 0], neighbors=relation)[0].facts)
+            moves = [own_proximal(one, setting, LINE, 10).moved for one in (gap, plain)]
+            # Rows that are exchanged have it in common; one that is added has it alone.
+            assert (moves[0] == moves[1]) == (relation is Neighbors.REPLACE_ONE)
+
+
+def test_a_shift_that_is_forgotten_in_the_sensitivity_is_caught(monkeypatch):
+    moved = Steps.moved
+    monkeypatch.setattr(Steps, "moved", lambda *a, **k: moved(*a, **(k | {"shift": None})))
+    gap = gap_of(Ball(2.0), (0.0, 0.0), shift=[3.0, 4.0])
+    assert farthest(gap, Neighbors.ADD_REMOVE, 2) > 1.5
+
+
+def test_a_shift_is_summed_over_the_rows_outside_too():
+    data = PrivateData.from_columns({"x": [0, 1, 1, 9, 9]}, LINE)
+    gap = gap_of(Ball(2.0), strength=0.2, shift=[0.3, -0.25])
+    own = own_proximal(gap, Setting.of(data.facts), LINE, 20)
+    found = int(own.scores(own.read(open_histogram(data)))[0]) / own.steps
+    sums = OPPOSED @ [1, 2, 0] + 5 * np.array([0.3, -0.25])
+    assert found == pytest.approx(gap.over.gap(gap.theta, sums, ridge=1.0), abs=1e-4)
+    with pytest.raises(InvalidArgument, match="shift"):
+        own_proximal(gap_of(Ball(2.0), columns=OPPOSED * 1e-200, shift=[1e300, 0.0]),
+                     Setting.of(data.facts), LINE, 20)  # fmt: skip
 
 
 @pytest.mark.parametrize("relation", Neighbors)
@@ -122,17 +155,28 @@ def test_rounding_moves_a_gap_by_no_more_than_is_told():
     for trial in range(30):
         columns = rng.normal(size=(2, 3)) * 10.0 ** int(rng.integers(-6, 4))
         over, counts = SETS[trial % 3], rng.integers(0, 60, size=3)
-        gap = gap_of(over, rng.normal(size=2), [0.0, 0.1][trial % 2], columns)
+        shift = rng.normal(size=2) * np.abs(columns).max()
+        gap = gap_of(over, rng.normal(size=2), [0.0, 0.1][trial % 2], columns, shift)
         asked, _ = kernel(counts)
         watching = Watching("0.3", "0.4")
         own = own_proximal(gap, Setting.of(asked.facts), LINE, watching.lattice_bits(asked.facts))
         data = PrivateData.from_counts(counts, LINE, max_rows=200)
         lattice = own.scores(own.read(open_histogram(data)))[0] / own.steps
-        true = over.gap(gap.theta, columns @ counts, ridge=gap.strength * counts.sum())
+        sums = columns @ counts + counts.sum() * shift
+        true = over.gap(gap.theta, sums, ridge=gap.strength * counts.sum())
         unit, lost = watching.unit(asked.facts, gap), watching.rounding(asked.facts, gap)
         assert unit == own.moved == pytest.approx(gap.moved(asked.facts), rel=1e-3)
         assert abs(lattice - true) <= lost * unit * (1 + 1e-6)
         assert lost < 0.05
+
+
+def test_what_a_shift_is_rounded_by_is_told_of_integral_gradients_too():
+    asked, _ = kernel([40, 30, 30])
+    columns, watching = np.array([[2.0**40, 0.0, 0.0], [0.0, 2.0**40, 0.0]]), Watching(1, 1)
+    gaps = [gap_of(Ball(2.0), columns=columns, shift=shift) for shift in (None, [0.3, 0.1])]
+    owns = [own_proximal(gap, Setting.of(asked.facts), LINE, 10) for gap in gaps]
+    assert owns[0].change == 0.0 < owns[1].change
+    assert watching.rounding(asked.facts, gaps[0]) < watching.rounding(asked.facts, gaps[1])
 
 
 def test_figures_take_in_the_rounding_of_a_proximal_gap():
@@ -224,6 +268,9 @@ def exchanged(**parts):
     [
         lambda: exchanged(strength=Sly(0.5)),
         lambda: exchanged(strength=-1.0),
+        lambda: exchanged(shift=np.zeros(2).view(Numbers)),
+        lambda: exchanged(shift=(0.0, 1.0)),
+        lambda: exchanged(shift=np.array([0.0, np.nan])),
         lambda: exchanged(strength=np.float64(0.5)),
         lambda: exchanged(theta=np.zeros(2).view(Numbers)),
         lambda: exchanged(theta=[0.0, 0.0]),

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from attrs import evolve
-from test_convex_pmw import DOMAIN, SHAPE, excess, shares
+from test_convex_pmw import DOMAIN, SHAPE, Truth, excess, shares
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.accounting import zcdp_start
@@ -19,8 +19,8 @@ from dpsdk.losses import LogisticLoss, QuantileLoss, SVMLoss
 from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem
 from dpsdk.mechanisms.convex.descent import descend
 from dpsdk.mechanisms.convex.pmw import textbook as module
-from dpsdk.mechanisms.convex.pmw.theorem import at_rows, figure
-from dpsdk.queries import Ball, ConvexMinimization, Count
+from dpsdk.mechanisms.convex.pmw.theorem import _lost, at_rows, figure
+from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
 
@@ -283,3 +283,119 @@ def test_noise_beyond_the_constants_ends_the_promise(monkeypatch):
         assert release.source == "measured"
         assert release.bound(0.05).standing == "none"
         assert strategy._learnt == 0
+
+
+RIDGE = 0.2
+RIDGED = Problem.of(QUERY.lower(DOMAIN), ridge=RIDGE)
+STEEP = NoisyDescent.textbook(steps=64, ridge=RIDGE)
+
+
+def ridged(**given):
+    return textbook(**({"problem": RIDGED, "oracle": STEEP} | given))
+
+
+def with_ridge(form, joint, theta, ridge=RIDGE):
+    """By how much the average loss with the ridge exceeds its least value."""
+    table = Truth(joint)
+    best, gap = form.minimise(table, ridge=ridge, tolerance=1e-9)
+    losses = [form.value(table, one) + 0.5 * ridge * float(one @ one) for one in (theta, best)]
+    return losses[0] - losses[1] + gap
+
+
+@pytest.mark.parametrize("outside", [0, ROWS // 4])
+def test_with_a_ridge_every_model_is_within_the_promise_for_the_loss_with_it(outside):
+    """Rows outside have the ridge alone; no run fails but with probability 1e-6."""
+    joint = shares(outside=outside / ROWS)
+    counts = np.rint(joint * ROWS).astype(np.int64)
+    sources, plain = [], 0.0
+    for seed in range(3):
+        data = PrivateData.from_counts(counts, DOMAIN, outside_rows=outside)
+        asking = Session(data, Budget(1, "1e-6"), noise=seeded(seed))
+        with asking.open(ridged(alpha=0.012, beta=1e-6)) as channel:
+            for query in (OTHER, QUERY):
+                release = channel.release(query)
+                sources.append(release.source)
+                assert release.bound(1e-6).standing == "promised"
+                assert release.error(1e-6) == 0.012
+                form, theta = query.lower(DOMAIN), release.value.theta
+                assert with_ridge(form, joint, theta) <= 0.012
+                plain = max(plain, excess(form, joint, theta)[0])
+            after = channel.hypothesis.table(DOMAIN.names)
+        beyond = outside / ROWS * np.log(1 - after.sum())
+        assert (joint * np.log(after)).sum() + beyond > np.log(1 / 21)
+    assert "measured" in sources
+    assert plain > 0.012  # of the loss without the ridge nothing of the kind is promised
+
+
+def test_the_gap_with_a_ridge_bounds_the_excess_of_the_ridged_loss_and_without_its_shift_does_not():
+    """Canary: λθ̂ left out of the gradient, the gap is below the excess."""
+    form, joint = QUERY.lower(DOMAIN), shares()
+    rng = np.random.default_rng(5)
+    missed = 0
+    for _ in range(30):
+        theta = QUERY.over.project(rng.normal(size=form.dimension))
+        gap, bare = (
+            evolve(ProximalGapForm.of(form, theta, RIDGE), shift=shift).value(Truth(joint))
+            for shift in (RIDGE * theta, None)
+        )
+        true = with_ridge(form, joint, theta)
+        assert true <= gap + 1e-8
+        missed += bare < true - 1e-3
+    assert missed
+
+
+@pytest.mark.parametrize("over", [Ball(1), Box(-1, 0.5), Simplex()])
+def test_an_update_with_a_ridge_gains_what_the_proof_says(over):
+    """And half of what noise may take from it is taken by some, for a canary."""
+    query = ConvexMinimization(LogisticLoss(), features=["age", "sex"], label="income", over=over)
+    form, rng, most = query.lower(DOMAIN), np.random.default_rng(7), 0.0
+    for _ in range(60):
+        ridge = float(10 ** rng.uniform(-2, 1))
+        table, other = rng.dirichlet(np.ones(20), size=2).reshape(2, *SHAPE)
+        theta, _ = form.minimise(Truth(other), ridge=ridge, tolerance=1e-3)
+        weights = form.gradient(theta).blocks[0].weights
+        means = [weights @ cells.reshape(-1) for cells in (table, other)]
+        gaps = [form.over.gap(theta, one + ridge * theta, ridge=ridge) for one in means]
+        z = rng.normal(size=form.dimension) * 10 ** rng.uniform(-3, 0)
+        way = form.over.project(-(means[0] + z) / ridge) - theta
+        gained = float(way @ (means[1] - means[0]))
+        length = float(np.linalg.norm(z))
+        lost = _lost(length, Problem.of(form, ridge))
+        assert gained >= gaps[0] - gaps[1] - lost - 1e-9
+        most = max(most, (gaps[0] - gaps[1] - gained) / lost)
+    assert most > 0.1
+
+
+def test_noise_takes_no_less_from_an_update_than_its_square_over_twice_the_ridge():
+    """Canary: attained at an inner point, so that a smaller constant would be false."""
+    theta, table = np.zeros(2), np.array([0.1, 0.0])
+    z, ridge, over = np.array([0.3, -0.2]), 2.0, Ball(1)
+    way = over.project(-(table + z) / ridge) - theta
+    # At θ̂ = 0 the gradient on p is 0, and so is its gap; u has the mean −⟨way, table⟩ off.
+    bend = 0.5 * ridge * float(way @ way)
+    lost = over.gap(theta, table, ridge=ridge) - (-float(way @ table) - bend)
+    assert lost == pytest.approx(float(z @ z) / (2 * ridge))
+
+
+def test_the_plan_with_a_ridge_has_the_square_of_noise_and_the_same_watch():
+    plain, plan = textbook().figure(terms()), ridged().figure(terms())
+    assert (plan.unit, plan.watching, plan.updates) == (plain.unit, plain.watching, plain.updates)
+    length = plain.learning / PROBLEM.diameter
+    assert plan.learning == pytest.approx(min(plain.learning, length**2 / (2 * RIDGE)))
+    assert plan.learning < plain.learning
+    assert plan.descent.problem == RIDGED
+    assert ridged().rows_for(terms()) == textbook().rows_for(terms())  # the watch decides
+    # The oracle is the one with the ridge, where none was given.
+    assert ConvexPMW.textbook(
+        1, "1e-6", alpha=0.1, beta=0.05, queries=20, problem=RIDGED
+    ).oracle == NoisyDescent.textbook(ridge=RIDGE)
+
+
+def test_a_ridge_is_refused_where_the_oracle_has_another_or_it_is_none():
+    with pytest.raises(InvalidArgument, match="oracle"):
+        ridged(oracle=NoisyDescent.textbook(ridge=2 * RIDGE))
+    with pytest.raises(InvalidArgument, match="oracle"):
+        ridged(oracle=NoisyDescent.textbook())
+    faint = {"problem": evolve(RIDGED, ridge=1e-200), "oracle": evolve(STEEP, ridge=1e-200)}
+    with pytest.raises(InvalidArgument, match="ridge"):
+        ridged(**faint)

@@ -146,10 +146,13 @@ class ConvexPMW(ModelsMechanism):
         problem
             Constants that no model exceeds, such as `Problem.of(query.lower(domain))` of the
             largest. Losses with kinks are refused, since their subgradients may say nothing of
-            the table: smooth them, as in `SVMLoss(smoothing=0.1)`.
+            the table: smooth them, as in `SVMLoss(smoothing=0.1)`. With a ridge λ, as in
+            `Problem.of(form, ridge=0.1)`, ½λ‖θ‖² is added to the average loss of every model, and
+            the excess is of that sum (Theorem 4.6).
         oracle
             A′, which answers where the hypothesis does not: `NoisyDescent.textbook()`, or another
-            of these without a ridge. Its steps are planned for `problem`, once for all models.
+            of these, with the ridge of `problem`. Its steps are planned for that, once for all
+            models.
         start
             As for the class; one that measures nothing.
         when_spent
@@ -162,7 +165,7 @@ class ConvexPMW(ModelsMechanism):
             beta=beta,
             queries=queries,
             problem=problem,
-            oracle=NoisyDescent.textbook() if oracle is None else oracle,
+            oracle=_oracle(problem) if oracle is None else oracle,
             start=start,
             when_spent=when_spent,
         )
@@ -247,3 +250,7 @@ class ConvexPMW(ModelsMechanism):
 def _round(schedule: Schedule) -> tuple[Guarantee, Guarantee]:
     """A watch, and what covers the gradient of any model."""
     return schedule.watching.guarantee, schedule.noise.cover
+
+
+def _oracle(problem: Problem) -> NoisyDescent:
+    return NoisyDescent.textbook(ridge=problem.ridge if isinstance(problem, Problem) else 0.0)

@@ -50,6 +50,9 @@ __all__ = ["PromisedExcess", "TextbookConvexPMW"]
 _SLACK = 1 + 2.0**-20
 """What the kernel's sensitivity of rounded gradients may exceed that of the constants by."""
 
+_FAINT = 1e-100
+"""A ridge that is fainter is none, and floats may not divide by it."""
+
 
 def _epsilon(value: Real) -> Fraction:
     return to_amount("epsilon", value)
@@ -81,7 +84,10 @@ def _queries(value: int) -> int:
 
 @frozen
 class PromisedExcess(ScalarAccuracy):
-    """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`."""
+    """With probability 1 - `beta`, the excess of no model of a channel is more than `alpha`.
+
+    Of the average loss with the ridge of the channel's constants, where these have one.
+    """
 
     alpha: float
     beta: float
@@ -116,15 +122,19 @@ class TextbookConvexPMW(ModelsMechanism):
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
             raise InvalidArgument("problem", "the constants of all models", shown(self.problem))
-        if self.problem.ridge or not 0.0 < self.problem.lipschitz * self.problem.radius < math.inf:
-            expected = "constants without a ridge, of losses and sets that are more than a point"
+        if not 0.0 < self.problem.lipschitz * self.problem.radius < math.inf:
+            expected = "constants of losses and sets that are more than a point"
+            raise InvalidArgument("problem", expected, shown(self.problem))
+        if 0.0 < self.problem.ridge * self.problem.radius < _FAINT * self.problem.lipschitz:
+            expected = f"constants with a ridge of 0, or above {_FAINT:g} of what losses fall by"
             raise InvalidArgument("problem", expected, shown(self.problem))
         if not self.problem.smoothness < math.inf:
             expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
             raise InvalidArgument("problem", expected, shown(self.problem))
         oracle = self.oracle
-        if type(oracle) is not NoisyDescent or not oracle.promises or oracle.ridge:
-            expected = "a NoisyDescent.textbook(...) without a ridge"
+        ridge = self.problem.ridge
+        if type(oracle) is not NoisyDescent or not oracle.promises or oracle.ridge != ridge:
+            expected = f"a NoisyDescent.textbook(...) with the ridge of the problem, {ridge:g}"
             raise InvalidArgument("oracle", expected, shown(oracle))
         if share_of(self.start):
             expected = '"uniform" or a public distribution where a promise is made'
@@ -218,7 +228,7 @@ class Textbook:
     """Figure 3 at work: the gap of each model is watched, and a top is answered by A′.
 
     A top's measured gradient ĝ moves the hypothesis: its mass leaves the records with a large
-    u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, where θ′ minimises ⟨ĝ, θ′⟩ over the set.
+    u(x) = ⟨θ′ − θ̂, ∇ℓ_x(θ̂)⟩, where θ′ minimises ⟨ĝ, θ′⟩ + ½λ‖θ′‖² over the set.
     """
 
     def __init__(
@@ -259,18 +269,23 @@ class Textbook:
         plan, mechanism = self._plan, self._mechanism
         mechanism.check(form)
         check_model(form, kernel, plan.noise)
-        theta, gap = form.minimise(self._hypothesis, tolerance=plan.solver / 2)
-        asked = ProximalGapForm.of(form, theta)
-        self._hypothesis.check(asked.gradient)
+        ridge = mechanism.problem.ridge
+        theta, gap = form.minimise(self._hypothesis, ridge=ridge, tolerance=plan.solver / 2)
+        gradient = form.gradient(theta)
+        shift = ridge * theta if ridge else None
+        asked = ProximalGapForm(gradient, theta, form.over, ridge, shift)
+        self._hypothesis.check(gradient)
         self._check_gap(asked)
         check_first(form, plan.runs, kernel.terms)
         # The certificate is that of the very gradient that moves the hypothesis.
-        own = form.over.gap(theta, self._hypothesis.answers(asked.gradient))
+        mean = self._hypothesis.answers(gradient) + ridge * theta
+        own = form.over.gap(theta, mean, ridge=ridge)
         self._asked += 1
         found = np.append(theta, gap)
         if own > plan.solver or self._asked > mechanism.queries or self._spent:
             return Measurement(found, _unpromised(), "hypothesis")
-        promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, form.constants.range)
+        span = form.constants.range + mechanism.problem.of_ridge
+        promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, span)
         if self._watch.tops >= plan.updates:
             # A top that was interrupted taught nothing, so that there may be more to learn.
             learnt = self._learnt >= plan.updates
@@ -279,8 +294,8 @@ class Textbook:
         try:
             if self._watch.first_above(asked, plan.threshold * rows, kernel=kernel) is None:
                 return Measurement(found, promised, "hypothesis")
-            measured, noise = measured_gradient(asked.gradient, plan.noise, kernel)
-            self._learn(form, asked.gradient, theta, measured)
+            measured, noise = measured_gradient(gradient, plan.noise, kernel)
+            self._learn(form, gradient, theta, measured / rows)
             if within(noise, 1 / rows, plan.tails, plan.bias, mechanism.problem.dimension):
                 self._learnt += 1
             answer, known = descend(form, plan.descent, plan.runs, kernel, promised)
@@ -307,7 +322,9 @@ class Textbook:
         self, form: ConvexForm, gradient: LinearForm, theta: Floats, measured: Floats
     ) -> None:
         """Mass leaves the records with a large u: the sign is the other one in print."""
-        way = form.over.linear_minimiser(measured) - theta
+        ridge, over = self._mechanism.problem.ridge, form.over
+        least = over.project(-measured / ridge) if ridge else over.linear_minimiser(measured)
+        way = least - theta
         tilt = tilting(gradient, way)
         if tilt is not None:
             self._hypothesis.shift(tilt.form, -self._plan.step * tilt.scale)

@@ -1,4 +1,4 @@
-"""Theorem 3.8 of Ullman (2015) in numbers: what Figure 3 promises, and what it takes.
+"""Theorems 3.8 and 4.6 of Ullman (2015) in numbers: what Figure 3 promises, and what it takes.
 
 All constants are those of the figure, corrected where they are wrong, and every condition is that
 of an exact tail. docs/explanation/proofs/convex-pmw.md has the proof.
@@ -28,6 +28,9 @@ _SOLVER = Fraction(1, 100)
 
 _WATCH, _GRADIENT, _ORACLE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
 """The parts of a round, in ρ."""
+
+_FLOATS = 2.0**-50
+"""What the gradient of a ridge may be off in floats, as a part of its length; and more."""
 
 _MOST_ROWS = 2**50
 _STEPS = 60
@@ -154,14 +157,21 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
         )
         t = math.log(3 * updates * tails.events / asked.beta)
         length = math.sqrt(tails.mean_square(t, 1, asked.problem.dimension)) + bias
-        learning = length * asked.problem.diameter
+        learning = _lost(length, asked.problem)
         own = descent.error(asked.beta / (3 * updates))
     except (InvalidArgument, ArithmeticError):
         return None
     quarter = alpha / 4
-    slack = 2 * found.solver
+    one = asked.problem
+    slack = 2 * found.solver + _FLOATS * one.ridge * one.farthest * one.diameter
     kept = max(below + slack, above + slack, learning + slack) <= quarter and own <= alpha
     return evolve(found, learning=learning) if kept else None
+
+
+def _lost(length: float, problem: Problem) -> float:
+    """How much less an update gains for noise of this length; a square where a ridge bends."""
+    lost = length * problem.diameter
+    return min(lost, length**2 / (2.0 * problem.ridge)) if problem.ridge else lost
 
 
 def least_alpha(asked: Asked, terms: Terms) -> float | None:

@@ -6,6 +6,7 @@ Theorems and sources are in docs/explanation/proofs/proximal-gap.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
@@ -29,15 +30,15 @@ _GAPS = b"dpsdk proximal gap form 1\0"
 _LARGEST_STRENGTH = 1e100
 
 
-def _to_theta(values: Array) -> Floats:
+def _to_theta(values: Array | Sequence[float]) -> Floats:
     return _to_row("theta", values)
 
 
-def _to_shift(values: Array | None) -> Floats | None:
+def _to_shift(values: Array | Sequence[float] | None) -> Floats | None:
     return None if values is None else _to_row("shift", values)
 
 
-def _to_row(name: str, values: Array) -> Floats:
+def _to_row(name: str, values: Array | Sequence[float]) -> Floats:
     numbers = to_array(name, values, "finite numbers")
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
@@ -111,7 +112,9 @@ class ProximalGapForm(Gap):
             raise InvalidArgument("theta", "coefficients of the set", "others")
 
     @classmethod
-    def of(cls, form: ConvexForm, theta: Array, strength: float = 0.0) -> ProximalGapForm:
+    def of(
+        cls, form: ConvexForm, theta: Array | Sequence[float], strength: float = 0.0
+    ) -> ProximalGapForm:
         """The gap of a model at θ.
 
         At the kink of a loss its derivative is one of several slopes: the gap bounds the excess

@@ -29,8 +29,8 @@ class Model:
     excess
         By how much its average loss may exceed the least one over the set that it was sought in,
         over the distribution that it was fitted on, with what corrected that: a certificate of the
-        solver, in the unit of the loss. It says nothing of how far those are from a table, as
-        `release.bound` does where something is known of it.
+        solver, in the unit of the loss; infinite where no solver ran, as in a descent. It says
+        nothing of how far those are from a table, as `release.bound` does where something is known.
     """
 
     theta: Floats = field(converter=to_weights, eq=cmp_using(eq=np.array_equal), hash=False)

@@ -52,7 +52,7 @@ def _same(one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@frozen
+@frozen(repr=False)
 class CoefficientSet:
     """Where the least-squares coefficients of the table are, with a confidence that is proven.
 
@@ -88,11 +88,11 @@ class CoefficientSet:
     True
     """
 
-    pattern: Pattern = field(repr=False)
+    pattern: Pattern
     targets: tuple[Ints, Floats] = field(eq=cmp_using(eq=_same), hash=False)
-    values: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    values: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
     tails: Tails
-    span: Span = field(repr=False)
+    span: Span
 
     @classmethod
     def of(cls, form: ConvexForm, measured: Measurement[NoiseAccuracy]) -> CoefficientSet:
@@ -235,6 +235,9 @@ class CoefficientSet:
             there = np.flatnonzero(places >= 0)
             np.add.at(result, (there, places[there]), -shares[there])
         return result
+
+    def __repr__(self) -> str:
+        return f"CoefficientSet({self.pattern.dimension} coefficients)"
 
 
 def read_moments(form: ConvexForm) -> tuple[Pattern, Ints, Floats, int]:

@@ -131,14 +131,14 @@ class NoisyDescent(Oracle):
         return Quote(Cost(), plan.runs.cost, plan.accuracy)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
-        """As of `Oracle`. No solver runs, so that the gap is 0."""
+        """As of `Oracle`. No solver runs and certifies a gap, which is infinite."""
         terms = kernel.terms
         plan = self._plan(form, terms, total)
         if plan.descent is not None:
             theta, accuracy = descend(
                 form, plan.descent, plan.runs, kernel, plan.accuracy, late=plan.late
             )
-            return Measurement(np.append(theta, 0.0), accuracy)
+            return Measurement(np.append(theta, math.inf), accuracy)
         check_first(form, plan.runs, terms)
         allowance = kernel.allowance(plan.runs.cost.guarantees)
         counted = kernel.measure(_count(form), plan.runs.noise, allowance=allowance)
@@ -146,7 +146,7 @@ class NoisyDescent(Oracle):
         descent = self._practical(form, plan.runs, plan.runs.count - 1, terms.facts, rows)
         gradients = _Gradients(form, plan.runs, kernel, allowance, rows)
         theta, _ = gradients.follow(descent, plan.accuracy, late=True)
-        return Measurement(np.append(theta, 0.0), plan.accuracy)
+        return Measurement(np.append(theta, math.inf), plan.accuracy)
 
     def alpha0(
         self, problem: Problem | ConvexForm, terms: Terms, total: Total, beta: float, /

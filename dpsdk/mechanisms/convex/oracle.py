@@ -39,5 +39,5 @@ class Oracle(ABC):
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
         """The θ of a model, and after it the certified gap of the solver that found it.
 
-        What is charged is what `quote` told, or less.
+        The gap is infinite where no solver ran. What is charged is what `quote` told, or less.
         """

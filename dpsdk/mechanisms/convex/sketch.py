@@ -132,18 +132,18 @@ class Sketch(Oracle):
         return Quote(Cost(), plan.bound.runs.cost, plan.bound)
 
     def minimise(self, form: ConvexForm, kernel: Kernel, total: Total, /) -> Measurement:
-        """As of `Oracle`. No solver runs, so that the gap is 0."""
+        """As of `Oracle`. No solver runs and certifies a gap, which is infinite."""
         plan = self._planned(form, kernel.terms, total)
         sketched, matrix = _sketched(form, plan.size, to_key(kernel.randomness), plan.grown)
         bound = plan.bound
         if bound is None:
             found, accuracy = self.descent.minimise(sketched, kernel, total), _UNPROMISED
-            return Measurement(np.append(matrix.T @ found.values[:-1], 0.0), accuracy)
+            return Measurement(np.append(matrix.T @ found.values[:-1], math.inf), accuracy)
         kept = longest(sketched.coordinates) <= bound.longest
         theta, known = descend(
             sketched, bound.descent.descent, bound.runs, kernel, bound if kept else _LENGTHENED
         )
-        return Measurement(np.append(matrix.T @ theta, 0.0), known)
+        return Measurement(np.append(matrix.T @ theta, math.inf), known)
 
     def alpha0(self, form: ConvexForm, terms: Terms, total: Total, beta: float, /) -> float:
         """α₀: what the excess risk does not exceed with probability 1 - beta. Public, and free.

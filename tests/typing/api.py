@@ -424,7 +424,7 @@ def a_watch_compares_proximal_gaps(
 ) -> None:
     gap = ProximalGapForm.of(form, np.zeros(2))
     assert_type(gap, ProximalGapForm)
-    assert_type(ProximalGapForm(gap.gradient, [0.0], Ball(1), 0.5, np.zeros(1)), ProximalGapForm)
+    assert_type(ProximalGapForm(gap.gradient, np.zeros(1), Ball(1), 0.5, np.zeros(1)), ProximalGapForm)
     assert_type(gap.shift, Floats | None)
     assert_type(gap.moved(facts), float)
     assert_type(gap.identity, bytes)

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 from test_convex_pmw import DOMAIN, SHAPE, Truth, excess, shares
 
-from dpsdk import Budget, Neighbors, PrivateData, Session
+from dpsdk import Budget, Categorical, Domain, Neighbors, PrivateData, Session
 from dpsdk.accounting import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError
@@ -497,3 +497,36 @@ def test_constants_of_sketches_are_checked_and_planned_for():
     for wrong in ({"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0}):
         with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))}"):
             evolve(SKETCHED, **wrong)
+
+
+@pytest.mark.slow
+def test_models_of_more_features_than_a_sketch_has_are_learnt_on_it():
+    """900 values, each with a coefficient, and no run fails but with probability 0.1."""
+    domain = Domain(
+        Categorical("z", [f"{place}" for place in range(900)]), Categorical("y", ["no", "yes"])
+    )
+    given = {"features": ["z"], "label": "y", "over": Ball(4)}
+    query = ConvexMinimization(LogisticLoss(), **given)
+    form = query.lower(domain)
+    weights = np.random.default_rng(0).dirichlet(np.ones(900))[:, None] * np.array([0.1, 0.9])
+    counts = np.rint(weights * 2e10).astype(np.int64)
+    problem = SketchedProblem.of(form, 700)
+    assert problem.size < form.dimension
+
+    class Shares:
+        def table(self, names):
+            assert names == ("z", "y")
+            return counts / counts.sum()
+
+    wanted = {"alpha": 1.7, "beta": 0.1, "queries": 3, "problem": problem, "oracle": ORACLE}
+    data = PrivateData.from_counts(counts, domain)
+    asking = Session(data, Budget(1, "1e-6"), noise=seeded(1))
+    with asking.open(ConvexPMW.textbook(1, "1e-6", **wanted)) as channel:
+        release = channel.release(query)
+    assert release.source == "measured"
+    assert release.bound(0.1).standing == "promised"
+    best, _ = form.minimise(Shares())
+    values = [form.value(Shares(), one) for one in (release.value.theta, best, 0 * best)]
+    assert values[0] <= values[1] + 1.7
+    # Far closer than that, and than what knows nothing of the table.
+    assert values[0] <= values[1] + 0.2 * (values[2] - values[1])

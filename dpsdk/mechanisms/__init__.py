@@ -29,6 +29,7 @@ from dpsdk.mechanisms.convex import (
     PrivateMinimizer,
     Problem,
     Sketch,
+    SketchedProblem,
     SufficientStatistics,
     TextbookConvexPMW,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "ResidualPlan",
     "ResidualPlanner",
     "Sketch",
+    "SketchedProblem",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -821,6 +821,7 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         Sketch(size=3, descent=NoisyDescent(steps=3)),
         figure_3(),
         mechanisms_module.Problem(dimension=1, lipschitz=1, smoothness=1, radius=1),
+        mechanisms_module.SketchedProblem(size=9, vectors=3, slope=1, bend=1, norm=1, radius=1),
         # Convex forms reach no kernel: what they ask of it is linear.
         *(model := models(of.domain)),
         *(model[0].gradient([0.5]), model[0].moments()),

@@ -125,6 +125,7 @@ from dpsdk.mechanisms import (
     Projection,
     ResidualPlanner,
     Sketch,
+    SketchedProblem,
     SmallDB,
     SquareRoot,
     SufficientStatistics,
@@ -424,7 +425,8 @@ def a_watch_compares_proximal_gaps(
 ) -> None:
     gap = ProximalGapForm.of(form, np.zeros(2))
     assert_type(gap, ProximalGapForm)
-    assert_type(ProximalGapForm(gap.gradient, np.zeros(1), Ball(1), 0.5, np.zeros(1)), ProximalGapForm)
+    shifted = ProximalGapForm(gap.gradient, np.zeros(1), Ball(1), 0.5, np.zeros(1))
+    assert_type(shifted, ProximalGapForm)
     assert_type(gap.shift, Floats | None)
     assert_type(gap.moved(facts), float)
     assert_type(gap.identity, bytes)
@@ -645,6 +647,10 @@ def models_come_from_distributions_alone(
     assert_type(session.open(promised), HypothesisChannel)
     assert_type(promised.rows_for(Terms(session.facts)), int | None)
     assert_type(promised.alpha_for(Terms(session.facts)), float | None)
+    wide = SketchedProblem.of(query.lower(session.domain), 400)
+    assert_type(wide, SketchedProblem)
+    assert_type(wide.problem(wide.distortion(0.1)), Problem)
+    ConvexPMW.textbook(1, 1e-6, alpha=0.1, beta=0.1, queries=9, problem=wide)
     assert_type(session.quote(query, using=guard), Quote)
     assert_type(session.quote(Count(), using=guard), Quote)
     session.answer(query, using=guard)  # type: ignore[arg-type]  # must be opened

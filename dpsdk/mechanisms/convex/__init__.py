@@ -9,6 +9,7 @@ from dpsdk.mechanisms.convex.minimizer import PrivateMinimizer
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.pmw import ConvexPMW, TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketch import Sketch
+from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.start import Moments
 from dpsdk.mechanisms.convex.sufficient import SufficientStatistics
 from dpsdk.mechanisms.convex.theorems import Problem
@@ -25,6 +26,7 @@ __all__ = [
     "PrivateMinimizer",
     "Problem",
     "Sketch",
+    "SketchedProblem",
     "SufficientStatistics",
     "TextbookConvexPMW",
     "Total",

@@ -22,7 +22,7 @@ from dpsdk.mechanisms.convex.theorems import DescentAccuracy, Problem
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.typing import Floats
 
-__all__ = ["Sketch", "SketchAccuracy", "distortion"]
+__all__ = ["Sketch", "SketchAccuracy", "distortion", "vectors"]
 
 _WORST = 0.5
 """The inequality behind a sketch is for distortions up to this."""
@@ -186,7 +186,7 @@ class Sketch(Oracle):
         """By how much the square of the radius grows."""
         if self._beta is None:
             return 0.0
-        e = distortion(size, _vectors(form), self._beta / 2)
+        e = distortion(size, vectors(form), self._beta / 2)
         return e if e < math.inf else _WORST
 
     def _planned(self, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
@@ -198,7 +198,7 @@ class Sketch(Oracle):
         if terms.facts.rows is None:
             reason = "its bound is of an average over the rows, whose number is private here"
             raise PublicSizeRequired("Sketch.textbook", reason)
-        least = math.floor(24.0 * math.log((5.0 * _vectors(form) + 1.0) / (self._beta / 2))) + 1
+        least = math.floor(24.0 * math.log((5.0 * vectors(form) + 1.0) / (self._beta / 2))) + 1
         sizes = [self.size] if self.size is not None else _sizes(least, form.dimension - 1)
         known = [(size, self._bound(form, size, terms, total)) for size in sizes if size >= least]
         if not known:
@@ -226,7 +226,7 @@ class Sketch(Oracle):
         runs, descent = self.descent.planned(problem, terms, total)
         lost = constants.lipschitz * radius * norm
         return SketchAccuracy(
-            DescentAccuracy(descent), runs, size, _vectors(form), e, lost, longer, constants.range
+            DescentAccuracy(descent), runs, size, vectors(form), e, lost, longer, constants.range
         )
 
     def __repr__(self) -> str:
@@ -301,7 +301,7 @@ def _radius(form: ConvexForm) -> float:
     return form.over.radius
 
 
-def _vectors(form: ConvexForm) -> int:
+def vectors(form: ConvexForm) -> int:
     """No table has more different feature vectors."""
     return max(1, form.cells // len(form.targets))
 

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 from test_convex_pmw import DOMAIN, SHAPE, Truth, excess, shares
 
-from dpsdk import Budget, Neighbors, PrivateData, Session
+from dpsdk import Budget, Categorical, Domain, Neighbors, PrivateData, Session
 from dpsdk.accounting import zcdp_start
 from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import InvalidArgument, PublicSizeRequired, QueryError
@@ -16,10 +16,11 @@ from dpsdk.forms import Dense, LinearForm, ProximalGapForm
 from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import Terms
 from dpsdk.losses import LogisticLoss, QuantileLoss, SVMLoss
-from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem
+from dpsdk.mechanisms import ConvexPMW, NoisyDescent, Problem, SketchedProblem
 from dpsdk.mechanisms.convex.descent import descend
 from dpsdk.mechanisms.convex.pmw import textbook as module
 from dpsdk.mechanisms.convex.pmw.theorem import _lost, at_rows, figure
+from dpsdk.mechanisms.convex.sketch import distortion
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
 from worlds import facts
@@ -399,3 +400,133 @@ def test_a_ridge_is_refused_where_the_oracle_has_another_or_it_is_none():
     faint = {"problem": evolve(RIDGED, ridge=1e-200), "oracle": evolve(STEEP, ridge=1e-200)}
     with pytest.raises(InvalidArgument, match="ridge"):
         ridged(**faint)
+
+
+SKETCHED = SketchedProblem.of(QUERY.lower(DOMAIN), 600)
+
+
+def on_sketches(**given):
+    wanted = {"problem": SKETCHED, "oracle": NoisyDescent.textbook(steps=16), "alpha": 0.6}
+    return textbook(**(wanted | given))
+
+
+def test_sketched_models_are_within_the_promise_and_answer_in_all_features():
+    joint = shares()
+    mechanism = on_sketches(queries=4, beta=0.1)
+    assert mechanism.lost == pytest.approx(SKETCHED.slope * mechanism.distortion)
+    with session().open(mechanism) as channel:
+        for query in (OTHER, QUERY):
+            release = channel.release(query)
+            form, theta = query.lower(DOMAIN), release.value.theta
+            assert theta.shape == (form.dimension,)
+            assert release.bound(0.1).standing == "promised"
+            assert release.error(0.1) == 0.6
+            assert excess(form, joint, theta)[0] <= 0.6
+
+
+def test_all_of_figure_3_runs_on_one_sketch(monkeypatch):
+    """Watch, update and oracle see one form of 600 coordinates, whose loss is that of Φᵀθ."""
+    forms, gaps, thetas, learnt = [], [], [], []
+
+    def recorded(form, *given, **named):
+        forms.append(form)
+        found = descend(form, *given, **named)
+        thetas.append(found[0])
+        return found
+
+    monkeypatch.setattr(module, "descend", recorded)
+    with session().open(on_sketches(queries=4, beta=0.1)) as channel:
+        strategy = channel._strategy
+        check, learn = strategy._check_gap, strategy._learn
+        monkeypatch.setattr(strategy, "_check_gap", lambda gap: (gaps.append(gap), check(gap)))
+        monkeypatch.setattr(
+            strategy, "_learn", lambda *given: (learnt.append(given[0]), learn(*given))
+        )
+        strategy._plan = evolve(strategy._plan, threshold=-1.0)  # all are above
+        releases = [channel.release(QUERY) for _ in range(2)]
+    form, truth = QUERY.lower(DOMAIN), Truth(shares())
+    assert [id(one) for one in learnt] == [id(one) for one in forms]
+    for release, one, gap, theta in zip(releases, forms, gaps, thetas, strict=True):
+        assert release.source == "measured"
+        assert one.dimension == gap.gradient.rows == SKETCHED.size
+        assert gap.over == one.over == Ball(one.over.radius)
+        there, here = one.value(truth, theta), form.value(truth, release.value.theta)
+        assert here == pytest.approx(there, rel=1e-9)
+    # Each model has a sketch of its own: the data may have a say in what is asked next.
+    assert not np.array_equal(forms[0].coordinates[0].values, forms[1].coordinates[0].values)
+
+
+def test_a_sketch_that_lengthens_a_feature_vector_is_refused_and_costs_nothing(monkeypatch):
+    asking = session()
+    with asking.open(on_sketches(queries=2, beta=0.1)) as channel:
+        strategy = channel._strategy
+        longest, strategy._longest = strategy._longest, 0.5
+        with pytest.raises(QueryError, match="another one is drawn"):
+            channel.release(QUERY)
+        assert asking.spent.charges == 0
+        strategy._longest = longest
+        # Each sketch that was drawn is one that could have failed.
+        standings = [channel.release(QUERY).bound(0.1).standing for _ in range(2)]
+        assert standings == ["promised", "none"]
+
+
+def test_constants_of_sketches_are_checked_and_planned_for():
+    mechanism = on_sketches(beta=0.1)
+    with pytest.raises(InvalidArgument, match="problem"):
+        on_sketches(problem=evolve(SKETCHED, size=50))
+    with pytest.raises(InvalidArgument, match="oracle"):
+        on_sketches(oracle=STEEP)
+    wide = ConvexMinimization(LogisticLoss(), features=["age"], label="income", over=Ball(2))
+    side = ConvexMinimization(LogisticLoss(), features=["age"], label="income", over=Box(-1, 1))
+    with pytest.raises(QueryError, match="slope"):
+        mechanism.check(wide.lower(DOMAIN))
+    with pytest.raises(InvalidArgument, match="Ball"):
+        mechanism.check(side.lower(DOMAIN))
+    least = mechanism.alpha_for(terms())
+    assert least > mechanism.lost > 0.25
+    on_sketches(beta=0.1, alpha=least * 1.001).figure(terms())
+    with pytest.raises(InvalidArgument, match="the least that can be promised"):
+        on_sketches(beta=0.1, alpha=least * 0.99).figure(terms())
+    assert on_sketches(beta=0.1, alpha=0.1).rows_for(terms()) is None
+    assert on_sketches(alpha=0.1).printed_rows(terms()) == math.inf
+    # A sketch of each model is for β / 2k, and Figure 3 for β / 2.
+    assert mechanism.distortion == distortion(600, SKETCHED.vectors, 0.1 / 2 / 20)
+    assert mechanism._asked(terms()).beta == 0.05
+    quote = mechanism.quote(QUERY.lower(DOMAIN), terms())
+    assert quote.bound(0.1).error == 0.6
+    for wrong in ({"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0}):
+        with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))}"):
+            evolve(SKETCHED, **wrong)
+
+
+@pytest.mark.slow
+def test_models_of_more_features_than_a_sketch_has_are_learnt_on_it():
+    """900 values, each with a coefficient, and no run fails but with probability 0.1."""
+    domain = Domain(
+        Categorical("z", [f"{place}" for place in range(900)]), Categorical("y", ["no", "yes"])
+    )
+    given = {"features": ["z"], "label": "y", "over": Ball(4)}
+    query = ConvexMinimization(LogisticLoss(), **given)
+    form = query.lower(domain)
+    weights = np.random.default_rng(0).dirichlet(np.ones(900))[:, None] * np.array([0.1, 0.9])
+    counts = np.rint(weights * 2e10).astype(np.int64)
+    problem = SketchedProblem.of(form, 700)
+    assert problem.size < form.dimension
+
+    class Shares:
+        def table(self, names):
+            assert names == ("z", "y")
+            return counts / counts.sum()
+
+    wanted = {"alpha": 1.7, "beta": 0.1, "queries": 3, "problem": problem, "oracle": ORACLE}
+    data = PrivateData.from_counts(counts, domain)
+    asking = Session(data, Budget(1, "1e-6"), noise=seeded(1))
+    with asking.open(ConvexPMW.textbook(1, "1e-6", **wanted)) as channel:
+        release = channel.release(query)
+    assert release.source == "measured"
+    assert release.bound(0.1).standing == "promised"
+    best, _ = form.minimise(Shares())
+    values = [form.value(Shares(), one) for one in (release.value.theta, best, 0 * best)]
+    assert values[0] <= values[1] + 1.7
+    # Far closer than that, and than what knows nothing of the table.
+    assert values[0] <= values[1] + 0.2 * (values[2] - values[1])

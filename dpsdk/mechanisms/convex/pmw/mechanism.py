@@ -20,6 +20,7 @@ from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent
 from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
+from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
 from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
 from dpsdk.mechanisms.pmw.rounds import Rounds
@@ -124,7 +125,7 @@ class ConvexPMW(ModelsMechanism):
         alpha: float,
         beta: float,
         queries: int,
-        problem: Problem,
+        problem: Problem | SketchedProblem,
         oracle: NoisyDescent | None = None,
         start: StartLike = "uniform",
         when_spent: WhenSpent = "hypothesis",
@@ -148,7 +149,9 @@ class ConvexPMW(ModelsMechanism):
             largest. Losses with kinks are refused, since their subgradients may say nothing of
             the table: smooth them, as in `SVMLoss(smoothing=0.1)`. With a ridge λ, as in
             `Problem.of(form, ridge=0.1)`, ½λ‖θ‖² is added to the average loss of every model, and
-            the excess is of that sum (Theorem 4.6).
+            the excess is of that sum (Theorem 4.6). A `SketchedProblem` has each model asked about
+            on a sketch of its own, for very many features (Theorem 4.4): half of beta and a part of
+            alpha are for sketches, and a θ may lie outside its ball.
         oracle
             A′, which answers where the hypothesis does not: `NoisyDescent.textbook()`, or another
             of these, with the ridge of `problem`. Its steps are planned for that, once for all
@@ -252,5 +255,5 @@ def _round(schedule: Schedule) -> tuple[Guarantee, Guarantee]:
     return schedule.watching.guarantee, schedule.noise.cover
 
 
-def _oracle(problem: Problem) -> NoisyDescent:
+def _oracle(problem: Problem | SketchedProblem) -> NoisyDescent:
     return NoisyDescent.textbook(ridge=problem.ridge if isinstance(problem, Problem) else 0.0)

@@ -20,8 +20,10 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
 )
 from dpsdk.forms import ConvexForm, Facts, LinearForm, ProximalGapForm
+from dpsdk.forms.coordinates import longest
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
+from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import ModelsMechanism
@@ -40,6 +42,8 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
     least_rows,
     printed_rows,
 )
+from dpsdk.mechanisms.convex.sketch import Sketch
+from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
@@ -49,6 +53,9 @@ __all__ = ["PromisedExcess", "TextbookConvexPMW"]
 
 _SLACK = 1 + 2.0**-20
 """What the kernel's sensitivity of rounded gradients may exceed that of the constants by."""
+
+_CONSTANTS = ("dimension", "lipschitz", "smoothness", "radius", "farthest")
+_SKETCHED = ("vectors", "slope", "bend", "norm", "radius")
 
 _FAINT = 1e-100
 """A ridge that is fainter is none, and floats may not divide by it."""
@@ -114,25 +121,29 @@ class TextbookConvexPMW(ModelsMechanism):
     alpha: float = field(converter=_alpha)
     beta: float = field(converter=_beta)
     queries: int = field(converter=_queries)
-    problem: Problem
+    problem: Problem | SketchedProblem
     oracle: NoisyDescent = field(factory=NoisyDescent.textbook)
     start: Start = field(factory=Uniform, converter=_start)
     when_spent: Literal["hypothesis", "raise"] = "hypothesis"
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.problem, Problem):
+        if not isinstance(self.problem, Problem | SketchedProblem):
             raise InvalidArgument("problem", "the constants of all models", shown(self.problem))
-        if not 0.0 < self.problem.lipschitz * self.problem.radius < math.inf:
+        if not self.distortion < math.inf:
+            expected = "a sketch of more coordinates, which keeps lengths for so many models"
+            raise InvalidArgument("problem", expected, shown(self.problem))
+        constants = self.constants
+        if not 0.0 < constants.lipschitz * constants.radius < math.inf:
             expected = "constants of losses and sets that are more than a point"
             raise InvalidArgument("problem", expected, shown(self.problem))
-        if 0.0 < self.problem.ridge * self.problem.radius < _FAINT * self.problem.lipschitz:
+        if 0.0 < constants.ridge * constants.radius < _FAINT * constants.lipschitz:
             expected = f"constants with a ridge of 0, or above {_FAINT:g} of what losses fall by"
             raise InvalidArgument("problem", expected, shown(self.problem))
-        if not self.problem.smoothness < math.inf:
+        if not constants.smoothness < math.inf:
             expected = "constants of losses without kinks; smooth them, as in SVMLoss(smoothing=h)"
             raise InvalidArgument("problem", expected, shown(self.problem))
         oracle = self.oracle
-        ridge = self.problem.ridge
+        ridge = constants.ridge
         if type(oracle) is not NoisyDescent or not oracle.promises or oracle.ridge != ridge:
             expected = f"a NoisyDescent.textbook(...) with the ridge of the problem, {ridge:g}"
             raise InvalidArgument("oracle", expected, shown(oracle))
@@ -142,17 +153,38 @@ class TextbookConvexPMW(ModelsMechanism):
         if self.when_spent not in ("hypothesis", "raise"):
             raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
 
+    @property
+    def distortion(self) -> float:
+        """What the sketch of each model is counted on to do at the most; 0 without sketches."""
+        one = self.problem
+        if isinstance(one, Problem):
+            return 0.0
+        return one.distortion(self.beta / 2 / self.queries)
+
+    @property
+    def constants(self) -> Problem:
+        """The constants of the models as they are watched, on sketches where these are drawn."""
+        one = self.problem
+        return one if isinstance(one, Problem) else one.problem(self.distortion)
+
+    @property
+    def lost(self) -> float:
+        """What of `alpha` is for sketches."""
+        return 0.0 if isinstance(self.problem, Problem) else self.problem.lost(self.distortion)
+
     def alpha_for(self, terms: Terms) -> float | None:
         """The least error that Figure 3 keeps over such a table; None if none is below S."""
-        return least_alpha(self._asked(terms), terms)
+        least = least_alpha(self._asked(terms), terms)
+        return None if least is None else least + self.lost
 
     def rows_for(self, terms: Terms) -> int | None:
         """The least number of public rows at which `alpha` is kept; None below 2^50."""
-        return least_rows(self.alpha, self._asked(terms), terms)
+        return least_rows(self.alpha - self.lost, self._asked(terms), terms)
 
     def printed_rows(self, terms: Terms) -> float:
         """What Theorem 3.8 asks for by its own constants, with the factors that print left out."""
-        return printed_rows(self.alpha, self._asked(terms))
+        alpha = self.alpha - self.lost
+        return printed_rows(alpha, self._asked(terms)) if alpha > 0.0 else math.inf
 
     def figure(self, terms: Terms) -> Figure:
         """How a channel would spend and decide. Public.
@@ -168,9 +200,9 @@ class TextbookConvexPMW(ModelsMechanism):
         if facts.rows is None:
             raise PublicSizeRequired(repr(self), "it needs a public number of rows")
         asked = self._asked(terms)
-        found = figure(self.alpha, asked, terms)
+        found = figure(self.alpha - self.lost, asked, terms)
         if found is None:
-            least = least_alpha(asked, terms)
+            least = self.alpha_for(terms)
             expected = "larger than any excess can be, since nothing can be promised here"
             if least is not None:
                 expected = f"at least {least * 1.0005:.4g}, the least that can be promised here"
@@ -183,10 +215,11 @@ class TextbookConvexPMW(ModelsMechanism):
             check_linear(form, "ConvexPMW")
             return Quote(Cost(), Cost(), NoAccuracy("the hypothesis is not known beforehand"))
         self.check(form)
+        form, _ = self.sketched(form, 0)
         check_first(form, plan.runs, terms)
         round_ = (plan.watching.guarantee, 1), (plan.noise.cover, 1)
         cost = Cost((*round_, *plan.runs.cost.runs))
-        return Quote(Cost(), cost, PromisedExcess(plan.alpha, self.beta))
+        return Quote(Cost(), cost, PromisedExcess(self.alpha, self.beta))
 
     def open(self, kernel: Kernel, /) -> Textbook:
         plan = self.figure(kernel.terms)
@@ -204,17 +237,29 @@ class TextbookConvexPMW(ModelsMechanism):
         if form.loss.kinked:
             reason = "its loss has a kink, where a subgradient may say nothing of the table"
             raise QueryError("", f"{reason}; smooth it, as in SVMLoss(smoothing=0.1)")
-        given, own = self.problem, Problem.of(form)
-        for name in ("dimension", "lipschitz", "smoothness", "radius", "farthest"):
+        given, names = self.problem, _CONSTANTS
+        own: Problem | SketchedProblem = Problem.of(form)
+        if isinstance(given, SketchedProblem):
+            own, names = SketchedProblem.of(form, given.size), _SKETCHED
+        for name in names:
             most, found = getattr(given, name), getattr(own, name)
             if found > most * (1 + 1e-9):
                 reason = f"its {name} is {found:g}, and the promise was made for at most {most:g}"
                 raise QueryError("", reason)
 
+    def sketched(self, form: ConvexForm, seed: Seed) -> tuple[ConvexForm, Floats | None]:
+        """The model that is asked about, and the Φ of its sketch; itself, where there is none."""
+        given = self.problem
+        if isinstance(given, Problem):
+            return form, None
+        sketch = Sketch.textbook(beta=self.beta / self.queries, size=given.size)
+        return sketch.sketched(form, seed)
+
     def _asked(self, terms: Terms) -> Asked:
         potential = self.start.kl_cap(facts_of(terms))
+        beta = self.beta / 2 if isinstance(self.problem, SketchedProblem) else self.beta
         return Asked(
-            self.epsilon, self.delta, self.beta, self.queries, self.problem, self.oracle, potential
+            self.epsilon, self.delta, beta, self.queries, self.constants, self.oracle, potential
         )
 
     def __repr__(self) -> str:
@@ -236,11 +281,15 @@ class Textbook:
     ) -> None:
         self._facts: Facts = kernel.facts
         self._mechanism = mechanism
+        self._constants = mechanism.constants
+        self._longest = math.inf
+        if isinstance(mechanism.problem, SketchedProblem):
+            self._longest = mechanism.problem.longest(mechanism.distortion) * (1 + 1e-9)
         self._plan = plan
         self._hypothesis = hypothesis
         self._watch = kernel.watch(plan.watching)
         self._spent = False
-        self._asked = self._learnt = 0
+        self._asked = self._learnt = self._drawn = 0
         self._turns = Turns("an online hypothesis")
 
     @property
@@ -266,10 +315,25 @@ class Textbook:
         return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
-        plan, mechanism = self._plan, self._mechanism
+        mechanism = self._mechanism
         mechanism.check(form)
+        # Each sketch may fail, those of models that are refused as well.
+        self._drawn += isinstance(mechanism.problem, SketchedProblem)
+        sketched, matrix = mechanism.sketched(form, kernel.randomness)
+        if longest(sketched.coordinates) > self._longest:
+            reason = "its sketch lengthened a feature vector by more than the promise counts on"
+            raise QueryError("", f"{reason}; ask again, since another one is drawn then")
+        found = self._watched(sketched, kernel)
+        if matrix is None:
+            return found
+        # A θ of the sketch has these coefficients of the features.
+        values = np.append(matrix.T @ found.values[:-1], found.values[-1])
+        return Measurement(values, found.accuracy, found.source)
+
+    def _watched(self, form: ConvexForm, kernel: Kernel) -> Measurement:
+        plan, mechanism = self._plan, self._mechanism
         check_model(form, kernel, plan.noise)
-        ridge = mechanism.problem.ridge
+        ridge = self._constants.ridge
         theta, gap = form.minimise(self._hypothesis, ridge=ridge, tolerance=plan.solver / 2)
         gradient = form.gradient(theta)
         shift = ridge * theta if ridge else None
@@ -282,10 +346,11 @@ class Textbook:
         own = form.over.gap(theta, mean, ridge=ridge)
         self._asked += 1
         found = np.append(theta, gap)
-        if own > plan.solver or self._asked > mechanism.queries or self._spent:
+        number = max(self._asked, self._drawn)
+        if own > plan.solver or number > mechanism.queries or self._spent:
             return Measurement(found, _unpromised(), "hypothesis")
-        span = form.constants.range + mechanism.problem.of_ridge
-        promised: Accuracy = PromisedExcess(plan.alpha, mechanism.beta, span)
+        span = form.constants.range + self._constants.of_ridge
+        promised: Accuracy = PromisedExcess(mechanism.alpha, mechanism.beta, span)
         if self._watch.tops >= plan.updates:
             # A top that was interrupted taught nothing, so that there may be more to learn.
             learnt = self._learnt >= plan.updates
@@ -296,7 +361,7 @@ class Textbook:
                 return Measurement(found, promised, "hypothesis")
             measured, noise = measured_gradient(gradient, plan.noise, kernel)
             self._learn(form, gradient, theta, measured / rows)
-            if within(noise, 1 / rows, plan.tails, plan.bias, mechanism.problem.dimension):
+            if within(noise, 1 / rows, plan.tails, plan.bias, self._constants.dimension):
                 self._learnt += 1
             answer, known = descend(form, plan.descent, plan.runs, kernel, promised)
         except (BudgetExceeded, UnsupportedGuarantee):
@@ -322,7 +387,7 @@ class Textbook:
         self, form: ConvexForm, gradient: LinearForm, theta: Floats, measured: Floats
     ) -> None:
         """Mass leaves the records with a large u: the sign is the other one in print."""
-        ridge, over = self._mechanism.problem.ridge, form.over
+        ridge, over = self._constants.ridge, form.over
         least = over.project(-measured / ridge) if ridge else over.linear_minimiser(measured)
         way = least - theta
         tilt = tilting(gradient, way)

@@ -215,9 +215,12 @@ def asked(
             answers = list(rule(z, y))
     except Exception as error:
         raise QueryError(described(loss), f"{what}() raised {type(error).__name__}") from error
+    arrays: list[Floats] = []
     try:
         # What depends on margins alone may have one answer for all labels.
-        arrays = [each if each.shape == shape else np.broadcast_to(each, shape) for each in answers]
+        arrays += [
+            each if each.shape == shape else np.broadcast_to(each, shape) for each in answers
+        ]
         plain = all(each.dtype == np.float64 for each in arrays)
     except (AttributeError, ValueError):
         plain = False

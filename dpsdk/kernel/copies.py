@@ -100,7 +100,7 @@ class OwnForm:
     setting: Setting
     prices: Kept[object, object] = field(repr=False)
     _lattices: Kept[int, tuple[LinearForm, float]] = field(repr=False)
-    _moves: dict[int, Sensitivity] = field(factory=dict, repr=False)
+    _moves: dict[int, Sensitivity] = field(factory=dict[int, Sensitivity], repr=False)
 
     def sensitivity(self, power: int) -> Sensitivity:
         """How far the rows of one person can move the answers, before weights are on a lattice.

@@ -209,6 +209,7 @@ PUBLIC_SAMPLES = {
     "DistributionChannel.sample",
     "Mixture.synthesize",
     "Sketch.sketched",
+    "TextbookConvexPMW.sketched",
 }
 """What draws from public laws and distributions, so that whoever knows the seed learns nothing."""
 

@@ -6,7 +6,6 @@ from copy import deepcopy
 
 import numpy as np
 
-from dpsdk._turns import Turns
 from dpsdk.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -26,6 +25,7 @@ from dpsdk.mechanisms.numbers import fine, on_any_lattice
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
 from dpsdk.mechanisms.pmw.schedule import Schedule
+from dpsdk.mechanisms.pmw.stream import Stream
 from dpsdk.mechanisms.refusals import check_shares
 from dpsdk.release import HalfWidths, Measurement
 from dpsdk.typing import Floats, Ints
@@ -46,7 +46,7 @@ class _Answers:
         self.run = 1
 
 
-class OnlineStrategy:
+class OnlineStrategy(Stream):
     """Answers from a public hypothesis while it is close to the rows, and improves it where not.
 
     Each number of a form is compared with the hypothesis by the kernel's `watch`. A gap called
@@ -64,32 +64,12 @@ class OnlineStrategy:
         raises: bool,
         allowance: Allowance | None = None,
     ) -> None:
-        self._facts = kernel.facts
-        self._allowance = allowance
+        super().__init__(kernel, schedule.watching, hypothesis, allowance)
         self._schedule = schedule
-        self._hypothesis = hypothesis
-        self._watch = kernel.watch(schedule.watching, allowance=allowance)
         self._replay = Replay() if replay and schedule.rule == "exact" else None
         self._meter = PotentialMeter(hypothesis.kl_cap())
         self._raises = raises
-        self._spent = False
         self._asked = 0
-        self._turns = Turns("an online hypothesis")
-
-    @property
-    def distribution(self) -> Hypothesis:
-        """The same as `hypothesis`."""
-        return self.hypothesis
-
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The public distribution as it stands; a copy, which later answers do not change."""
-        return self._turns.take(self._hypothesis.copy)
-
-    @property
-    def updates(self) -> int:
-        """How many numbers the hypothesis has learnt so far."""
-        return self._watch.tops
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, from the hypothesis or measured."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from attrs import frozen
 
-from dpsdk._turns import Turns
 from dpsdk.accuracy import NoAccuracy, NoiseAccuracy
 from dpsdk.errors import BudgetExceeded, InvalidArgument, UnsupportedGuarantee
 from dpsdk.forms import ConvexForm, Dense, Kronecker, LinearForm
@@ -24,6 +25,7 @@ from dpsdk.mechanisms.convex.pmw.watching import (
 from dpsdk.mechanisms.convex.prediction import smooth
 from dpsdk.mechanisms.fitted import Fitted
 from dpsdk.mechanisms.pmw.schedule import Schedule
+from dpsdk.mechanisms.pmw.stream import Stream
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Measurement
 from dpsdk.typing import Floats
@@ -49,7 +51,22 @@ _DOUBT = 0.05
 _SWEEPS = 4
 
 
-class GuardedStrategy:
+class ModelStream(Stream, ABC):
+    """A stream of models, which answers linear queries from its hypothesis, free."""
+
+    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
+        """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
+        if isinstance(form, ConvexForm):
+            return self._turns.take(lambda: self._model(form, kernel))
+        check_linear(form, "ConvexPMW")
+        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
+
+    @abstractmethod
+    def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
+        """A θ and after it the gap of its solver. Called in turns."""
+
+
+class GuardedStrategy(ModelStream):
     """Answers models that are best for a public hypothesis, as long as the table agrees.
 
     The coordinates of the gradient at the hypothesis's θ̂ are compared by the kernel's `watch`, all
@@ -67,36 +84,9 @@ class GuardedStrategy:
         raises: bool,
         allowance: Allowance | None = None,
     ) -> None:
-        self._facts = kernel.facts
+        super().__init__(kernel, schedule.watching, hypothesis, allowance)
         self._schedule = schedule
-        self._hypothesis = hypothesis
-        self._allowance = allowance
-        self._watch = kernel.watch(schedule.watching, allowance=allowance)
         self._raises = raises
-        self._spent = False
-        self._turns = Turns("an online hypothesis")
-
-    @property
-    def distribution(self) -> Hypothesis:
-        """The same as `hypothesis`."""
-        return self.hypothesis
-
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The public distribution as it stands; a copy, which later answers do not change."""
-        return self._turns.take(self._hypothesis.copy)
-
-    @property
-    def updates(self) -> int:
-        """How many models the hypothesis has learnt from so far."""
-        return self._watch.tops
-
-    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
-        if isinstance(form, ConvexForm):
-            return self._turns.take(lambda: self._model(form, kernel))
-        check_linear(form, "ConvexPMW")
-        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
         rounded = smooth(form)

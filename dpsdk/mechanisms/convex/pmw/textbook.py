@@ -10,7 +10,6 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
-from dpsdk._turns import Turns
 from dpsdk.accuracy import NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import (
     BudgetExceeded,
@@ -19,7 +18,7 @@ from dpsdk.errors import (
     QueryError,
     UnsupportedGuarantee,
 )
-from dpsdk.forms import ConvexForm, Facts, LinearForm, ProximalGapForm
+from dpsdk.forms import ConvexForm, LinearForm, ProximalGapForm
 from dpsdk.forms.coordinates import longest
 from dpsdk.hypothesis import Hypothesis, Start, Uniform
 from dpsdk.hypothesis.start import StartLike, opened, share_of, to_start
@@ -29,8 +28,8 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import ModelsMechanism
 from dpsdk.mechanisms.convex.descent import NoisyDescent, check_first, descend, within
 from dpsdk.mechanisms.convex.pmw.strategy import (
+    ModelStream,
     check_model,
-    linear_answer,
     measured_gradient,
     tilting,
 )
@@ -269,7 +268,7 @@ class TextbookConvexPMW(ModelsMechanism):
         )
 
 
-class Textbook:
+class Textbook(ModelStream):
     """Figure 3 at work: the gap of each model is watched, and a top is answered by A′.
 
     A top's measured gradient ĝ moves the hypothesis: its mass leaves the records with a large
@@ -279,40 +278,14 @@ class Textbook:
     def __init__(
         self, kernel: Kernel, mechanism: TextbookConvexPMW, plan: Figure, hypothesis: Hypothesis
     ) -> None:
-        self._facts: Facts = kernel.facts
+        super().__init__(kernel, plan.watching, hypothesis)
         self._mechanism = mechanism
         self._constants = mechanism.constants
         self._longest = math.inf
         if isinstance(mechanism.problem, SketchedProblem):
             self._longest = mechanism.problem.longest(mechanism.distortion) * (1 + 1e-9)
         self._plan = plan
-        self._hypothesis = hypothesis
-        self._watch = kernel.watch(plan.watching)
-        self._spent = False
         self._asked = self._learnt = self._drawn = 0
-        self._turns = Turns("an online hypothesis")
-
-    @property
-    def distribution(self) -> Hypothesis:
-        """The same as `hypothesis`."""
-        return self.hypothesis
-
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The public distribution as it stands; a copy, which later answers do not change."""
-        return self._turns.take(self._hypothesis.copy)
-
-    @property
-    def updates(self) -> int:
-        """How many models the hypothesis has learnt from so far."""
-        return self._watch.tops
-
-    def answer(self, form: LinearForm | ConvexForm, kernel: Kernel, /) -> Measurement:
-        """Counts of rows from the hypothesis, or a θ and after it the gap of its solver."""
-        if isinstance(form, ConvexForm):
-            return self._turns.take(lambda: self._model(form, kernel))
-        check_linear(form, "ConvexPMW")
-        return self._turns.take(lambda: linear_answer(self._hypothesis, form, kernel))
 
     def _model(self, form: ConvexForm, kernel: Kernel) -> Measurement:
         mechanism = self._mechanism

@@ -112,9 +112,9 @@ class LedgerFile:
     __slots__ = ("_turnstile", "key", "path", "seen")
 
     def __init__(self, path: Path, key: bytes) -> None:
-        self.path = path
-        self.key = key
-        self.seen = NOTHING
+        self.path: Path = path
+        self.key: bytes = key
+        self.seen: Seen = NOTHING
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
         self._turnstile = Turnstile(path, _PATIENCE)
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from dpsdk._checks import described, shown, to_amount, to_delta
+from dpsdk._checks import described, shown, to_amount
 from dpsdk.accounting import Budget
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm
@@ -15,6 +15,7 @@ from dpsdk.mechanisms.base import OneShot
 from dpsdk.mechanisms.convex.corrected import Corrected
 from dpsdk.mechanisms.convex.oracle import Oracle
 from dpsdk.mechanisms.refusals import check_convex
+from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Measurement, Quote
 from dpsdk.typing import Real
 
@@ -23,10 +24,6 @@ __all__ = ["PrivateMinimizer"]
 
 def _epsilon(value: Real) -> Fraction:
     return to_amount("epsilon", value)
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value, zero=True)
 
 
 def _oracle(_: object, __: object, value: Oracle) -> None:
@@ -89,7 +86,7 @@ class PrivateMinimizer(OneShot[ConvexForm]):
     """
 
     epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     oracle: Oracle = field(factory=Corrected, validator=_oracle)
 
     def __repr__(self) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_delta
+from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import (
@@ -24,25 +23,24 @@ from dpsdk.mechanisms.base import HypothesisMechanism
 from dpsdk.mechanisms.numbers import price_any
 from dpsdk.mechanisms.numeric_sparse import drift_of
 from dpsdk.mechanisms.pmw.accuracy import Origin, StreamAccuracy
-from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
+from dpsdk.mechanisms.pmw.parameters import (
+    WhenSpent,
+    check_when_spent,
+    count_if_given,
+    share_if_given,
+    to_epsilon,
+    to_queries,
+    to_threshold,
+)
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical, promised, textbook
 from dpsdk.mechanisms.pmw.strategy import OnlineStrategy
 from dpsdk.mechanisms.refusals import check_shares, in_words
+from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
 __all__ = ["OnlinePMW"]
-
-WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
-
-
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value, zero=True)
 
 
 def _alpha(value: float | None) -> float | None:
@@ -53,16 +51,8 @@ def _beta(value: float | None) -> float | None:
     return share_if_given("beta", value)
 
 
-def _threshold(value: float | None) -> float | None:
-    return share_if_given("threshold", value)
-
-
 def _updates(value: int | None) -> int | None:
     return count_if_given("updates", value)
-
-
-def _queries(value: int | None) -> int | None:
-    return count_if_given("queries", value)
 
 
 @frozen(repr=False)
@@ -113,13 +103,13 @@ class OnlinePMW(HypothesisMechanism):
     OnlinePMW(epsilon=0.5, delta=1e-07, updates=50)
     """
 
-    epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    epsilon: Fraction = field(converter=to_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     updates: int | None = field(default=None, converter=_updates, kw_only=True)
     alpha: float | None = field(default=None, converter=_alpha, kw_only=True)
     beta: float | None = field(default=None, converter=_beta, kw_only=True)
-    queries: int | None = field(default=None, converter=_queries, kw_only=True)
-    threshold: float | None = field(default=None, converter=_threshold, kw_only=True)
+    queries: int | None = field(default=None, converter=to_queries, kw_only=True)
+    threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
     replay: bool = field(default=True, kw_only=True)
     prepaid: bool = field(default=False, kw_only=True)
@@ -140,8 +130,7 @@ class OnlinePMW(HypothesisMechanism):
         if self.start is not None and share_of(self.start) and self.updates is None:
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
-        if self.when_spent not in ("hypothesis", "raise"):
-            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+        check_when_spent(self.when_spent)
 
     @classmethod
     def textbook(

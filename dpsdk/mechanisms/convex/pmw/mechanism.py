@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_count, to_delta
+from dpsdk._checks import to_count
 from dpsdk.accounting import Guarantee
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
@@ -22,16 +21,21 @@ from dpsdk.mechanisms.convex.pmw.strategy import GuardedStrategy
 from dpsdk.mechanisms.convex.pmw.textbook import TextbookConvexPMW
 from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
-from dpsdk.mechanisms.pmw.parameters import count_if_given, share_if_given
+from dpsdk.mechanisms.pmw.parameters import (
+    WhenSpent,
+    check_when_spent,
+    to_epsilon,
+    to_queries,
+    to_threshold,
+)
 from dpsdk.mechanisms.pmw.rounds import Rounds
 from dpsdk.mechanisms.pmw.schedule import Schedule, practical
 from dpsdk.mechanisms.refusals import check_linear, in_words
+from dpsdk.mechanisms.total import to_zero_delta
 from dpsdk.release import Cost, Quote
 from dpsdk.typing import Real
 
 __all__ = ["ConvexPMW"]
-
-WhenSpent: TypeAlias = Literal["hypothesis", "raise"]
 
 _GRADIENT_SHARE = Fraction(1, 2)
 
@@ -39,24 +43,8 @@ _COORDINATES = 16
 """So many gaps a model are counted on where the number of models sets the threshold."""
 
 
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
-
-
-def _delta(value: Real) -> Fraction:
-    return to_delta(value, zero=True)
-
-
 def _updates(value: int) -> int:
     return to_count("updates", value)
-
-
-def _queries(value: int | None) -> int | None:
-    return count_if_given("queries", value)
-
-
-def _threshold(value: float | None) -> float | None:
-    return share_if_given("threshold", value)
 
 
 @frozen(repr=False)
@@ -103,18 +91,17 @@ class ConvexPMW(ModelsMechanism):
     ConvexPMW(epsilon=1, delta=1e-09, updates=10)
     """
 
-    epsilon: Fraction = field(converter=_epsilon)
-    delta: Fraction = field(default=Fraction(0), converter=_delta)
+    epsilon: Fraction = field(converter=to_epsilon)
+    delta: Fraction = field(default=Fraction(0), converter=to_zero_delta)
     updates: int = field(converter=_updates, kw_only=True)
-    queries: int | None = field(default=None, converter=_queries, kw_only=True)
-    threshold: float | None = field(default=None, converter=_threshold, kw_only=True)
+    queries: int | None = field(default=None, converter=to_queries, kw_only=True)
+    threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
     prepaid: bool = field(default=False, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.when_spent not in ("hypothesis", "raise"):
-            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+        check_when_spent(self.when_spent)
 
     @classmethod
     def textbook(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from attrs import field, frozen
@@ -44,6 +43,7 @@ from dpsdk.mechanisms.convex.pmw.theorem import (
 from dpsdk.mechanisms.convex.sketch import Sketch
 from dpsdk.mechanisms.convex.sketched import SketchedProblem
 from dpsdk.mechanisms.convex.theorems import Problem
+from dpsdk.mechanisms.pmw.parameters import WhenSpent, check_when_spent, to_epsilon
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats, Real
@@ -58,10 +58,6 @@ _SKETCHED = ("vectors", "slope", "bend", "norm", "radius")
 
 _FAINT = 1e-100
 """A ridge that is fainter is none, and floats may not divide by it."""
-
-
-def _epsilon(value: Real) -> Fraction:
-    return to_amount("epsilon", value)
 
 
 def _delta(value: Real) -> Fraction:
@@ -115,7 +111,7 @@ class PromisedExcess(ScalarAccuracy):
 class TextbookConvexPMW(ModelsMechanism):
     """What `ConvexPMW.textbook` makes; its parameters are explained there."""
 
-    epsilon: Fraction = field(converter=_epsilon)
+    epsilon: Fraction = field(converter=to_epsilon)
     delta: Fraction = field(converter=_delta)
     alpha: float = field(converter=_alpha)
     beta: float = field(converter=_beta)
@@ -123,7 +119,7 @@ class TextbookConvexPMW(ModelsMechanism):
     problem: Problem | SketchedProblem
     oracle: NoisyDescent = field(factory=NoisyDescent.textbook)
     start: Start = field(factory=Uniform, converter=_start)
-    when_spent: Literal["hypothesis", "raise"] = "hypothesis"
+    when_spent: WhenSpent = "hypothesis"
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.problem, Problem | SketchedProblem):
@@ -149,8 +145,7 @@ class TextbookConvexPMW(ModelsMechanism):
         if share_of(self.start):
             expected = '"uniform" or a public distribution where a promise is made'
             raise InvalidArgument("start", expected, shown(self.start))
-        if self.when_spent not in ("hypothesis", "raise"):
-            raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(self.when_spent))
+        check_when_spent(self.when_spent)
 
     @property
     def distortion(self) -> float:

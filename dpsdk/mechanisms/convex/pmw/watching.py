@@ -202,8 +202,10 @@ def release_radius(way: Floats, hessian: Floats, accuracy: NoiseAccuracy, beta: 
     if not isinstance(law, DiscreteGaussian):
         return least
     dimension, t = len(way), math.log(1.0 / part)
-    # The bound is the same for every multiple of A.
-    relative = hessian / (float(np.trace(hessian)) / dimension or 1.0)
+    # The bound is the same for every multiple of A. Powers of two come first: a quotient of numbers
+    # below the normal ones overflows in some libraries.
+    relative = np.ldexp(hessian, -math.frexp(float(np.trace(hessian)))[1])
+    relative = relative / (float(np.trace(relative)) / dimension or 1.0)
     noise = math.sqrt(float(law.variance)) * accuracy.step
     for damping in _DAMPINGS:
         damped = relative + damping * np.eye(dimension)

@@ -1,0 +1,62 @@
+"""Engines and servers, each started once, for tests that need the extra `platforms`.
+
+Where an engine is not installed, its tests are skipped, unless DPSDK_PLATFORMS=1 says that all of
+them must be there.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+REQUIRED = os.environ.get("DPSDK_PLATFORMS") == "1"
+
+
+def engine(name: str) -> ModuleType:
+    """A library by its name; the test is skipped, or fails, without it."""
+    if REQUIRED:
+        return importlib.import_module(name)
+    return pytest.importorskip(name)
+
+
+@pytest.fixture(scope="session")
+def duckdb() -> ModuleType:
+    return engine("duckdb")
+
+
+@pytest.fixture(scope="session")
+def ibis() -> ModuleType:
+    return engine("ibis")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark with two threads, whose tables fall into four parts."""
+    sql = engine("pyspark.sql")
+    place = tmp_path_factory.mktemp("spark")
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .appName("dpsdk")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.default.parallelism", "4")
+        .config("spark.sql.warehouse.dir", str(place))
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server that lives as long as the tests."""
+    engine("psycopg")
+    server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri()
+    server.cleanup()

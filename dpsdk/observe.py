@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from dpsdk.accounting import Guarantee
 
 __all__ = ["Answered", "Charged", "Event", "Observer", "Opened", "Progress", "Refused"]
 
 
+@frozen(kw_only=True)
+class _Told:
+    """What every event says: of whom, and when.
+
+    Parameters
+    ----------
+    scope
+        The scope that asked; empty where the session itself did.
+    request_id
+        The request that it was for, or empty.
+    at
+        When, in UTC, by this process's clock, which may jump. Not compared.
+    """
+
+    scope: str = ""
+    request_id: str = ""
+    at: datetime | None = field(default=None, eq=False)
+
+
 @frozen
-class Opened:
+class Opened(_Told):
     """A channel to a mechanism was opened."""
 
     mechanism: str
 
 
 @frozen
-class Charged:
+class Charged(_Told):
     """A run was paid for."""
 
     number: int
@@ -29,7 +49,7 @@ class Charged:
 
 
 @frozen
-class Refused:
+class Refused(_Told):
     """A run did not fit into the budget. Nothing changed."""
 
     query: str
@@ -38,7 +58,7 @@ class Refused:
 
 
 @frozen
-class Answered:
+class Answered(_Told):
     """A query was answered."""
 
     query: str
@@ -46,7 +66,7 @@ class Answered:
 
 
 @frozen
-class Progress:
+class Progress(_Told):
     """So many units of the work on a question are done; `total` is None where it is not known.
 
     Units are public: iterations, queries, draws. Each hundredth of a total is told once or, without

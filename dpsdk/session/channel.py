@@ -16,7 +16,7 @@ from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access
+from dpsdk.kernel.access import Access, whose
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
     FittedTable,
@@ -135,7 +135,8 @@ class Channel(Closable, Generic[F_contra]):
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
-                done = Answered(label, self._name)
+                scope, requested, now = whose(question.asked)
+                done = Answered(label, self._name, scope=scope, request_id=requested, at=now)
         except QueryError as error:
             # A mechanism knows forms alone, so it leaves the query to be named here.
             told = error if error.query else error.about(label)

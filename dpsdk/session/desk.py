@@ -24,6 +24,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
+from dpsdk.kernel.access import whose
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -228,7 +229,8 @@ class Desk:
                 channel = Channel(mechanism.open(kernel), name, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
-            done = Opened(name)
+            scope, named, now = whose(question.asked)
+            done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
                 self._requests[request] = mechanism, channel
         except AlreadyCharged as error:

@@ -155,7 +155,8 @@ class Session(Desk, Closable):
         Parameters
         ----------
         name
-            What refusals call it; public.
+            What refusals, charges and events call it; public. Scopes of one name are one, for all
+            sessions on a ledger: one that is open is gone on with, where its cap is the same.
         share
             The cap as a share of the session's budget, above 0 and at most 1. Shares add up.
         epsilon, delta
@@ -173,6 +174,8 @@ class Session(Desk, Closable):
             If the cap is not given in one of the two ways, or out of range.
         BudgetExceeded
             If less is left than should be reserved.
+        LedgerConflict
+            If there is an open scope of this name with another cap or reserve.
         """
         self._context.lifetime.check()
         if share is not None and epsilon is None and not delta:

@@ -10,7 +10,7 @@ from dpsdk._turns import Passage
 from dpsdk.accounting.copies import book_copy
 from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.changes import Change, Changes
+from dpsdk.accounting.ledger.changes import Change, Changes, Holder
 from dpsdk.accounting.ledger.charge import Charge, shown_copies
 from dpsdk.accounting.ledger.clock import Clock, system_clock, told
 from dpsdk.accounting.ledger.memory import memory_of
@@ -108,6 +108,17 @@ class Keeper:
         """Have a change in the books once nobody holds an object any more, if these end with it."""
         if not self._durable:
             self._changes.when_gone(owner, change)
+
+    def hold(self, number: int, change: Change) -> Holder:
+        """Hold an account that is to be opened; once nobody does any more, there is a change."""
+        holder = Holder()
+        self.when_gone(holder, change)
+        self._changes.holders[number] = holder
+        return holder
+
+    def holder(self, number: int) -> Holder | None:
+        """Who holds an account; None if nobody does, which ends it only where it is in memory."""
+        return self._changes.holders.get(number)
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""

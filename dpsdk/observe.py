@@ -23,12 +23,12 @@ class _Told:
     request_id
         The request that it was for, or empty.
     at
-        When, in UTC, by this process's clock, which may jump. Not compared.
+        When, in UTC, by this process's clock, which may jump. Neither compared nor shown.
     """
 
     scope: str = ""
     request_id: str = ""
-    at: datetime | None = field(default=None, eq=False)
+    at: datetime | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
@@ -59,10 +59,11 @@ class Refused(_Told):
 
 @frozen
 class Answered(_Told):
-    """A query was answered."""
+    """A query was answered; `reused` by an answer that was given before, for free."""
 
     query: str
     mechanism: str
+    reused: bool = False
 
 
 @frozen

@@ -158,6 +158,11 @@ class Odometer:
         return self._session
 
     @property
+    def durable(self) -> bool:
+        """Whether its ledger outlives the process."""
+        return self._keeper.durable
+
+    @property
     def scope(self) -> str:
         """The name of the scope that it pays for; empty for a session itself."""
         return ""

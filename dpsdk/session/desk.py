@@ -46,8 +46,11 @@ from dpsdk.session.channel import (
     HypothesisChannel,
     Stopped,
     TablesChannel,
+    answered,
+    released,
 )
 from dpsdk.session.context import Context
+from dpsdk.session.reuse import question_of
 
 __all__ = ["Desk"]
 
@@ -123,7 +126,10 @@ class Desk:
         NoMechanism
             If `using` is left out.
         """
-        return self._channel(query, using).answer(query, request_id=request_id)
+        channel = self._channel(query, using)
+        if self._context.reuse is None or using is channel:
+            return channel.answer(query, request_id=request_id)
+        return answered(channel, query, request_id, using)
 
     def release(
         self,
@@ -133,7 +139,10 @@ class Desk:
         request_id: str | None = None,
     ) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        return self._channel(query, using).release(query, request_id=request_id)
+        channel = self._channel(query, using)
+        if self._context.reuse is None or using is channel:
+            return channel.release(query, request_id=request_id)
+        return released(channel, query, request_id, using)
 
     @overload
     def open(  # type: ignore[overload-overlap]  # F is LinearForm then
@@ -260,11 +269,17 @@ class Desk:
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
         """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
 
-        Errors are in the unit of the answer.
+        Errors are in the unit of the answer. An answer that would be reused costs nothing.
         """
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
-        form = self._context.forms.form(query)
+        context = self._context
+        form = context.forms.form(query)
+        if context.reuse is not None:
+            same = question_of(context.place, using, form)
+            known = None if same is None else context.reuse.find(same, context.payer)
+            if known is not None:
+                return Quote(Cost(), Cost(), known.accuracy).for_query(lifting(query), self.facts)
         try:
             quote = using.quote(form, self._context.terms)
         except QueryError as error:

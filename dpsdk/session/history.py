@@ -40,7 +40,7 @@ class Receipt:
         The request that it was for, or empty.
     at
         When it was charged first, in UTC, by the clock of whoever charged it; None where it was
-        free, or no time was kept. Not compared.
+        free, or no time was kept. Neither compared nor shown.
     """
 
     query: str
@@ -49,7 +49,7 @@ class Receipt:
     answered: bool | None = True
     scope: str = ""
     request_id: str = ""
-    at: datetime | None = field(default=None, eq=False)
+    at: datetime | None = field(default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         asked = self.query or "opened"

@@ -1,15 +1,28 @@
-"""What an application can be told of a session while it works: costs and names, never answers."""
+"""The events that a session tells, and who is told of them."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
+from dpsdk._checks import shown
 from dpsdk.accounting import Guarantee
+from dpsdk.errors import InvalidArgument
 
-__all__ = ["Answered", "Charged", "Event", "Observer", "Opened", "Progress", "Refused"]
+__all__ = [
+    "Answered",
+    "Charged",
+    "Event",
+    "Observer",
+    "Observers",
+    "Opened",
+    "Progress",
+    "Refused",
+    "fields_of",
+    "kind_of",
+]
 
 
 @frozen(kw_only=True)
@@ -100,3 +113,58 @@ class Observer(Protocol):
     def __call__(self, event: Event, /) -> None:
         """Take note of an event."""
         ...
+
+
+@final
+class Observers:
+    """Several observers as one: each is told of each event, in their order.
+
+    What one of them raises keeps no event from the others, and is then raised in its place.
+
+    Raises
+    ------
+    InvalidArgument
+        If one of them cannot be called.
+    """
+
+    __slots__ = ("_observers",)
+
+    def __init__(self, *observers: Observer) -> None:
+        for one in observers:
+            if not callable(one):
+                raise InvalidArgument("observers", "something to call with an event", shown(one))
+        self._observers = observers
+
+    def __call__(self, event: Event, /) -> None:
+        """Tell all of them."""
+        first: Exception | None = None
+        for observer in self._observers:
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001  # raised below
+                first = error if first is None else first
+        if first is not None:
+            raise first
+
+    def __repr__(self) -> str:
+        return f"Observers({', '.join(map(repr, self._observers))})"
+
+
+def kind_of(event: Event) -> str:
+    """What an event is called where there are no classes, as "charged"."""
+    return type(event).__name__.lower()
+
+
+def fields_of(event: Event) -> dict[str, str | int]:
+    """What an event says, as texts and integers; without what it leaves empty."""
+    found: dict[str, str | int] = {}
+    for one in fields(type(event)):
+        value: object = getattr(event, one.name)
+        if isinstance(value, datetime):
+            found[one.name] = value.isoformat()
+        elif isinstance(value, str | int):
+            if value != "":
+                found[one.name] = value
+        elif value is not None:
+            found[one.name] = str(value)
+    return found

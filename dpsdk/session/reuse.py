@@ -18,6 +18,7 @@ from attrs import fields, has
 
 from dpsdk._turns import Turns
 from dpsdk.accounting import Odometer
+from dpsdk.domain import Domain
 from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Reentered
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace, PrivateMinimizer, Projection
@@ -25,7 +26,7 @@ from dpsdk.release import Measurement
 from dpsdk.session.stored import Request
 from dpsdk.typing import Array
 
-__all__ = ["Reuse", "question_of"]
+__all__ = ["Reuse", "place_of", "question_of"]
 
 _MOST = 2**12
 _MOST_BYTES = 2**26
@@ -40,13 +41,18 @@ _ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Projection, PrivateMi
 _Words: TypeAlias = "str | list[_Words]"
 
 
+def place_of(name: str, domain: Domain) -> tuple[str, ...]:
+    """Names a table for `question_of`: also by what its cells mean, which no form tells."""
+    return name, sha256(domain.to_json().encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def question_of(table: tuple[str, ...], using: object, form: Form) -> str | None:
     """What tells a question from all others: the same for the same numbers, whatever asks for them.
 
     Parameters
     ----------
     table
-        Names the table, or the part of it.
+        Names the table, as `place_of` does, or the part of it.
     using
         The mechanism that is asked.
     form

@@ -427,6 +427,22 @@ def test_sessions_on_a_durable_ledger_reuse_each_others_answers(quick_disk):
     assert SQLiteLedger(path).verify() > 0
 
 
+def test_a_table_that_was_read_in_another_way_is_another(quick_disk):
+    path = quick_disk / "spent.db"
+    first = opened(SQLiteLedger(path))
+    first.answer(Marginal("sex"), using=TENTH)
+    with first.partition("sex") as parts:
+        parts["F"].answer(Marginal("age"), using=TENTH)
+    columns = {"age": [17, 18, 18, 20] * 50, "sex": list("FMFM") * 50}
+    turned = Domain(Integer("age", 17, 24), Categorical("sex", ["M", "F"]))
+    for domain, reused in ((turned, False), (DOMAIN, True)):
+        data = PrivateData.from_columns(columns, domain, name="adults")
+        second = Session(data, Budget(10, "1e-6"), ledger=SQLiteLedger(path), reuse=True)
+        assert second.release(Marginal("sex"), using=TENTH).reused is reused
+        with second.partition("sex") as parts:
+            assert parts["F"].release(Marginal("age"), using=TENTH).reused is reused
+
+
 def test_a_request_may_be_answered_by_an_answer_that_was_given_before(quick_disk):
     session = opened(SQLiteLedger(quick_disk / "spent.db"))
     answer = session.answer(ROWS, using=TENTH)

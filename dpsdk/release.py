@@ -171,7 +171,8 @@ class Release(Generic[A_co]):
 
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
-    release with `private=False` was made with seeded noise and protects nobody.
+    release with `private=False` was made with seeded noise and protects nobody. One that is
+    `reused` was given before to whoever asked the same first, and cost nothing this time.
 
     Releases are equal if they say the same of the same numbers.
     """
@@ -186,6 +187,7 @@ class Release(Generic[A_co]):
     _measurement: Measurement
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
+    reused: bool = False
 
     @property
     def accuracy(self) -> Accuracy:
@@ -268,7 +270,8 @@ class Release(Generic[A_co]):
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
-        source = f"{self.source} by {self.mechanism}, cost {self.cost}{mark}"
+        again = ", reused" if self.reused else ""
+        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
         if "\n" in answer:  # a table, whose lines are its own

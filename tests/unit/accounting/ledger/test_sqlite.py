@@ -442,7 +442,7 @@ def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypa
     ledger = SQLiteLedger(path)
     odometer = opened(ledger)
     before = path.read_bytes()
-    monkeypatch.setattr(files.Work, "commit", lambda *_: throw(LedgerUnavailable("x", "it broke")))
+    monkeypatch.setattr(files.FileWork, "_commit", lambda *_: throw(LedgerUnavailable("x", "it broke")))
     with pytest.raises(LedgerUnavailable):
         odometer.charge(HUNDREDTH, "x")
     monkeypatch.undo()
@@ -500,13 +500,13 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
     monkeypatch.setattr("sqlite3.sqlite_version_info", version)
     ledger = SQLiteLedger(tmp_path / "spent.db")
     opened(ledger).charge(HUNDREDTH, "x")
-    with ledger._shared.file.reading() as work:
+    with ledger._shared.store.reading() as work:
         assert work._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
         assert work._connection.execute("PRAGMA synchronous").fetchone() == (sync,)
     # A version that may lose charges takes the log away, or refuses the file.
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 40, 1))
     assert opened(ledger).charge(HUNDREDTH, "x") == 2
-    with ledger._shared.file.reading() as work:
+    with ledger._shared.store.reading() as work:
         assert work._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",)
 
 
@@ -559,7 +559,7 @@ EDITS = {
     "table": "UPDATE entry SET dataset = 'two' WHERE seq = 3",
     "type": "UPDATE entry SET body = CAST(body AS TEXT) WHERE seq = 2",
     "trigger": "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM books; END",
-    "version": "PRAGMA user_version = 2",
+    "version": "PRAGMA user_version = 9",
     "application": "PRAGMA application_id = 2",
     "repeated": "INSERT INTO entry SELECT 9, dataset, kind, runs, 'c', body, books, code "
     "FROM entry WHERE seq = 8",

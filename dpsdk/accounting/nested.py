@@ -130,6 +130,11 @@ class ScopeOdometer(Odometer):
         """The odometer that pays."""
         return self._outer
 
+    @property
+    def scope(self) -> str:
+        """The name of the scope."""
+        return self._name
+
     def close(self) -> None:
         """Charge nothing more, and give back what was reserved and not spent.
 

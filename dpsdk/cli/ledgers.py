@@ -120,7 +120,9 @@ def _scopes(books: Books) -> list[str]:
 def _charge(charge: Charge) -> str:
     request = f", request {charge.request_id!r}" if charge.request_id else ""
     asked = charge.label or "opened"
+    scope = f", scope {charge.scope!r}" if charge.scope else ""
+    at = "" if charge.at is None else f"{charge.at:%Y-%m-%d %H:%M:%S}Z  "
     return (
-        f"  {charge.number:>5,}  session {charge.session:,}: {asked} by {charge.mechanism}, "
-        f"{charge.guarantee}{request}"
+        f"  {charge.number:>5,}  {at}session {charge.session:,}{scope}: {asked} "
+        f"by {charge.mechanism}, {charge.guarantee}{request}"
     )

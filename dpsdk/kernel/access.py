@@ -77,7 +77,7 @@ class Question(Lifetime):
         self.since: int = since
         self.observed: bool = observed
         self.answered: bool = False
-        self.request: str | None = None
+        self.request: str | None = asked.request
         """Names the request that the next charge is for; its other charges follow from that one."""
         self.events: list[Event] = []
         """What an observer is told when it is over, or when it has progressed."""

@@ -123,8 +123,9 @@ class Channel(Closable, Generic[F_contra]):
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)
-        question = history.ask(label, self._name, context.lifetime)
-        question.request = None if request is None else request.name
+        named = None if request is None else request.name
+        scope = context.payer.scope
+        question = history.ask(label, self._name, context.lifetime, scope=scope, request=named)
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))

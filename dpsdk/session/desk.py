@@ -199,9 +199,9 @@ class Desk:
             if before is not None and not before[1].closed:
                 return self._same(request, before, mechanism)
         context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
-        question = context.history.ask("", name, context.lifetime)
+        scope = context.payer.scope
+        question = context.history.ask("", name, context.lifetime, scope=scope, request=request)
         question.stop, question.thread = stop, get_ident()
-        question.request = request
         done: Event | None = None
         ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel

@@ -69,9 +69,17 @@ class History:
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
-    def ask(self, query: str, mechanism: str, lifetime: Lifetime) -> Question:
+    def ask(
+        self,
+        query: str,
+        mechanism: str,
+        lifetime: Lifetime,
+        *,
+        scope: str = "",
+        request: str | None = None,
+    ) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
-        asked = Asked(query, mechanism, next(self._numbers))
+        asked = Asked(query, mechanism, next(self._numbers), scope, request)
         observed = self._observer is not None
         question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:

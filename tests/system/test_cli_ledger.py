@@ -80,7 +80,13 @@ def test_a_ledger_is_shown_and_verified(folder, capsys):
         scope.answer(Count(), using=Laplace("0.25"), request_id="a7")
         assert main(["ledger", "show", str(path)]) == 0
     said = capsys.readouterr().out
-    for words in ("people (replace-one", "25%", "'weekly': 1 charges, reserved", "request 'a7'"):
+    for words in (
+        "people (replace-one",
+        "25%",
+        "'weekly': 1 charges, reserved",
+        "request 'a7'",
+        "scope 'weekly': Count",
+    ):
         assert words in said
     before = path.read_bytes()
     assert main(["ledger", "verify", str(path)]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 
 from dpsdk._turns import Passage
 from dpsdk.accounting.copies import book_copy
@@ -11,6 +12,7 @@ from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Change, Changes
 from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.accounting.ledger.clock import Clock, system_clock, told
 from dpsdk.accounting.ledger.memory import memory_of
 from dpsdk.errors import Closed, Reentered
 
@@ -27,12 +29,15 @@ class Keeper:
     ----------
     ledger
         What remembers.
+    clock
+        Says when something is charged.
     """
 
-    __slots__ = ("_changes", "_durable", "_last", "_ledger", "_memory", "_passage")
+    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_memory", "_passage")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
+        self._clock = clock
         self._durable = bool(ledger.durable)
         # Any other ledger is asked by the protocol alone.
         self._memory = memory_of(ledger)
@@ -45,6 +50,10 @@ class Keeper:
     def durable(self) -> bool:
         """Whether the ledger outlives the process."""
         return self._durable
+
+    def now(self) -> datetime | None:
+        """What time it is, to be written down and never to decide by."""
+        return told(self._clock)
 
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from threading import local
+from time import sleep
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
 
 from dpsdk._checks import shown, to_name
@@ -14,7 +15,14 @@ from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
 from dpsdk.accounting.ledger.charge import Charge
 from dpsdk.accounting.ledger.work import Seen, Store, Uncertain, Work, dumped
-from dpsdk.errors import InvalidArgument, LedgerConflict, NotCopyable, RecordError, Reentered
+from dpsdk.errors import (
+    InvalidArgument,
+    LedgerConflict,
+    LedgerUnavailable,
+    NotCopyable,
+    RecordError,
+    Reentered,
+)
 
 __all__ = ["Chained", "to_anchor", "to_key"]
 
@@ -22,8 +30,8 @@ _SHORTEST_KEY = 16
 
 _LONGEST_ANSWER = 1 << 28
 
-_TRIES = 4
-"""So often a turn begins, if what holds the entries is lost each time."""
+_PAUSES = (0.05, 0.5, 2.0)
+"""So many seconds pass before a turn begins again, when a connection was lost in it."""
 
 R = TypeVar("R")
 
@@ -267,16 +275,24 @@ class Chained:
         shared = self._shared
         if getattr(shared.busy, "inside", False):
             raise Reentered("a ledger")
+        pauses, lost = iter(_PAUSES), False
         try:
             shared.busy.inside = True
-            for left in reversed(range(_TRIES)):
+            while True:
                 try:
                     with shared.store.writing() as work:
                         return act(work, work.follow())
-                except Uncertain as lost:
-                    if not left:
-                        raise lost.why from None
-            raise AssertionError
+                except Uncertain as error:
+                    why, lost = error.why, True
+                except LedgerUnavailable as error:
+                    # Once a connection was lost, its server may need a moment to come back.
+                    if not lost:
+                        raise
+                    why = error
+                pause = next(pauses, None)
+                if pause is None:
+                    raise why
+                sleep(pause)
         finally:
             shared.busy.inside = False
 

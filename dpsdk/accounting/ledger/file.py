@@ -15,7 +15,7 @@ from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry
 from dpsdk.accounting.ledger.forks import unforked
 from dpsdk.accounting.ledger.turnstile import Turnstile
-from dpsdk.accounting.ledger.work import Row, Store, Work
+from dpsdk.accounting.ledger.work import Row, Store, Wanted, Work
 from dpsdk.errors import Closed, LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -58,6 +58,16 @@ _WITH_BEFORE = (
     "e.code, b.code "
     "FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1 WHERE "
 )
+
+_TERMS = (
+    "e.seq = ?",
+    "e.seq > ?",
+    "e.dataset = ?",
+    "e.kind = ?",
+    "e.request = ?",
+    "e.runs > ?",
+)
+"""What each field of `Wanted` asks."""
 
 _PASSING = {
     5: "it is busy",
@@ -249,9 +259,13 @@ class FileWork(Work):
         self._process = os.getpid()
 
     @override
-    def _rows(self, condition: str, values: tuple[object, ...]) -> Iterator[Row]:
-        statement = f"{_WITH_BEFORE} {condition} ORDER BY e.seq"
-        return self._connection.execute(statement, values)
+    def _rows(self, wanted: Wanted) -> Iterator[Row]:
+        given = [
+            (term, value) for term, value in zip(_TERMS, wanted, strict=True) if value is not None
+        ]
+        condition = " AND ".join([term for term, _ in given])
+        values = [value for _, value in given]
+        return self._connection.execute(f"{_WITH_BEFORE} {condition} ORDER BY e.seq", values)
 
     @override
     def _last(self) -> object:

@@ -22,7 +22,7 @@ from dpsdk.accounting.ledger.chain import (
 )
 from dpsdk.errors import LedgerDamaged
 
-__all__ = ["NOTHING", "Row", "Seen", "Store", "Uncertain", "Work", "dumped"]
+__all__ = ["NOTHING", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work", "dumped"]
 
 _TOKEN_BYTES = 16
 
@@ -67,6 +67,30 @@ class Uncertain(Exception):
     def __init__(self, why: Exception) -> None:
         super().__init__()
         self.why = why
+
+
+class Wanted(NamedTuple):
+    """Which entries are asked for: those of which all of this is true, None saying nothing."""
+
+    seq: int | None = None
+    after: int | None = None
+    """Its number is above this."""
+    dataset: str | None = None
+    kind: str | None = None
+    request: str | None = None
+    beyond: int | None = None
+    """The books have counted more charges than this."""
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether an entry is one of these: an index may lead to another."""
+        return (
+            self.seq in {None, entry.seq}
+            and (self.after is None or entry.seq > self.after)
+            and self.dataset in {None, entry.dataset}
+            and self.kind in {None, entry.kind}
+            and self.request in {None, entry.request}
+            and (self.beyond is None or entry.runs > self.beyond)
+        )
 
 
 class Store(ABC):
@@ -133,17 +157,15 @@ class Work(ABC):
         On what.
     """
 
-    __slots__ = ("_store",)
+    __slots__ = ("_newest", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._newest: Entry | None = None
 
     @abstractmethod
-    def _rows(self, condition: str, values: tuple[object, ...]) -> Iterator[Row]:
-        """Entries of which something is true, in their order, each with the code before it.
-
-        A condition calls them `e`, and has a question mark for each value.
-        """
+    def _rows(self, wanted: Wanted) -> Iterator[Row]:
+        """Some entries in their order, each with the code before it."""
 
     @abstractmethod
     def _last(self) -> object:
@@ -180,11 +202,7 @@ class Work(ABC):
             If it is not as it was written, or shorter than it was before.
         """
         store = self._store
-        seen = store.seen
-        if not seen.seq:
-            seen = self._checkpoint()
-        elif self.code_at(seen.seq) != seen.code:
-            raise store.damaged("it is an older copy, or another ledger")
+        seen = store.seen if store.seen.seq else self._checkpoint()
         store.seen = self._followed(seen)
         return store.seen
 
@@ -194,10 +212,17 @@ class Work(ABC):
 
     def _followed(self, seen: Seen) -> Seen:
         store, (seq, code, latest) = self._store, seen
-        for entry in self.where("e.seq > ?", seq):
+        # Where one begins is looked at again: there may be another ledger in this one's place.
+        entries = self.where(Wanted(after=seq - 1))
+        if seq:
+            first = next(entries, None)
+            if first is None or (first.seq, first.code) != (seq, code):
+                raise store.damaged("it is an older copy, or another ledger")
+            self._newest = first
+        for entry in entries:
             if entry.seq != seq + 1:
                 raise store.damaged(f"there is no entry {seq + 1}")
-            seq, code = entry.seq, entry.code
+            seq, code, self._newest = entry.seq, entry.code, entry
             if (entry.kind == CHECKPOINT) != (not seq % SPACING):
                 raise store.damaged(f"entry {seq} is a checkpoint, or ought to be one")
             if entry.kind == CHECKPOINT and self._places(entry) != latest:
@@ -227,11 +252,11 @@ class Work(ABC):
             raise self._store.damaged(f"entry {entry.seq} does not say where tables are")
         return cast("dict[str, int]", found)
 
-    def where(self, condition: str, *values: object) -> Iterator[Entry]:
-        """The entries of which something is true, each held against its code, in their order."""
+    def where(self, wanted: Wanted) -> Iterator[Entry]:
+        """Some entries, each held against its code, in their order."""
         store = self._store
         with store.typed():
-            for row in self._rows(condition, values):
+            for row in self._rows(wanted):
                 shaped = zip(row, _SHAPE, strict=True)
                 if not all(isinstance(part, kind) for part, kind in shaped):
                     raise store.damaged("an entry has fields of other types")
@@ -241,29 +266,23 @@ class Work(ABC):
                 if not isinstance(before, bytes) or not fits(store.key, before, entry):
                     why = f"entry {entry.seq} does not fit its code, or the key is another"
                     raise store.damaged(why)
+                if not wanted.fits(entry):
+                    raise store.damaged(f"an index leads to entry {entry.seq} in place of another")
                 yield entry
 
     def taken(self, dataset: str, since: int = 0) -> Iterator[Entry]:
         """The decisions on a table in order, without those before the first `since` charges."""
-        if since:
-            same = "e.dataset = ? AND e.kind = ? AND e.runs > ?"
-            return self.where(same, dataset, TAKEN, since)
-        return self.where("e.dataset = ? AND e.kind = ?", dataset, TAKEN)
+        return self.where(Wanted(dataset=dataset, kind=TAKEN, beyond=since or None))
 
     def of_request(self, dataset: str, kind: str, request: str) -> Entry | None:
         """The decision on a request, or the answer to it; None if there is none."""
-        same = "e.dataset = ? AND e.kind = ? AND e.request = ?"
-        found = next(self.where(same, dataset, kind, request), None)
-        if found is not None and (found.dataset, found.kind, found.request) != (
-            dataset,
-            kind,
-            request,
-        ):
-            raise self._store.damaged("an index leads to another entry")
-        return found
+        return next(self.where(Wanted(dataset=dataset, kind=kind, request=request)), None)
 
     def _at(self, seq: int) -> Entry | None:
-        return next(self.where("e.seq = ?", seq), None)
+        newest = self._newest
+        if newest is not None and newest.seq == seq:
+            return newest
+        return next(self.where(Wanted(seq=seq)), None)
 
     def code_at(self, seq: int) -> bytes | None:
         """The code of an entry; None if there is no such entry."""

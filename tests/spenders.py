@@ -1,4 +1,4 @@
-"""Processes that spend from one ledger: how much each gets, and what is left when they are killed."""
+"""Processes that spend from one ledger: what each gets, and what is left when they are killed."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class Chained:
 
         result, after = self._turn(act)
         if after is not None and not store.keeps_turn and self._shared.anchor is not None:
-            self._turn(lambda _, seen: self._put(seen))
+            self._turn(self._catch_up)
         return result
 
     def _turn(self, act: Callable[[Work, Seen], R]) -> R:
@@ -303,15 +303,21 @@ class Chained:
             with shared.store.typed():
                 shared.anchor.put(seen.seq, seen.code)
 
-    def _check_anchor(self, work: Work, seen: Seen) -> None:
-        """Refuse a ledger that has not what its anchor knows of."""
+    def _catch_up(self, work: Work, seen: Seen) -> None:
+        """Have the anchor know all that was written, unless somebody saw to that already."""
+        if self._check_anchor(work, seen) < seen.seq:
+            self._put(seen)
+
+    def _check_anchor(self, work: Work, seen: Seen) -> int:
+        """Refuse a ledger that has not what its anchor knows of; how far the anchor knows it."""
         shared = self._shared
         if shared.anchor is None:
-            return
+            return 0
         with shared.store.typed():
             put = shared.anchor.get()
         if put is not None and (put[0] > seen.seq or (put[0] and work.code_at(put[0]) != put[1])):
             raise shared.store.damaged("its anchor knows of entries that it does not have")
+        return 0 if put is None else put[0]
 
     def _only(self, seen: Seen) -> str | None:
         """The table of this ledger, or the only one; None if there is none."""

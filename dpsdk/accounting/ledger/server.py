@@ -8,7 +8,9 @@ import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from threading import Timer
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import finalize
 
 from typing_extensions import override
 
@@ -187,6 +189,7 @@ class LedgerServer(Store):
         self._schema = f'"{schema}"'
         self._process = os.getpid()
         self._idle: list[Connection] = []
+        finalize(self, _close_all, self._idle, self._process)
 
     @override
     @contextmanager
@@ -267,9 +270,10 @@ class LedgerServer(Store):
     def _begun(self, begin: str) -> Connection:
         """A connection, one that was kept if it is still there, with a transaction."""
         if self._process != os.getpid():
-            _inherited.extend(self._idle)
+            _inherited.append(self._idle)
             self._idle = []
             self._process = os.getpid()
+            finalize(self, _close_all, self._idle, self._process)
         while True:
             try:
                 connection, kept = self._idle.pop(), True
@@ -417,15 +421,27 @@ class ServerWork(Work):
             if notice.severity_nonlocalized == "WARNING":
                 warnings.append(notice.message_primary or "a warning")
 
+        # No limit of the server ends the waiting for standbys.
+        limit = Timer(_PATIENCE, self._connection.cancel_safe)
         self._connection.add_notice_handler(note)
+        limit.start()
         try:
             status = self._connection.execute("COMMIT").statusmessage
         finally:
+            limit.cancel()
+            limit.join()
             self._connection.remove_notice_handler(note)
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.
             why = f"PostgreSQL says: {'; '.join(warnings) or status}"
             raise LedgerUnavailable(self._store.name, why)
+
+
+def _close_all(kept: list[Connection], process: int) -> None:
+    """Close what was kept, in the process that made it."""
+    while process == os.getpid() and kept:
+        with suppress(Exception):
+            kept.pop().close()
 
 
 def _spelled(name: str) -> str:

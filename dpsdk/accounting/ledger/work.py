@@ -104,7 +104,7 @@ class Store(ABC):
         Of the codes.
     """
 
-    __slots__ = ("key", "name", "seen")
+    __slots__ = ("__weakref__", "key", "name", "seen")
 
     keeps_turn: bool
     """Whether a turn to write lasts beyond the commit, until the block ends."""

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import threading
+import time
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -545,15 +546,22 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
         connection.execute("SELECT pg_reload_conf()")
     monkeypatch.setattr(server, "_PATIENCE", 0.2)
     with pytest.raises(LedgerUnavailable, match="replication"):
-        odometer.charge(HUNDREDTH, "x", request_id="a")
+        charge_until_refused(odometer)
     with psycopg.connect(place.dsn, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
     monkeypatch.undo()
     with pytest.raises(LedgerUnavailable, match="disk"):
-        odometer.charge(HUNDREDTH, "x")
+        charge_until_refused(odometer)
     running.stop()
+
+
+def charge_until_refused(odometer: Odometer) -> None:
+    """A server takes some time to read its settings anew."""
+    for _ in range(60):
+        odometer.charge(HUNDREDTH, "x")
+        time.sleep(0.05)
 
 
 # What was edited, damaged or put back

@@ -234,6 +234,8 @@ class LedgerFile(Store):
         """Have commits survive the end of the machine, in whichever mode SQLite does that."""
         from sqlite3 import sqlite_version_info  # noqa: PLC0415  # some Pythons are without it
 
+        # Also what changes the mode must not come back with a journal that was deleted.
+        connection.execute("PRAGMA synchronous = EXTRA")
         safe = sqlite_version_info >= _SAFE_LOG
         ((mode,),) = connection.execute("PRAGMA journal_mode")
         if mode != "wal" or not safe:
@@ -242,7 +244,8 @@ class LedgerFile(Store):
         if mode == "wal" and not safe:
             why = "it has a write-ahead log, in which this version of SQLite may lose charges"
             raise LedgerUnavailable(str(self.path), why)
-        connection.execute(f"PRAGMA synchronous = {'FULL' if mode == 'wal' else 'EXTRA'}")
+        if mode == "wal":
+            connection.execute("PRAGMA synchronous = FULL")
         # Apple's disks keep to themselves what they were told to write, unless asked like this.
         connection.execute("PRAGMA fullfsync = 1")
         connection.execute("PRAGMA checkpoint_fullfsync = 1")

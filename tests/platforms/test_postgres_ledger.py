@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.__main__ import main
 from dpsdk.accounting import (
     Books,
     Dataset,
@@ -358,6 +359,34 @@ def test_a_password_is_never_shown(postgres):
         PostgresLedger(postgres, key=b"short")
     with pytest.raises(InvalidArgument, match="anchor"):
         PostgresLedger(postgres, anchor="anchor")
+
+
+def test_the_command_line_shows_verifies_and_spends(place, quick_disk, capsys):
+    domain = Domain(Integer("age", 0, 9))
+    domain.save(quick_disk / "domain.json")
+    (quick_disk / "table.csv").write_text("age\n1\n2\n")
+    dsn, schema = f"{place.dsn}&password=hunter", ("--schema", place.schema)
+    for action in ("show", "verify"):
+        assert main(["ledger", action, dsn, *schema]) == 2
+        assert "without schema" in capsys.readouterr().err
+    assert place.run("SELECT to_regnamespace(current_schema())") == [(None,)]
+    release = [
+        "release",
+        str(quick_disk / "table.csv"),
+        "--domain",
+        str(quick_disk / "domain.json"),
+    ]
+    release += ["--marginals", "1", "--epsilon", "0.5", "--cap", "1", "--name", "people"]
+    for out in ("one", "two"):
+        assert main([*release, "--out", str(quick_disk / out), "--ledger", dsn, *schema]) == 0
+    assert main([*release, "--out", str(quick_disk / "c"), "--ledger", dsn, *schema]) == 2
+    assert main(["ledger", "show", dsn, *schema]) == 0
+    assert main(["ledger", "verify", dsn, *schema]) == 0
+    said = capsys.readouterr()
+    assert "5 entries of 1 table" in said.out
+    assert f"schema {place.schema} remembers that" in said.out
+    assert "hunter" not in said.out + said.err
+    assert main(["ledger", "verify", dsn, "--allow-network"]) == 2
 
 
 # Connections that are lost

@@ -222,11 +222,21 @@ class LedgerServer(Store):
             return self.damaged(said)
         return LedgerUnavailable(self.name, said)
 
+    def there(self) -> bool:
+        """Whether there is something in the schema, of whatever kind. Nothing is made.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If that cannot be found out.
+        """
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
+            return bool(self._found(connection))
+
     @override
     def begin(self) -> None:
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
-            if self._found(connection):
-                return  # what is there is looked at whenever it is used
+        if self.there():
+            return  # what is there is looked at whenever it is used
         with self._connected(f"BEGIN; {_SET}") as connection, self.typed():
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
             if not self._found(connection):  # by another process meanwhile

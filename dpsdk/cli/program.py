@@ -24,6 +24,8 @@ from dpsdk.noise import NoiseSource
 
 __all__ = ["main"]
 
+_PLACE = "the file, or the address of the server as postgresql://user@host/database,"
+
 
 def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None) -> int:
     """Run one command and return its exit code: 0, 2 if something was refused, 130 if interrupted.
@@ -111,15 +113,30 @@ def _request(arguments: argparse.Namespace) -> Request:
         force=arguments.force,
         method=arguments.method,
         ledger=None if arguments.ledger is None else _options(arguments.ledger, arguments),
+        cap=_cap(arguments),
     )
 
 
-def _options(path: Path, arguments: argparse.Namespace) -> LedgerOptions:
+def _cap(arguments: argparse.Namespace) -> Budget | None:
+    if arguments.cap is None:
+        if arguments.cap_delta is not None:
+            raise InvalidArgument("--cap-delta", "given with --cap", "no --cap")
+        return None
+    delta = arguments.delta if arguments.cap_delta is None else arguments.cap_delta
+    try:
+        return Budget(epsilon=arguments.cap, delta=delta)
+    except InvalidArgument as error:
+        option = "--cap" if error.parameter == "epsilon" else "--cap-delta"
+        raise InvalidArgument(option, error.expected, error.got) from None
+
+
+def _options(place: str, arguments: argparse.Namespace) -> LedgerOptions:
     return LedgerOptions(
-        path=path,
+        place=place,
         key=arguments.key,
         anchor=arguments.anchor,
         allow_network=arguments.allow_network,
+        schema=arguments.schema,
     )
 
 
@@ -201,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
-    ledger.add_argument("file", type=Path, metavar="FILE", help="the file of the ledger")
+    ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
     _add_ledger_arguments(ledger)
     return parser
 
@@ -217,6 +234,9 @@ def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-network",
         action="store_true",
         help="take a ledger on a network file system, whose locks cannot be relied on",
+    )
+    parser.add_argument(
+        "--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)"
     )
 
 
@@ -307,10 +327,16 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add("--name", help="what to call the table (default: its file name)")
     add(
         "--ledger",
-        type=Path,
         metavar="FILE",
-        help="a file that remembers the budget of the table called --name: this run spends what "
-        "earlier ones left of it",
+        help=f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
+        "earlier ones left of it, or what --cap says",
     )
+    add(
+        "--cap",
+        metavar="EPSILON",
+        help="the budget that the ledger has for the table in all; this run then spends --epsilon "
+        "and --delta of it, or is refused",
+    )
+    add("--cap-delta", metavar="DELTA", help="the delta of --cap (default that of --delta)")
     _add_ledger_arguments(release)
     add("--force", action="store_true", help="write into DIR although it holds files")

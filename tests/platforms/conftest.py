@@ -34,6 +34,11 @@ def ibis() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def apsw() -> ModuleType:
+    return engine("apsw")
+
+
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local Spark with two threads, whose tables fall into four parts."""
     sql = engine("pyspark.sql")

@@ -52,6 +52,7 @@ from dpsdk.errors import (
     Closed,
     InvalidArgument,
     LedgerConflict,
+    LedgerUnavailable,
     NotCopyable,
     RecordError,
     Reentered,
@@ -929,3 +930,54 @@ def test_a_ledger_that_loses_charges_is_told(tmp_path):
     odometer.charge(TENTH, "x")
     with pytest.raises(InvalidArgument, match="ledger"):
         _ = odometer.charges
+
+
+def test_what_the_system_says_to_a_ledger_is_typed_and_not_told(tmp_path):
+    """A text of the system may tell how a server is reached."""
+
+    class Failing(PassingLedger):
+        fails = False
+
+        def __getattribute__(self, name: str) -> object:
+            if name in {"transact", "read", "charges", "store", "stored"} and type(self).fails:
+                raise ConnectionRefusedError(111, "postgresql://me:secret@host")
+            return super().__getattribute__(name)
+
+    odometer = opened(Failing(tmp_path / "spent.json", sync=False))
+    Failing.fails = True
+    for attempt in (
+        lambda: odometer.charge(TENTH, "x"),
+        lambda: odometer.spent,
+        lambda: odometer.charges,
+        lambda: odometer.store("a", b"7"),
+        lambda: odometer.stored("a"),
+    ):
+        with pytest.raises(LedgerUnavailable) as caught:
+            attempt()
+        assert str(caught.value) == "the ledger Failing cannot be used: ConnectionRefusedError"
+        assert caught.value.__suppress_context__
+    Failing.fails = False
+    assert odometer.charge(TENTH, "x") == 1
+
+
+def test_what_a_decision_raises_is_not_taken_for_its_ledger():
+    class Odd(BasicComposition):
+        def charge(self, state, guarantee):
+            raise BlockingIOError("of the composition")
+
+    class InMemory(JSONLedger):
+        """Writes nothing, and is none of the package."""
+
+        books = Books()
+        durable = False
+
+        def __init__(self) -> None: ...
+
+        def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+            decision = decide(self.books)
+            self.books = decision.books
+            return decision
+
+    ledger = InMemory()
+    with pytest.raises(BlockingIOError, match="of the composition"):
+        opened(ledger, Odd()).charge(TENTH, "x")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dpsdk._turns import Passage
 from dpsdk.accounting.copies import book_copy
-from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.changes import Change, Changes, Holder
 from dpsdk.accounting.ledger.charge import Charge, shown_copies
@@ -38,7 +38,8 @@ class Keeper:
     def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._durable = bool(ledger.durable)
+        with asking(ledger):
+            self._durable = bool(ledger.durable)
         # Any other ledger is asked by the protocol alone.
         self._memory = memory_of(ledger)
         # Sessions that share a ledger in memory share what waits for it.
@@ -60,7 +61,11 @@ class Keeper:
         # What waits is read first: then it is in one of the two, and twice does no harm.
         waiting = self._changes.waiting()
         memory = self._memory
-        books = self._ledger.read() if memory is None else memory.books
+        if memory is None:
+            with asking(self._ledger):
+                books = self._ledger.read()
+        else:
+            books = memory.books
         return self._changes.made(books, waiting)
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
@@ -79,15 +84,20 @@ class Keeper:
         return self._passage.take(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
-        memory, waiting = self._memory, self._changes.waiting()
+        memory, waiting, raised = self._memory, self._changes.waiting(), list[OSError]()
 
         def all_of_it(books: Books) -> Decision:
-            return decide(self._changes.made(books, waiting))
+            try:
+                return decide(self._changes.made(books, waiting))
+            except OSError as error:
+                raised.append(error)
+                raise
 
         if memory is not None:
             taken = memory.transact(all_of_it, request_id)
         else:
-            taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
+            with asking(self._ledger, raised):
+                taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
         if waiting and not taken.repeated:
             self._changes.done(waiting)
         self._last = taken.books.runs
@@ -122,11 +132,13 @@ class Keeper:
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""
-        self._ledger.store(request_id, answer)
+        with asking(self._ledger):
+            self._ledger.store(request_id, answer)
 
     def stored(self, request_id: str) -> bytes | None:
         """The answer that is stored for a request; None if there is none."""
-        return self._ledger.stored(request_id)
+        with asking(self._ledger):
+            return self._ledger.stored(request_id)
 
     @property
     def since(self) -> int:
@@ -138,7 +150,8 @@ class Keeper:
         memory = self._memory
         if memory is not None:
             return memory.rows[since : memory.books.runs]
-        found = self._ledger.charges(since)
+        with asking(self._ledger):
+            found = self._ledger.charges(since)
         return [charge._replace(guarantee=book_copy(charge.guarantee)) for charge in found]
 
 

@@ -28,7 +28,12 @@ def decoded(content: bytes) -> str:
 def read_attributes(text: str) -> list[Attribute]:
     """The attributes that a domain file declares."""
     try:
-        parsed: object = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
+        parsed: object = json.loads(
+            text.removeprefix("\ufeff"),
+            object_pairs_hook=_once,
+            parse_int=_integer,
+            parse_constant=_no_constant,
+        )
     except json.JSONDecodeError as error:
         message = f"the domain is not JSON: {error.msg} at line {error.lineno}"
         raise DomainError(message) from None
@@ -40,8 +45,12 @@ def read_attributes(text: str) -> list[Attribute]:
         message = f'a domain file is an object with "format": "{FORMAT}"'
         raise DomainError(message)
     version = content.get("version")
-    if isinstance(version, bool) or version != VERSION:
+    if type(version) is not int or version != VERSION:
         message = f"this version reads domain files of version {VERSION} only"
+        raise DomainError(message)
+    strange = [name for name in content if name not in _OWN]
+    if strange:
+        message = f"a domain file has no {strange[0][:80]!r}"
         raise DomainError(message)
     declared = content.get("attributes")
     if not isinstance(declared, list):
@@ -49,6 +58,11 @@ def read_attributes(text: str) -> list[Attribute]:
         raise DomainError(message)
     return [_attribute_from_json(item) for item in cast("list[object]", declared)]
 
+
+_OWN = ("format", "version", "attributes")
+
+_LONGEST_INTEGER = 400
+"""No bound of an attribute has as many digits. The limit is the same under every interpreter."""
 
 _FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "boolean": ((), ("true", "false")),
@@ -70,6 +84,17 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(digits[:20])
+    return int(digits)
+
+
+def _no_constant(name: str) -> float:
+    message = f"the domain holds {name}, which is no number"
+    raise DomainError(message)
+
+
 def _attribute_from_json(item: object) -> Attribute:
     if not isinstance(item, dict):
         message = "each attribute of a domain file is an object"
@@ -87,6 +112,9 @@ def _attribute_from_json(item: object) -> Attribute:
     strange = [key for key in declared if key not in {"kind", "name", *required, *optional}]
     if strange:
         message = f"attribute {name!r} of kind {kind} has no {strange[0]!r}"
+        raise DomainError(message)
+    if declared.get("other", kind) is None:
+        message = f"attribute {name!r}: without an 'other' label the field is left out"
         raise DomainError(message)
     try:
         if kind == "boolean":

@@ -98,6 +98,7 @@ def mistakes():
         yield whole | {key: value}
     yield whole | {"attributes": {}}
     yield whole | {"attributes": [3]}
+    yield whole | {"more": 1}
     for place, attribute in enumerate(whole["attributes"]):
         for key in set(attribute) - {"other"}:
             wrong = deepcopy(whole)

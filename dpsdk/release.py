@@ -171,7 +171,8 @@ class Release(Generic[A_co]):
 
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
-    release with `private=False` was made with seeded noise and protects nobody.
+    release with `private=False` was made with seeded noise and protects nobody. `dpsdk.wire` writes
+    it down, with the public facts that a reader needs to judge it.
 
     Releases are equal if they say the same of the same numbers.
     """
@@ -186,6 +187,22 @@ class Release(Generic[A_co]):
     _measurement: Measurement
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
+    _asked: object = field(default=None, eq=False)
+
+    @property
+    def asked(self) -> object:
+        """The query itself, None if whoever made the release did not say."""
+        return self._asked
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the table."""
+        return self._facts
+
+    @property
+    def raw(self) -> Floats:
+        """The raw numbers that the answer was made of, for a linear form counts of rows: a copy."""
+        return self._measurement.values.copy()
 
     @property
     def accuracy(self) -> Accuracy:

@@ -9,7 +9,7 @@ from typing import cast
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.errors import DomainError, InvalidArgument
 
-__all__ = ["FORMAT", "VERSION", "decoded", "read_attributes"]
+__all__ = ["FORMAT", "VERSION", "decoded", "read_attribute", "read_attributes"]
 
 FORMAT = "dpsdk.domain"
 VERSION = 1
@@ -57,6 +57,17 @@ def read_attributes(text: str) -> list[Attribute]:
         message = 'a domain file lists its "attributes"'
         raise DomainError(message)
     return [_attribute_from_json(item) for item in cast("list[object]", declared)]
+
+
+def read_attribute(item: object) -> Attribute:
+    """The attribute that one object of JSON declares.
+
+    Raises
+    ------
+    DomainError
+        If it declares none.
+    """
+    return _attribute_from_json(item)
 
 
 _OWN = ("format", "version", "attributes")

@@ -103,6 +103,7 @@ class Channel(Closable, Generic[F_contra]):
             measurement,
             lifting(query),
             context.facts,
+            query,
         )
 
     def _put(

@@ -84,6 +84,9 @@ _FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """What the JSON of each kind must say, and what it may say, besides "kind" and "name"."""
 
 
+_LISTS = ("labels", "edges", "true", "false")
+
+
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON; of two members of one name, readers would differ in which they take."""
     result: dict[str, object] = {}
@@ -127,6 +130,10 @@ def _attribute_from_json(item: object) -> Attribute:
     if declared.get("other", kind) is None:
         message = f"attribute {name!r}: without an 'other' label the field is left out"
         raise DomainError(message)
+    for key in _LISTS:
+        if not isinstance(declared.get(key, []), list):
+            message = f"attribute {name!r} has no list of {key!r}"
+            raise DomainError(message)
     try:
         if kind == "boolean":
             words = {key: cast("list[str]", declared[key]) for key in optional if key in declared}

@@ -57,7 +57,7 @@ def _key(conditions: _Conditions) -> object:
 
 
 def _exactly(value: object) -> object:
-    """What tells a condition from others: neither the order of a set, nor 1 from True or 1.0 alone."""
+    """What tells a condition from others: neither the order of a set, nor 1 from True alone."""
     if isinstance(value, Not):
         return Not, _exactly(value.value)
     if isinstance(value, range):

@@ -102,10 +102,11 @@ class ReleasedAnswer:
         return cls("other", raw.shape, raw)
 
 
+_INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
+
+
 class _Measured:
     """A number; null where there is none, and a text for an infinite one."""
-
-    _texts = {"infinity": math.inf, "-infinity": -math.inf}
 
     def write(self, value: float, path: str, context: Context, /) -> Plain:
         if math.isnan(value):
@@ -117,14 +118,14 @@ class _Measured:
     def read(self, plain: Plain, path: str, context: Context, /) -> float:
         if plain is None:
             return math.nan
-        if type(plain) is str and plain in self._texts:
-            return self._texts[plain]
+        if type(plain) is str and plain in _INFINITE:
+            return _INFINITE[plain]
         if type(plain) is not int and type(plain) is not float:
             raise refused(path, 'a number, null, "infinity" or "-infinity"', plain)
         return float(NUMBER.read(plain, path, context))
 
     def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [NUMBER.schema(context), {"enum": [None, *self._texts]}]}
+        return {"anyOf": [NUMBER.schema(context), {"enum": [None, *_INFINITE]}]}
 
 
 MEASURED = _Measured()

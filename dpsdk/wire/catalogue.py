@@ -1,4 +1,4 @@
-"""Catalogues: which kinds of values may be written and read, in closed tables that nobody can add to."""
+"""Catalogues: which kinds of values may be written and read, in closed tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 FORMAT = "dpsdk.wire"
 VERSION = 1
-ENVELOPE: Mapping[str, Plain] = MappingProxyType({"format": FORMAT, "version": VERSION})
+ENVELOPE: Mapping[str, str | int] = MappingProxyType({"format": FORMAT, "version": VERSION})
 """What stands at the top of every written form, beside its kind."""
 
 _KIND = "kind"
@@ -36,7 +36,7 @@ REQUIRED: object = object()
 
 
 @frozen(eq=False)
-class Member:
+class Member(Generic[T]):
     """One member of the object that stands for a value.
 
     Parameters
@@ -52,21 +52,29 @@ class Member:
         The argument that it is read for, if that has another name.
     """
 
-    field: Field[object]
+    field: Field[T]
     default: object = REQUIRED
     of: str = ""
     key: str = ""
 
 
-def _to_members(given: Mapping[str, object]) -> Mapping[str, Member]:
-    members: dict[str, Member] = {}
+def _to_members(given: Mapping[str, object]) -> Mapping[str, Member[object]]:
+    members: dict[str, Member[object]] = {}
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("members", "a mapping of names to fields", shown(given))
     for name, one in given.items():
-        if name in _RESERVED:
+        if not isinstance(name, str) or name in _RESERVED:
             expected = f"without {', '.join(_RESERVED)}, which every written form has"
             raise InvalidArgument("members", expected, shown(name))
-        member = one if isinstance(one, Member) else Member(cast("Field[object]", one))
+        member = cast("Member[object]", one if isinstance(one, Member) else Member(_field(one)))
         members[name] = Member(member.field, member.default, member.of or name, member.key or name)
     return MappingProxyType(members)
+
+
+def _field(given: object) -> Field[object]:
+    if not all(callable(getattr(given, name, None)) for name in ("write", "read", "schema")):
+        raise InvalidArgument("members", "fields, or members of them", shown(given))
+    return cast("Field[object]", given)
 
 
 @frozen(eq=False)
@@ -105,7 +113,7 @@ class Kind(Generic[T]):
 
     made: type[T]
     name: str
-    members: Mapping[str, Member] = field(converter=_to_members)
+    members: Mapping[str, Member[object]] = field(converter=_to_members)
     take: Callable[..., T] | None = None
     settle: Callable[[T, str, Context], T] | None = None
 
@@ -113,8 +121,8 @@ class Kind(Generic[T]):
         if not isinstance(self.made, type):
             raise InvalidArgument("made", "a class", shown(self.made))
         own = self.made.__module__.partition(".")[0] == "dpsdk"
-        known = isinstance(self.name, str) and (_OWN_NAME if own else _PLUGIN_NAME)
-        if not known or not known.fullmatch(self.name):
+        spelling = _OWN_NAME if own else _PLUGIN_NAME
+        if not isinstance(self.name, str) or spelling.fullmatch(self.name) is None:
             expected = 'the name of a distribution and of a kind, as in "acme:median"'
             raise InvalidArgument("name", expected, shown(self.name))
         if self.take is not None and not callable(self.take):
@@ -162,7 +170,11 @@ class Kind(Generic[T]):
         """What JSON Schema says of such an object."""
         properties: JSON = {}
         if top:
-            properties |= {name: {"const": value} for name, value in ENVELOPE.items()}
+            kinds = {str: "string", int: "integer"}
+            properties |= {
+                name: {"type": kinds[type(value)], "const": value}
+                for name, value in ENVELOPE.items()
+            }
         properties[_KIND] = {"const": self.name}
         required = list[Plain](properties)
         for name, member in self.members.items():
@@ -328,7 +340,7 @@ def _class_of(value: object) -> str:
 
 @frozen(eq=False)
 class Context:
-    """What writing and reading rest on besides the value: a catalogue, and a domain if one is given."""
+    """What writing and reading rest on besides the value: a catalogue, and perhaps a domain."""
 
     catalogue: Catalogue
     domain: Domain | None = None

@@ -1,4 +1,4 @@
-"""To JSON and back: `to_json` and `from_json`, as texts `dumps` and `loads`, and what tells values apart."""
+"""To JSON and back: `to_json` and `from_json`, and as texts `dumps` and `loads`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def _catalogue(allow: Catalogue | None) -> Catalogue:
     return allow
 
 
-def to_json(
-    value: object, *, domain: Domain | None = None, allow: Catalogue | None = None
-) -> JSON:
+def to_json(value: object, *, domain: Domain | None = None, allow: Catalogue | None = None) -> JSON:
     """The written form of a public value, as plain JSON values.
 
     Parameters
@@ -129,9 +127,7 @@ def from_json(
     kind: Literal["one-shot"], data: object, *, allow: Catalogue | None = None
 ) -> OneShot[Form]: ...
 @overload
-def from_json(
-    kind: Literal["loss"], data: object, *, allow: Catalogue | None = None
-) -> Loss: ...
+def from_json(kind: Literal["loss"], data: object, *, allow: Catalogue | None = None) -> Loss: ...
 @overload
 def from_json(
     kind: Literal["domain"], data: object, *, allow: Catalogue | None = None
@@ -218,9 +214,7 @@ def loads(
     kind: Literal["one-shot"], text: str | bytes, *, allow: Catalogue | None = None
 ) -> OneShot[Form]: ...
 @overload
-def loads(
-    kind: Literal["loss"], text: str | bytes, *, allow: Catalogue | None = None
-) -> Loss: ...
+def loads(kind: Literal["loss"], text: str | bytes, *, allow: Catalogue | None = None) -> Loss: ...
 @overload
 def loads(
     kind: Literal["domain"], text: str | bytes, *, allow: Catalogue | None = None

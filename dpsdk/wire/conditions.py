@@ -135,7 +135,6 @@ def _only(name: str, schema: Plain) -> JSON:
 _LABELS = _LabelField()
 
 
-
 class _ConditionField:
     """What may be wanted of an attribute."""
 
@@ -192,7 +191,8 @@ class _ConditionField:
         context.definitions.setdefault("label", _LABELS.schema(context))
         label: JSON = {"$ref": "#/$defs/label"}
         integers: JSON = {"type": "array", "prefixItems": [{"type": "integer"}] * 2}
-        integers |= {"minItems": 3, "maxItems": 3, "items": {"type": "integer", "not": {"const": 0}}}
+        step_of: JSON = {"type": "integer", "not": {"const": 0}}
+        integers |= {"minItems": 3, "maxItems": 3, "items": step_of}
         plain: list[Plain] = [
             label,
             _only("range", integers),
@@ -252,4 +252,3 @@ class _Where:
 
 WHERE = _Where()
 """The conditions that rows must meet."""
-

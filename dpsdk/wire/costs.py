@@ -54,7 +54,11 @@ KINDS: tuple[Kind[object], ...] = (
         },
     ),
     Kind(PureGuarantee, "guarantee.pure", {"epsilon": AMOUNT}),
-    Kind(DiscreteLaplaceGuarantee, "guarantee.discrete-laplace", {"scale": AMOUNT, "shift": INTEGER}),
+    Kind(
+        DiscreteLaplaceGuarantee,
+        "guarantee.discrete-laplace",
+        {"scale": AMOUNT, "shift": INTEGER},
+    ),
     Kind(
         DiscreteGaussianGuarantee,
         "guarantee.discrete-gaussian",

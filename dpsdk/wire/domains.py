@@ -14,9 +14,14 @@ from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS"]
 
-_OWN = {one for one in vars(room).values() if isinstance(one, type) and issubclass(one, Attribute)} - {Attribute}
+_OWN = {
+    one
+    for one in vars(room).values()
+    if isinstance(one, type) and issubclass(one, Attribute) and one is not Attribute
+}
+"""The attributes of the package, whichever it has."""
 
-_TEXTS: JSON = {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"type": "string"}}
+_TEXTS: JSON = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _LABEL: JSON = {"type": ["string", "integer"]}
 _END: JSON = {
     "type": "string",
@@ -68,7 +73,7 @@ class _AttributeField:
         if "an-attribute" not in context.definitions:
             name: JSON = NAME.schema(context) | {"pattern": r"\S"}
             known = [_of_kind(one.kind, name) for one in _OWN if one.kind in _KINDS]
-            known.sort(key=lambda schema: str(schema))
+            known.sort(key=str)
             context.definitions["an-attribute"] = {"oneOf": cast("list[Plain]", known)}
         return {"$ref": "#/$defs/an-attribute"}
 

@@ -46,7 +46,8 @@ _FINITE = 2.0**53
 
 _PLACES = r"(?:0|[1-9][0-9]*)"
 _AMOUNT = rf"{_PLACES}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,3}})?|{_PLACES}/[1-9][0-9]*"
-_LARGE = r"0x[1-9a-f][0-9a-f]*(?:/(?:[1-9][0-9]*|0x[1-9a-f][0-9a-f]*))?|[1-9][0-9]*/0x[1-9a-f][0-9a-f]*"
+_HEX = r"0x[1-9a-f][0-9a-f]*"
+_LARGE = rf"{_HEX}(?:/(?:[1-9][0-9]*|{_HEX}))?|[1-9][0-9]*/{_HEX}"
 _WRITTEN = re.compile(rf"{_AMOUNT}|{_LARGE}")
 _LONGEST_DIGITS = 1200
 _LONGEST_AMOUNT = 1 << 16
@@ -382,6 +383,7 @@ class _Codes:
     _rows = ListOf(ListOf(INTEGER, least=1, most=1000), least=1)
 
     def write(self, value: Ints, path: str, context: Context, /) -> Plain:
+        del context
         if value.size > CELLS:
             raise WireError(path, f"at most {CELLS:,} integers", f"{value.size:,} of them")
         return cast("Plain", value.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dpsdk.forms import Form
 from dpsdk.hypothesis import Given, Pairs, Product, Start, Uniform
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import (
@@ -51,7 +52,7 @@ from dpsdk.wire.queries import QUERY
 
 __all__ = ["KINDS", "MECHANISM"]
 
-MECHANISM = Nested[Mechanism]("a mechanism", Mechanism)
+MECHANISM = Nested[Mechanism[Form]]("a mechanism", Mechanism)
 
 
 _ORACLE = Nested[Oracle]("an oracle", Oracle)
@@ -66,7 +67,7 @@ _COUNT = Member(OrNone(INTEGER), None)
 _SHARE = Member(OrNone(NUMBER), None)
 _NO = Member(FLAG, False)
 _BETA = Member(NUMBER, 0.05)
-_WHEN_SPENT = Member(Choice("hypothesis", "raise"), "hypothesis")
+_WHEN_SPENT = Member(Choice[str]("hypothesis", "raise"), "hypothesis")
 _TOTAL: dict[str, object] = {"epsilon": _MAYBE, "delta": _ZERO, "rho": _MAYBE}
 _PRIVATE_BETA = Member(OrNone(NUMBER), None, of="_beta", key="_beta")
 
@@ -86,9 +87,7 @@ KINDS: tuple[Kind[object], ...] = (
         "oracle.noisy-descent",
         {"steps": _COUNT, "ridge": Member(NUMBER, 0.0), "beta": _PRIVATE_BETA},
     ),
-    Kind(
-        Sketch, "oracle.sketch", {"size": _COUNT, "descent": _DESCENT, "beta": _PRIVATE_BETA}
-    ),
+    Kind(Sketch, "oracle.sketch", {"size": _COUNT, "descent": _DESCENT, "beta": _PRIVATE_BETA}),
     Kind(SufficientStatistics, "oracle.sufficient-statistics", {"certify": _MAYBE}),
     Kind(
         Problem,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from dpsdk.errors import DpsdkError, WireError
-from dpsdk.forms import Ball, Box, ConvexSet, Simplex
+from dpsdk.forms import Ball, Box, ConvexSet, Form, Simplex
 from dpsdk.losses import (
     GLMLoss,
     HuberLoss,
@@ -30,8 +32,8 @@ from dpsdk.queries import (
     Quantile,
     Query,
     Rectangles,
-    Scaled,
     ScalarQuery,
+    Scaled,
     Sum,
     Threshold,
     Workload,
@@ -54,7 +56,7 @@ from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS", "QUERY"]
 
-QUERY = Nested[Query]("a query", Query)
+QUERY = Nested[Query[object, Form]]("a query", Query)
 _SCALAR = Nested[ScalarQuery]("a query of one number", ScalarQuery)
 _LOSS = Nested[Loss]("a loss", Loss)
 _SET = Nested[ConvexSet]("a set of coefficients", ConvexSet)
@@ -100,13 +102,24 @@ def _tabulated(query: Linear, path: str, context: Context) -> Linear:
         raise WireError(f"{path}.weights", expected, str(error)[:300]) from error
 
 
-def _marginal(attributes: tuple[str, ...], **given: object) -> Marginal:
-    return Marginal(*attributes, **given)
+def _marginal(
+    attributes: tuple[str, ...],
+    where: Conjunction | None,
+    normalized: bool,  # noqa: FBT001  # given by name
+) -> Marginal:
+    return Marginal(*attributes, where=where, normalized=normalized)
 
 
 def _cross(parts: tuple[str | Feature, ...]) -> Cross:
     return Cross(*parts)
 
+
+_LINEAR = Kind(
+    Linear,
+    "query.linear",
+    {"weights": NUMBERS, "attributes": Member(OrNone(_NAMES), None), **_COUNTED},
+    settle=_tabulated,
+)
 
 KINDS: tuple[Kind[object], ...] = (
     Kind(Ball, "set.ball", {"radius": NUMBER}),
@@ -141,12 +154,7 @@ KINDS: tuple[Kind[object], ...] = (
     ),
     Kind(Count, "query.count", _COUNTED),
     Kind(Interval, "query.interval", {"attribute": NAME, "low": END, "high": END, **_COUNTED}),
-    Kind(
-        Linear,
-        "query.linear",
-        {"weights": NUMBERS, "attributes": Member(OrNone(_NAMES), None), **_COUNTED},
-        settle=_tabulated,
-    ),
+    cast("Kind[object]", _LINEAR),
     Kind(Marginal, "query.marginal", {"attributes": _NAMES, **_COUNTED}, _marginal),
     Kind(Mean, "query.mean", {"attribute": NAME, **_RESTRICTED}),
     Kind(Median, "query.median", {"attribute": NAME, **_RESTRICTED}),
@@ -162,8 +170,6 @@ KINDS: tuple[Kind[object], ...] = (
         },
     ),
     Kind(Sum, "query.sum", {"attribute": NAME, **_COUNTED}),
-    Kind(
-        Threshold, "query.threshold", {"attribute": NAME, "threshold": END, **_COUNTED}
-    ),
+    Kind(Threshold, "query.threshold", {"attribute": NAME, "threshold": END, **_COUNTED}),
     Kind(Workload, "query.workload", {"queries": ListOf(QUERY, least=1)}),
 )

@@ -9,9 +9,9 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias, cast
 
-from attrs import field, frozen
+from attrs import frozen
 
-from dpsdk._checks import shown, to_fraction
+from dpsdk._checks import shown
 from dpsdk.accounting import (
     Budget,
     Composition,
@@ -24,7 +24,7 @@ from dpsdk.accuracy import Bound, NoiseAccuracy, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
 from dpsdk.forms import Facts, Form, LinearForm, sensitivity
 from dpsdk.mechanisms import Mechanism
-from dpsdk.noise import DiscreteGaussian
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Query
 from dpsdk.release import Cost, Release, Source
 from dpsdk.wire import answers
@@ -32,7 +32,18 @@ from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
 from dpsdk.wire.costs import BUDGET, COMPOSITION, GUARANTEE, SPENT
 from dpsdk.wire.distributions import DIGEST
-from dpsdk.wire.fields import AMOUNT, ENDLESS, FLAG, INTEGER, NUMBER, TEXT, Choice, ListOf, OrNone
+from dpsdk.wire.fields import (
+    AMOUNT,
+    ENDLESS,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Choice,
+    Field,
+    ListOf,
+    OrNone,
+)
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.text import JSON, Plain, canonical
@@ -73,7 +84,9 @@ class ReleasedNoise:
         law = accuracy.law
         if isinstance(law, DiscreteGaussian):
             return cls("discrete-gaussian", law.variance, accuracy.step, accuracy.bias)
-        return cls("discrete-laplace", law.scale, accuracy.step, accuracy.bias)
+        if isinstance(law, DiscreteLaplace):
+            return cls("discrete-laplace", law.scale, accuracy.step, accuracy.bias)
+        return None
 
 
 @frozen
@@ -239,9 +252,7 @@ class ReleaseRecord:
         )
 
 
-def _settled(
-    query: object, facts: Facts, catalogue: Catalogue
-) -> Query[object, Form] | None:
+def _settled(query: object, facts: Facts, catalogue: Catalogue) -> Query[object, Form] | None:
     """A query as a reader of the record will have it; None if it has no written form."""
     if not isinstance(query, Query):
         return None
@@ -469,12 +480,12 @@ KINDS: tuple[Kind[object], ...] = (
             "answer": ANSWER,
             "source": Choice("measured", "fitted", "hypothesis"),
             "private": FLAG,
-            "noise": OrNone(Nested[ReleasedNoise]("noise", ReleasedNoise)),
+            "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
             "sensitivity": OrNone(
                 Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
             ),
             "runs": _Runs(),
-            "charged": Member(_Charged(), of="cost"),
+            "charged": Member(cast("Field[object]", _Charged()), of="cost"),
             "joint": Nested[Bound]("a bound", Bound),
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias, cast
 
@@ -101,8 +102,7 @@ def _once(pairs: list[tuple[str, Plain]]) -> JSON:
     """An object whose names are all different: readers differ in which of two they take."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        twice, _ = Counter([name for name, _ in pairs]).most_common(1)[0]
         raise WireError("$", "objects that name each member once", f"{shown(twice)} twice")
     return found
 

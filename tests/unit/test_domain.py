@@ -493,6 +493,8 @@ def test_what_is_no_plain_file_is_written_to():
     "text",
     [
         written(more=1), written(version=1.0),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": {"x": 1}}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": {"x": 1}}]),
         written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "other": None}]),
         written().replace('"version": 1', '"version": 1, "version": 1'),
         written(attributes=[{"kind": "integer", "name": "a", "low": 0, "high": 10**399 * 10}]),

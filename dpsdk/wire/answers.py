@@ -11,7 +11,7 @@ from attrs import cmp_using, field, frozen
 from dpsdk._checks import kept
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
-from dpsdk.typing import Floats
+from dpsdk.typing import Array, Floats
 from dpsdk.wire.catalogue import Kind, Nested
 from dpsdk.wire.fields import INTEGER, NUMBER, TEXT, Choice, ListOf, refused
 from dpsdk.wire.text import JSON, Plain
@@ -85,11 +85,12 @@ class ReleasedAnswer:
         if value is None:
             return cls("nothing")
         if isinstance(value, bool | np.bool_):
-            return cls("truth", (), [float(value)])
-        if isinstance(value, int | float | np.number):
-            return cls("number", (), [float(value)])
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-            return cls("numbers", value.shape, value)
+            return cls("truth", (), [float(bool(cast("object", value)))])
+        if isinstance(value, int | float | np.integer | np.floating):
+            return cls("number", (), [float(cast("float", value))])
+        if isinstance(value, np.ndarray) and cast("Array", value).dtype.kind in "biuf":
+            array = cast("Array", value)
+            return cls("numbers", array.shape, array)
         if isinstance(value, MarginalTable):
             return cls("table", value.values.shape, value.values, value.names)
         if isinstance(value, Model):

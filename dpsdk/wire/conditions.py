@@ -145,7 +145,7 @@ class _ConditionField:
             return {"range": [value.start, value.stop, value.step]}
         if isinstance(value, set | frozenset):
             written = [_LABELS.write(label, f"{path}.any", context) for label in value]
-            return {"any": cast("list[Plain]", sorted(written, key=_order))}
+            return {"any": sorted(written, key=_order)}
         return _LABELS.write(value, path, context)
 
     def read(self, plain: Plain, path: str, context: Context, /) -> Condition:
@@ -190,7 +190,8 @@ class _ConditionField:
     def schema(self, context: Context, /) -> JSON:
         context.definitions.setdefault("label", _LABELS.schema(context))
         label: JSON = {"$ref": "#/$defs/label"}
-        integers: JSON = {"type": "array", "prefixItems": [{"type": "integer"}] * 2}
+        integer: JSON = {"type": "integer"}
+        integers: JSON = {"type": "array", "prefixItems": [integer, integer]}
         step_of: JSON = {"type": "integer", "not": {"const": 0}}
         integers |= {"minItems": 3, "maxItems": 3, "items": step_of}
         plain: list[Plain] = [

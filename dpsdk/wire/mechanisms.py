@@ -128,7 +128,7 @@ KINDS: tuple[Kind[object], ...] = (
             "epsilon": AMOUNT,
             "delta": _ZERO,
             "tops": INTEGER,
-            "numbers": Member(Choice("measured", "gap"), "measured"),
+            "numbers": Member(Choice[str]("measured", "gap"), "measured"),
         },
     ),
     Kind(SquareRoot, "mechanism.square-root", {"attribute": NAME, **_TOTAL}),
@@ -140,7 +140,7 @@ KINDS: tuple[Kind[object], ...] = (
         {
             "workload": ListOf(QUERY, least=1),
             **_TOTAL,
-            "objective": Member(Choice("sum", "max"), "sum"),
+            "objective": Member(Choice[str]("sum", "max"), "sum"),
             "weights": Member(OrNone(ListOf(NUMBER)), None),
             "nonnegative": _NO,
         },
@@ -155,7 +155,7 @@ KINDS: tuple[Kind[object], ...] = (
             "average": _NO,
             "steps": Member(INTEGER, 40),
             "rule": Member(
-                Choice("tuned", "textbook", "averaged"), "tuned", of="_rule", key="_rule"
+                Choice[str]("tuned", "textbook", "averaged"), "tuned", of="_rule", key="_rule"
             ),
             "beta": Member(NUMBER, 0.05, of="_beta", key="_beta"),
         },

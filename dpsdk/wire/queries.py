@@ -128,7 +128,7 @@ KINDS: tuple[Kind[object], ...] = (
     Kind(OneHot, "feature.one-hot", {"attribute": NAME}),
     Kind(Scaled, "feature.scaled", {"attribute": NAME}),
     Kind(Cross, "feature.cross", {"parts": ListOf(_FEATURE, least=2, most=20)}, _cross),
-    Kind(GLMLoss, "loss.glm", {"link": Choice("identity", "logit", "log", "probit")}),
+    Kind(GLMLoss, "loss.glm", {"link": Choice[str]("identity", "logit", "log", "probit")}),
     Kind(HuberLoss, "loss.huber", {"threshold": NUMBER}),
     Kind(LogisticLoss, "loss.logistic", {}),
     Kind(

@@ -256,10 +256,10 @@ def _settled(query: object, facts: Facts, catalogue: Catalogue) -> Query[object,
     """A query as a reader of the record will have it; None if it has no written form."""
     if not isinstance(query, Query):
         return None
-    context = Context(catalogue, facts.domain)
+    given, context = cast("Query[object, Form]", query), Context(catalogue, facts.domain)
     try:
-        kind = catalogue.kind_of(query, "$")
-        return cast("Query[object, Form]", kind.read(kind.write(query, "$", context), "$", context))
+        kind = catalogue.kind_of(given, "$")
+        return cast("Query[object, Form]", kind.read(kind.write(given, "$", context), "$", context))
     except (WireError, RecursionError):
         return None
 
@@ -440,7 +440,7 @@ KINDS: tuple[Kind[object], ...] = (
         ReleasedNoise,
         "noise",
         {
-            "law": Choice("discrete-laplace", "discrete-gaussian"),
+            "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
             "size": _EXACTLY,
             "step": NUMBER,
             "bias": NUMBER,
@@ -449,7 +449,7 @@ KINDS: tuple[Kind[object], ...] = (
     Kind(
         ReleasedSensitivity,
         "sensitivity",
-        {"norm": Choice("l1", "l2-squared"), "steps": INTEGER, "exact": OrNone(FLAG)},
+        {"norm": Choice[str]("l1", "l2-squared"), "steps": INTEGER, "exact": OrNone(FLAG)},
     ),
     Kind(
         Bound,
@@ -458,7 +458,7 @@ KINDS: tuple[Kind[object], ...] = (
             "error": ENDLESS,
             "beta": NUMBER,
             "rests_on": Member(TEXT, of="kind", key="kind"),
-            "standing": Choice(*_STANDINGS),
+            "standing": Choice[str](*_STANDINGS),
             "vacuous": FLAG,
             "predicted": OrNone(NUMBER),
         },
@@ -471,14 +471,14 @@ KINDS: tuple[Kind[object], ...] = (
             "question": OrNone(QUERY),
             "query_digest": OrNone(DIGEST),
             "domain": DIGEST,
-            "neighbors": Choice("replace-one", "add-remove"),
+            "neighbors": Choice[str]("replace-one", "add-remove"),
             "unit_rows": INTEGER,
             "rows": OrNone(INTEGER),
             "outside": FLAG,
             "mechanism": TEXT,
             "by": OrNone(MECHANISM),
             "answer": ANSWER,
-            "source": Choice("measured", "fitted", "hypothesis"),
+            "source": Choice[str]("measured", "fitted", "hypothesis"),
             "private": FLAG,
             "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
             "sensitivity": OrNone(

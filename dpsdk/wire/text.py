@@ -156,8 +156,8 @@ def check(data: object) -> None:
             count += 1
             if count > MOST_ITEMS:
                 raise WireError("$", f"at most {MOST_ITEMS:,} values", "more of them")
-            if type(one) is dict or type(one) is list:
-                waiting.append((one, (link, key), depth + 1))
+            if isinstance(one, dict | list):
+                waiting.append((cast("object", one), (link, key), depth + 1))
             elif type(one) is not bool and one is not None:
                 _check_leaf(one, (link, key))
 

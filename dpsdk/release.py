@@ -201,7 +201,7 @@ class Release(Generic[A_co]):
 
     @property
     def raw(self) -> Floats:
-        """The raw numbers that the answer was made of, for a linear form counts of rows: a copy."""
+        """A copy of the numbers that the answer was made of, for a linear form counts of rows."""
         return self._measurement.values.copy()
 
     @property

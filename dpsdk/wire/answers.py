@@ -24,7 +24,7 @@ __all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "numbers", "table", "model", "several", "other"
 ]
-"""What numbers stand for: see `ReleasedAnswer`."""
+"""What numbers stand for; `ReleasedAnswer` says what each of them means."""
 
 _SHAPES: tuple[AnswerShape, ...] = (
     *("number", "truth", "nothing", "numbers"),

@@ -150,7 +150,7 @@ class Kind(Generic[T]):
         read: dict[str, object] = {}
         for name, member in self.members.items():
             if name in plain:
-                read[member.key] = member.field.read(plain[name], path + step(name), context)
+                read[member.key] = _read(member.field, plain[name], path + step(name), context)
             elif member.default is REQUIRED:
                 raise WireError(path, f"all members of {self.name}", f"none called {name!r}")
             else:
@@ -187,6 +187,15 @@ class Kind(Generic[T]):
             "required": required,
             "additionalProperties": False,
         }
+
+
+def _read(field: Field[T], plain: Plain, path: str, context: Context) -> T:
+    try:
+        return field.read(plain, path, context)
+    except (WireError, RecursionError):
+        raise
+    except Exception as error:  # a field of another author may raise what it likes
+        raise WireError(path, "what its field takes", f"a {type(error).__name__}") from error
 
 
 def _short(error: DpsdkError) -> str:

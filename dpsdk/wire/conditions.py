@@ -86,7 +86,7 @@ class _End:
 
 
 END = _End()
-"""Where an interval ends: a number, or a day or a time."""
+"""Where an interval ends, which is a number, a day or a time."""
 
 
 class _LabelField:

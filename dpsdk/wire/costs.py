@@ -24,7 +24,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.wire.catalogue import Kind, Member, Nested
-from dpsdk.wire.fields import AMOUNT, INTEGER, NUMBER, TEXT, ListOf, OrNone
+from dpsdk.wire.fields import AMOUNT, FLOAT, INTEGER, TEXT, ListOf, OrNone
 
 __all__ = ["BUDGET", "COMPOSITION", "GUARANTEE", "KINDS", "SPENT"]
 
@@ -44,7 +44,7 @@ KINDS: tuple[Kind[object], ...] = (
         Spent,
         "spent",
         {
-            "fraction": NUMBER,
+            "fraction": FLOAT,
             "epsilon": OrNone(AMOUNT),
             "rho": AMOUNT,
             "delta": AMOUNT,

@@ -24,6 +24,7 @@ __all__ = [
     "CODES",
     "ENDLESS",
     "FLAG",
+    "FLOAT",
     "INTEGER",
     "NAME",
     "NUMBER",
@@ -181,21 +182,23 @@ def as_number(value: float) -> int | float:
 class _Number:
     """A finite number, or where it may be endless also the text "infinity"."""
 
-    def __init__(self, *, endless: bool) -> None:
+    def __init__(self, *, endless: bool = False, floating: bool = True) -> None:
         self._endless = endless
+        self._floating = floating
 
     def write(self, value: float, path: str, context: Context, /) -> Plain:
+        del context
         if self._endless and value == math.inf:
             return "infinity"
         plain = float(value) if isinstance(value, np.floating) else value
         if type(plain) not in (int, float) or not math.isfinite(plain):
             raise WireError(path, "a finite number", shown(value))
-        return self.read(as_number(plain), path, context)
+        return as_number(plain)
 
     def read(self, plain: Plain, path: str, context: Context, /) -> float:
         del context
         if type(plain) is int or type(plain) is float:
-            return plain
+            return float(plain) if self._floating else plain
         if self._endless and type(plain) is str and plain == "infinity":
             return math.inf
         endless = ', or "infinity"' if self._endless else ""
@@ -208,11 +211,14 @@ class _Number:
         return {"type": "number"}
 
 
-NUMBER = _Number(endless=False)
-"""A finite number."""
+NUMBER = _Number(floating=False)
+"""A finite number, read as an integer where it is written as one."""
+
+FLOAT = _Number()
+"""A finite number, read as a float."""
 
 ENDLESS = _Number(endless=True)
-"""A finite number, or the text "infinity"."""
+"""A finite number, read as a float, or the text "infinity"."""
 
 
 class _Amount:

@@ -36,8 +36,8 @@ from dpsdk.wire.fields import (
     AMOUNT,
     ENDLESS,
     FLAG,
+    FLOAT,
     INTEGER,
-    NUMBER,
     TEXT,
     Choice,
     Field,
@@ -442,8 +442,8 @@ KINDS: tuple[Kind[object], ...] = (
         {
             "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
             "size": _EXACTLY,
-            "step": NUMBER,
-            "bias": NUMBER,
+            "step": FLOAT,
+            "bias": FLOAT,
         },
     ),
     Kind(
@@ -456,11 +456,11 @@ KINDS: tuple[Kind[object], ...] = (
         "bound",
         {
             "error": ENDLESS,
-            "beta": NUMBER,
+            "beta": FLOAT,
             "rests_on": Member(TEXT, of="kind", key="kind"),
             "standing": Choice[str](*_STANDINGS),
             "vacuous": FLAG,
-            "predicted": OrNone(NUMBER),
+            "predicted": OrNone(FLOAT),
         },
     ),
     Kind(

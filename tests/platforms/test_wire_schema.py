@@ -1,5 +1,6 @@
 """The schemas of written forms agree with the readers."""
 
+import os
 from functools import cache
 
 import pytest
@@ -12,7 +13,10 @@ from dpsdk.errors import WireError
 from worlds import repeatable
 from written import CATALOGUE, VALUES
 
-jsonschema = pytest.importorskip("jsonschema")
+if os.environ.get("DPSDK_PLATFORMS") == "1":
+    import jsonschema
+else:
+    jsonschema = pytest.importorskip("jsonschema")
 
 GROUPS = (
     *("query", "mechanism", "one-shot", "loss", "domain", "guarantee", "composition", "budget"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from attrs import frozen
 
@@ -49,6 +49,8 @@ from dpsdk.wire.queries import QUERY
 from dpsdk.wire.text import JSON, Plain, canonical
 
 __all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
+
+F = TypeVar("F", bound=Form)
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
 Norm: TypeAlias = Literal["l1", "l2-squared"]
@@ -185,7 +187,7 @@ class ReleaseRecord:
         release: Release[object],
         *,
         question: Query[object, Form] | None = None,
-        by: Mechanism[Form] | None = None,
+        by: Mechanism[F] | None = None,
         composition: Composition | None = None,
         budget: Budget | None = None,
         before: Spent | None = None,
@@ -234,7 +236,7 @@ class ReleaseRecord:
             rows=facts.rows,
             outside=facts.outside,
             mechanism=release.mechanism,
-            by=by,
+            by=cast("Mechanism[Form] | None", by),
             answer=ReleasedAnswer.of(release.value, raw),
             source=release.source,
             private=release.private,

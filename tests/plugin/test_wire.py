@@ -36,8 +36,8 @@ def test_a_strangers_query_is_written_and_read_where_its_kind_was_handed_in():
         wire.from_json("query", data)
     with pytest.raises(WireError, match="of class Median"):
         wire.to_json(Median("age"))
+    written = wire.to_json(Above(Threshold("age", 40), 0.5))
     with pytest.raises(WireError, match="kind of a query of one number"):
-        written = wire.to_json(Above(Threshold("age", 40), 0.5))
         wire.from_json("query", written | {"query": {"kind": "acme:median"}}, allow=CATALOGUE)
 
 

@@ -70,6 +70,7 @@ __all__ = [
     "UnknownLabel",
     "UnsupportedGuarantee",
     "Untrusted",
+    "WireError",
 ]
 
 
@@ -409,6 +410,22 @@ class RecordError(DpsdkError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.where} must be {self.expected}; got {self.got}"
+
+
+@define(str=False, eq=False)
+class WireError(DpsdkError, ValueError):
+    """Data that are no written form of a public value, or a value that has no written form.
+
+    `path` leads to the place, from `$`, which is the whole; `expected` is what may stand there.
+    Raised before anything is looked up in a table, or charged.
+    """
+
+    path: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.path} must be {self.expected}; got {self.got}"
 
 
 @define(str=False, eq=False)

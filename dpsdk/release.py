@@ -173,6 +173,7 @@ class Release(Generic[A_co]):
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
     release with `private=False` was made with seeded noise and protects nobody. One that is
     `reused` was given before to whoever asked the same first, and cost nothing this time.
+    `dpsdk.wire` writes a release down, with the public facts that a reader needs to judge it.
 
     Releases are equal if they say the same of the same numbers.
     """
@@ -187,7 +188,23 @@ class Release(Generic[A_co]):
     _measurement: Measurement
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
+    _asked: object = field(default=None, eq=False)
     reused: bool = False
+
+    @property
+    def asked(self) -> object:
+        """The query itself, None if whoever made the release did not say."""
+        return self._asked
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the table."""
+        return self._facts
+
+    @property
+    def raw(self) -> Floats:
+        """A copy of the numbers that the answer was made of, for a linear form counts of rows."""
+        return self._measurement.values.copy()
 
     @property
     def accuracy(self) -> Accuracy:

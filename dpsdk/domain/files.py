@@ -9,7 +9,7 @@ from typing import cast
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.errors import DomainError, InvalidArgument
 
-__all__ = ["FORMAT", "VERSION", "decoded", "read_attributes"]
+__all__ = ["FORMAT", "VERSION", "decoded", "read_attribute", "read_attributes"]
 
 FORMAT = "dpsdk.domain"
 VERSION = 1
@@ -28,7 +28,12 @@ def decoded(content: bytes) -> str:
 def read_attributes(text: str) -> list[Attribute]:
     """The attributes that a domain file declares."""
     try:
-        parsed: object = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
+        parsed: object = json.loads(
+            text.removeprefix("\ufeff"),
+            object_pairs_hook=_once,
+            parse_int=_integer,
+            parse_constant=_no_constant,
+        )
     except json.JSONDecodeError as error:
         message = f"the domain is not JSON: {error.msg} at line {error.lineno}"
         raise DomainError(message) from None
@@ -40,8 +45,12 @@ def read_attributes(text: str) -> list[Attribute]:
         message = f'a domain file is an object with "format": "{FORMAT}"'
         raise DomainError(message)
     version = content.get("version")
-    if isinstance(version, bool) or version != VERSION:
+    if type(version) is not int or version != VERSION:
         message = f"this version reads domain files of version {VERSION} only"
+        raise DomainError(message)
+    strange = [name for name in content if name not in _OWN]
+    if strange:
+        message = f"a domain file has no {strange[0][:80]!r}"
         raise DomainError(message)
     declared = content.get("attributes")
     if not isinstance(declared, list):
@@ -50,6 +59,22 @@ def read_attributes(text: str) -> list[Attribute]:
     return [_attribute_from_json(item) for item in cast("list[object]", declared)]
 
 
+def read_attribute(item: object) -> Attribute:
+    """The attribute that one object of JSON declares.
+
+    Raises
+    ------
+    DomainError
+        If it declares none.
+    """
+    return _attribute_from_json(item)
+
+
+_OWN = ("format", "version", "attributes")
+
+_LONGEST_INTEGER = 400
+"""No bound of an attribute has as many digits. The limit is the same under every interpreter."""
+
 _FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "boolean": ((), ("true", "false")),
     "categorical": (("labels",), ("other",)),
@@ -57,6 +82,9 @@ _FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "binned": (("edges",), ()),
 }
 """What the JSON of each kind must say, and what it may say, besides "kind" and "name"."""
+
+
+_LISTS = ("labels", "edges", "true", "false")
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -68,6 +96,17 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise DomainError(message)
         result[name] = value
     return result
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(digits[:20])
+    return int(digits)
+
+
+def _no_constant(name: str) -> float:
+    message = f"the domain holds {name}, which is no number"
+    raise DomainError(message)
 
 
 def _attribute_from_json(item: object) -> Attribute:
@@ -88,6 +127,13 @@ def _attribute_from_json(item: object) -> Attribute:
     if strange:
         message = f"attribute {name!r} of kind {kind} has no {strange[0]!r}"
         raise DomainError(message)
+    if declared.get("other", kind) is None:
+        message = f"attribute {name!r}: without an 'other' label the field is left out"
+        raise DomainError(message)
+    for key in _LISTS:
+        if not isinstance(declared.get(key, []), list):
+            message = f"attribute {name!r} has no list of {key!r}"
+            raise DomainError(message)
     try:
         if kind == "boolean":
             words = {key: cast("list[str]", declared[key]) for key in optional if key in declared}

@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._whole import write_whole
 from dpsdk.domain.attributes import Attribute
 from dpsdk.domain.files import FORMAT, VERSION, decoded, read_attributes
 from dpsdk.domain.spelling import require_different
@@ -151,8 +152,14 @@ class Domain:
             raise DomainError(str(error)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the declaration to a file."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        """Write the declaration to a file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written. What was there before is as it was.
+        """
+        write_whole(path, f"{self.to_json()}\n".encode())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Domain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from attrs import field, frozen
 
@@ -14,7 +14,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Factor, Kronecker, LinearForm, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.queries.base import CountingQuery, LinearQuery, ScalarQuery, to_normalized
-from dpsdk.queries.conditions import Condition, described, indicator, to_condition
+from dpsdk.queries.conditions import Condition, Not, described, indicator, to_condition
 
 __all__ = [
     "Conditioned",
@@ -53,7 +53,20 @@ def _to_conditions(conditions: Mapping[str, Condition]) -> _Conditions:
 
 def _key(conditions: _Conditions) -> object:
     """What tells conjunctions apart: neither the order of conditions, nor 1 from True alone."""
-    return frozenset((name, described(value), value) for name, value in conditions)
+    return frozenset((name, _exactly(value)) for name, value in conditions)
+
+
+def _exactly(value: object) -> object:
+    """What tells a condition from others: neither the order of a set, nor 1 from True alone."""
+    if isinstance(value, Not):
+        return Not, _exactly(value.value)
+    if isinstance(value, range):
+        return range, value.start, value.stop, value.step
+    if isinstance(value, frozenset):
+        return frozenset(map(_exactly, cast("frozenset[object]", value)))
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, cast("tuple[object, ...]", value)))
+    return type(value), value
 
 
 @frozen(repr=False)
@@ -98,7 +111,12 @@ Where: TypeAlias = "Conjunction | Mapping[str, Condition] | None"
 
 def to_where(where: Where) -> Conjunction | None:
     """Read a `where=` argument."""
-    if where is None or isinstance(where, Conjunction):
+    if where is None:
+        return None
+    if isinstance(where, Conjunction):
+        # Shares and counts are of the query alone; of a condition there are no two readings.
+        if type(where) is Conjunction and not where.normalized:
+            return Conjunction(dict(where.conditions))
         return where
     if not isinstance(where, Mapping):
         raise InvalidArgument("where", "a mapping of attributes to labels", shown(where))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import cmp_using, evolve, field, frozen
 
 from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
@@ -98,6 +98,18 @@ class Linear(ConditionedScalar):
         if self.where is not None:
             touched.update(name for name, _ in self.where.conditions)
         return math.prod(domain[name].size for name in touched)
+
+    def tabulated(self, domain: Domain) -> Linear:
+        """The same query with an array in the place of a function: one weight a cell.
+
+        Raises
+        ------
+        QueryError, TooLarge, UnknownAttribute
+            As when the query is lowered over this domain.
+        """
+        if not callable(self.weights):
+            return self
+        return evolve(self, weights=self._table(domain.project(self._touched(domain))))
 
     def lower(self, domain: Domain, /) -> LinearForm:
         # Blocks number their cells in the order of the domain.

@@ -116,6 +116,7 @@ class Channel(Closable, Generic[F_contra]):
             measurement,
             lifting(query),
             context.facts,
+            query,
             given.reused,
         )
 

@@ -25,7 +25,8 @@ TYPES = {
 }
 KEYWORDS = {
     *("$ref", "const", "type", "required", "properties", "additionalProperties", "items"),
-    *("minItems", "maxLength", "pattern", "uniqueItems", "oneOf", "$schema", "title", "$defs"),
+    *("minItems", "minLength", "maxLength", "pattern", "uniqueItems", "oneOf", "$schema", "title"),
+    "$defs",
 }
 
 
@@ -60,9 +61,8 @@ def holds(schema, value):
             and all(holds(schema.get("items", {}), item) for item in value)
         )
     if isinstance(value, str):
-        return len(value) <= schema.get("maxLength", len(value)) and bool(
-            re.search(schema.get("pattern", ""), value)
-        )
+        least, most = schema.get("minLength", 0), schema.get("maxLength", len(value))
+        return least <= len(value) <= most and bool(re.search(schema.get("pattern", ""), value))
     return True
 
 
@@ -72,6 +72,7 @@ DOMAIN = Domain(
     Categorical("region", ["north", "else\u00e9where"], other="north"),
     Categorical("grade", [1, 2, 3]),
     Boolean("member"),
+    Boolean("smoker", true=["Y", "Y"], false=[]),
 )
 
 
@@ -98,6 +99,7 @@ def mistakes():
         yield whole | {key: value}
     yield whole | {"attributes": {}}
     yield whole | {"attributes": [3]}
+    yield whole | {"more": 1}
     for place, attribute in enumerate(whole["attributes"]):
         for key in set(attribute) - {"other"}:
             wrong = deepcopy(whole)

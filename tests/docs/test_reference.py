@@ -39,6 +39,7 @@ PAGES = {
     "dpsdk.testing": "testing.md",
     "dpsdk.testing.audit": "testing.md",
     "dpsdk.typing": "typing.md",
+    "dpsdk.wire": "wire.md",
 }
 """Where each public module is described; those below the packages are their inner rooms."""
 

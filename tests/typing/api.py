@@ -29,10 +29,12 @@ from dpsdk import (
     SyntheticData,
     TablesChannel,
     queries,
+    wire,
 )
 from dpsdk.accounting import (
     Books,
     Charge,
+    Composition,
     FileAnchor,
     Guarantee,
     Ledger,
@@ -770,3 +772,36 @@ def a_mechanism_for_any_form_serves_linear_queries(
     session: Session, mechanism: OneShot[Form]
 ) -> None:
     assert_type(session.answer(Threshold("age", 40), using=mechanism), float)
+
+
+def written_forms_are_read_as_what_is_asked_for(
+    session: Session, text: str, data: dict[str, object], release: Release[float]
+) -> None:
+    assert_type(wire.loads("query", text), Query[object, Form])
+    assert_type(wire.loads("mechanism", text.encode()), Mechanism[Form])
+    assert_type(wire.loads("one-shot", text), OneShot[Form])
+    assert_type(wire.loads("domain", text), Domain)
+    assert_type(wire.loads("loss", text), Loss)
+    assert_type(wire.loads("guarantee", text), Guarantee)
+    assert_type(wire.loads("composition", text), Composition)
+    assert_type(wire.loads("budget", text), Budget)
+    assert_type(wire.loads("release", text), wire.ReleaseRecord)
+    assert_type(wire.from_json(Count, data), Count)
+    assert_type(wire.from_json(Laplace, data, allow=wire.Catalogue.shipped()), Laplace)
+    assert_type(wire.from_json("query", data), Query[object, Form])
+    assert_type(wire.to_json(Count()), wire.JSON)
+    assert_type(wire.dumps(release), str)
+    assert_type(wire.digest(Count()), str)
+    assert_type(wire.schema("query"), wire.JSON)
+    answer = session.answer(wire.loads("query", text), using=wire.loads("one-shot", text))
+    assert_type(answer, object)
+    record = wire.ReleaseRecord.of(release, by=Laplace(1), before=session.spent)
+    assert_type(record.question, Query[object, Form] | None)
+    assert_type(record.answer.numbers, Floats)
+    assert_type(record.joint.error, float)
+    kind = wire.Kind(Median, "acme:median", {"attribute": wire.NAME})
+    assert_type(kind, wire.Kind[Median])
+    assert_type(wire.Catalogue.shipped().plus(kind).only("query"), wire.Catalogue)
+    wire.loads("queries", text)  # type: ignore[call-overload]  # no group of that name
+    wire.loads("query", 3)  # type: ignore[call-overload]  # no text
+    wire.dumps(Count(), domain="age")  # type: ignore[arg-type]  # a domain

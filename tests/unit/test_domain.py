@@ -1,5 +1,6 @@
 import copy
 import json
+import os
 import pickle
 import unicodedata
 
@@ -450,3 +451,55 @@ def test_domains_are_equal_by_their_attributes_in_order():
     assert Domain(Boolean("a"), Boolean("b")) != Domain(Boolean("b"), Boolean("a"))
     assert Domain(Integer("a", 0, 1)) != Domain(Boolean("a"))
     assert eval(repr(PEOPLE)) == PEOPLE  # noqa: S307
+
+
+def test_a_save_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "domain.json"
+    PEOPLE.save(path)
+    before = path.read_bytes()
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    for name in ("fsync", "fdopen"):
+        with monkeypatch.context() as broken:
+            broken.setattr("os." + name, lambda number, *_: full(number))
+            with pytest.raises(OSError, match="No space"):
+                Domain(Boolean("a")).save(path)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["domain.json"]
+    with pytest.raises(OSError, match="No such file"):
+        PEOPLE.save(tmp_path / "nowhere" / "domain.json")
+
+
+def test_a_save_keeps_links_and_permissions(tmp_path):
+    path, link = tmp_path / "domain.json", tmp_path / "link.json"
+    PEOPLE.save(path)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    (tmp_path / f".dpsdk-{os.getpid()}-0.part").write_text("another's")
+    Domain(Boolean("a")).save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert Domain.load(path) == Domain(Boolean("a"))
+    assert (tmp_path / f".dpsdk-{os.getpid()}-0.part").read_text() == "another's"
+
+
+def test_what_is_no_plain_file_is_written_to():
+    Domain(Boolean("a")).save(os.devnull)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        written(more=1), written(version=1.0),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": {"x": 1}}]),
+        written(attributes=[{"kind": "boolean", "name": "a", "true": {"x": 1}}]),
+        written(attributes=[{"kind": "categorical", "name": "a", "labels": ["x"], "other": None}]),
+        written().replace('"version": 1', '"version": 1, "version": 1'),
+        written(attributes=[{"kind": "integer", "name": "a", "low": 0, "high": 10**399 * 10}]),
+    ],
+)  # fmt: skip
+def test_a_file_that_says_more_or_otherwise_than_it_may_is_refused(text):
+    with pytest.raises(DomainError):
+        Domain.from_json(text)

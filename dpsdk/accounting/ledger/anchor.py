@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from dpsdk._whole import sync_folder
 from dpsdk.errors import LedgerDamaged
 
 __all__ = ["Anchor", "FileAnchor", "sync_folder"]
@@ -34,16 +34,6 @@ class Anchor(Protocol):
         one thread of one process at a time.
         """
         ...
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a directory are on the disk, where a system can do that."""
-    with suppress(OSError):  # Windows opens no directories
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 class FileAnchor:

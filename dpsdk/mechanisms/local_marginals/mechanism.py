@@ -56,7 +56,7 @@ def _certify(value: Real | None) -> Fraction | None:
     return None if value is None else to_probability("certify", value)
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class LocalMarginals(TablesMechanism):
     """Marginals of a domain of whatever size, each fitted by itself, and paid for together.
 

@@ -60,7 +60,7 @@ class MatrixStrategy:
         return Measurement(values, accuracy, "fitted")
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class Matrix(Mechanism[LinearForm]):
     """What answers a workload best is measured, once, and every answer is a sum of it, free.
 

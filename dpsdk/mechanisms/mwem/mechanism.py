@@ -61,7 +61,7 @@ def _steps(value: int) -> int:
     return _at_most("steps", value, _MOST_STEPS)
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class MWEM(DistributionMechanism):
     """Learn a workload that is known beforehand, and answer it from a public distribution.
 

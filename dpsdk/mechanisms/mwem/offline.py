@@ -67,7 +67,7 @@ class OfflinePlan:
         return self.gap + self.radius
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class OfflinePMW(DistributionMechanism):
     """Learn a workload that is known beforehand, one function a round, until it is known well.
 

@@ -121,7 +121,7 @@ def _accuracy(plan: ResidualPlan, noise: ResidualAccuracy, form: LinearForm) -> 
     return PlannedAccuracy(law, plan.copy(), tuple(noise.steps), copied_form(form))
 
 
-@frozen(repr=False, eq=False)
+@frozen(repr=False)
 class ResidualPlanner(Mechanism[LinearForm]):
     """Unbiased tables of any domain, from the best plan that does not look at data.
 

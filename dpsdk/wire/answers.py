@@ -1,0 +1,151 @@
+"""Answers as plain numbers: what of a released answer is written down."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+import numpy as np
+from attrs import cmp_using, field, frozen
+
+from dpsdk._checks import kept
+from dpsdk.errors import InvalidArgument
+from dpsdk.queries import Answers, MarginalTable, Model
+from dpsdk.typing import Array, Floats
+from dpsdk.wire.catalogue import Kind, Nested
+from dpsdk.wire.fields import INTEGER, NUMBER, TEXT, Choice, ListOf, refused
+from dpsdk.wire.text import JSON, Plain
+
+if TYPE_CHECKING:
+    from dpsdk.wire.catalogue import Context
+
+__all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
+
+AnswerShape: TypeAlias = Literal[
+    "number", "truth", "nothing", "numbers", "table", "model", "several", "other"
+]
+"""What numbers stand for; `ReleasedAnswer` says what each of them means."""
+
+_SHAPES: tuple[AnswerShape, ...] = (
+    *("number", "truth", "nothing", "numbers"),
+    *("table", "model", "several", "other"),
+)
+
+
+def _to_numbers(values: object) -> Floats:
+    return kept(np.array(values, dtype=np.float64).reshape(-1))
+
+
+def _same(one: Floats, other: Floats) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def _to_names(values: object) -> tuple[str, ...]:
+    return tuple(cast("tuple[str, ...]", values))
+
+
+@frozen
+class ReleasedAnswer:
+    """A released answer in plain numbers.
+
+    Parameters
+    ----------
+    stands_for
+        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "numbers", an
+        array; "table", a `MarginalTable`, whose attributes are `names`; "model", the coefficients
+        of a `Model`, whose names are `names`, and after them the intercept and the excess;
+        "several", the answers of a workload, which are `parts`; "other", the raw numbers that a
+        class of another author made something of.
+    shape
+        The length of each axis.
+    numbers
+        All of them in C order. NaN where an answer has none.
+    """
+
+    stands_for: AnswerShape
+    shape: tuple[int, ...] = ()
+    numbers: Floats = field(
+        factory=lambda: np.zeros(0), converter=_to_numbers, eq=cmp_using(eq=_same), hash=False
+    )
+    names: tuple[str, ...] = field(default=(), converter=_to_names)
+    parts: tuple[ReleasedAnswer, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.stands_for not in _SHAPES:
+            raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
+        whole = self.stands_for in ("nothing", "several")
+        expected = 0 if whole else math.prod(self.shape)
+        if len(self.numbers) != expected:
+            got = f"{len(self.numbers):,}"
+            raise InvalidArgument("numbers", f"{expected:,}, as the shape says", got)
+
+    @classmethod
+    def of(cls, value: object, raw: Floats) -> ReleasedAnswer:
+        """The plain numbers of an answer; `raw` are those that it was made of."""
+        if value is None:
+            return cls("nothing")
+        if isinstance(value, bool | np.bool_):
+            return cls("truth", (), [float(bool(cast("object", value)))])
+        if isinstance(value, int | float | np.integer | np.floating):
+            return cls("number", (), [float(cast("float", value))])
+        if isinstance(value, np.ndarray) and cast("Array", value).dtype.kind in "biuf":
+            array = cast("Array", value)
+            return cls("numbers", array.shape, array)
+        if isinstance(value, MarginalTable):
+            return cls("table", value.values.shape, value.values, value.names)
+        if isinstance(value, Model):
+            coefficients = value.coefficients
+            numbers = [*coefficients.values(), value.intercept, value.excess]
+            return cls("model", (len(numbers),), numbers, tuple(coefficients))
+        if isinstance(value, Answers):
+            items = cast("Answers[object]", value).items
+            return cls("several", (len(items),), parts=tuple([cls.of(one, raw) for one in items]))
+        return cls("other", raw.shape, raw)
+
+
+_INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
+
+
+class _Measured:
+    """A number; null where there is none, and a text for an infinite one."""
+
+    def write(self, value: float, path: str, context: Context, /) -> Plain:
+        if math.isnan(value):
+            return None
+        if math.isinf(value):
+            return "infinity" if value > 0 else "-infinity"
+        return NUMBER.write(float(value), path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> float:
+        if plain is None:
+            return math.nan
+        if type(plain) is str and plain in _INFINITE:
+            return _INFINITE[plain]
+        if type(plain) is not int and type(plain) is not float:
+            raise refused(path, 'a number, null, "infinity" or "-infinity"', plain)
+        return float(NUMBER.read(plain, path, context))
+
+    def schema(self, context: Context, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(context), {"enum": [None, *_INFINITE]}]}
+
+
+MEASURED = _Measured()
+"""A number of an answer."""
+
+
+ANSWER = Nested[ReleasedAnswer]("an answer", ReleasedAnswer)
+_LIST = ListOf(ANSWER)
+
+KINDS: tuple[Kind[object], ...] = (
+    Kind(
+        ReleasedAnswer,
+        "answer",
+        {
+            "stands_for": Choice[AnswerShape](*_SHAPES),
+            "shape": ListOf(INTEGER, most=32),
+            "numbers": ListOf(MEASURED),
+            "names": ListOf(TEXT, most=1 << 16),
+            "parts": _LIST,
+        },
+    ),
+)

@@ -1,0 +1,255 @@
+"""Conditions on attributes, and the labels in them."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, cast
+
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument, WireError
+from dpsdk.queries import Conjunction, Not
+from dpsdk.queries.conditions import Condition
+from dpsdk.typing import Label
+from dpsdk.wire.fields import NUMBER, MapOf, refused
+from dpsdk.wire.text import JSON, Plain, step
+
+if TYPE_CHECKING:
+    from dpsdk.wire.catalogue import Context
+
+__all__ = ["CONDITIONS", "END", "WHERE"]
+
+_LABEL = 'a text, an integer, true, false, {"bin": [low, high]}, {"date": text} or {"time": text}'
+_CONDITION = (
+    'a label, {"any": [label, ...]}, {"range": [start, stop, step]} or {"not": a condition}'
+)
+
+
+class _Day:
+    """A day, or a time on the clock of a wall to the minute."""
+
+    def write(self, value: date, path: str, context: Context, /) -> Plain:
+        del context
+        if type(value) is date:
+            return {"date": value.isoformat()}
+        if type(value) is datetime and value.tzinfo is None:
+            text = value.isoformat(timespec="minutes")
+            if datetime.fromisoformat(text) == value and not value.fold:
+                return {"time": text}
+        raise WireError(path, _DAY, shown(value))
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> date:
+        del context
+        if type(plain) is not dict or len(plain) != 1:
+            raise refused(path, _DAY, plain)
+        ((name, text),) = plain.items()
+        pattern = _DAYS.get(name)
+        if pattern is None or type(text) is not str or not re.fullmatch(pattern, text):
+            raise refused(path, _DAY, plain)
+        try:
+            return date.fromisoformat(text) if name == "date" else datetime.fromisoformat(text)
+        except ValueError as error:
+            raise WireError(path, "a day of the calendar", shown(text)) from error
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        texts: list[Plain] = [
+            _only(name, {"type": "string", "pattern": rf"^{pattern}(?![\s\S])"})
+            for name, pattern in _DAYS.items()
+        ]
+        return {"anyOf": texts}
+
+
+_DAY = 'a day or a time, as {"date": "2024-02-29"} or {"time": "2024-02-29T13:00"}'
+_DAYS = {
+    "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}",
+}
+
+DAY = _Day()
+
+
+class _End:
+    """A number, or a day or time, to compare with."""
+
+    def write(self, value: float | date, path: str, context: Context, /) -> Plain:
+        field = DAY if isinstance(value, date) else NUMBER
+        return field.write(value, path, context)  # type: ignore[arg-type]  # of its own type
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> float | date:
+        field = DAY if type(plain) is dict else NUMBER
+        return field.read(plain, path, context)
+
+    def schema(self, context: Context, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(context), DAY.schema(context)]}
+
+
+END = _End()
+"""Where an interval ends, which is a number, a day or a time."""
+
+
+class _LabelField:
+    """A label. Integers, floats and truth values stay what they are: 1, 1.0 and true all differ."""
+
+    def write(self, value: Label, path: str, context: Context, /) -> Plain:
+        if type(value) in (str, int, bool):
+            return cast("Plain", value)
+        if type(value) is tuple and len(value) == 2 and all(map(_is_number, value)):
+            low, high = value
+            # Nought has two signs, which count as equal.
+            return {"bin": [low + 0, high + 0]}
+        if isinstance(value, date):
+            return DAY.write(value, path, context)
+        raise WireError(path, _LABEL, shown(value))
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Label:
+        if type(plain) is str or type(plain) is int or type(plain) is bool:
+            return plain
+        if type(plain) is dict and ("date" in plain or "time" in plain):
+            return cast("Label", DAY.read(plain, path, context))
+        pair = plain.get("bin") if type(plain) is dict and len(plain) == 1 else None
+        if type(pair) is not list or len(pair) != 2 or not all(map(_is_number, pair)):
+            raise refused(path, _LABEL, plain)
+        return cast("tuple[float, float]", tuple(pair))
+
+    def schema(self, context: Context, /) -> JSON:
+        pair: JSON = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+        plain: JSON = {"type": ["string", "integer", "boolean"]}
+        return {"anyOf": [plain, _only("bin", pair), DAY.schema(context)]}
+
+
+def _is_number(part: object) -> bool:
+    return type(part) is int or (type(part) is float and math.isfinite(part))
+
+
+def _only(name: str, schema: Plain) -> JSON:
+    return {
+        "type": "object",
+        "properties": {name: schema},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+_LABELS = _LabelField()
+
+
+class _ConditionField:
+    """What may be wanted of an attribute."""
+
+    def write(self, value: Condition, path: str, context: Context, /) -> Plain:
+        if isinstance(value, Not):
+            return {"not": self.write(value.value, f"{path}.not", context)}
+        if isinstance(value, range):
+            return {"range": [value.start, value.stop, value.step]}
+        if isinstance(value, set | frozenset):
+            written = [_LABELS.write(label, f"{path}.any", context) for label in value]
+            return {"any": sorted(written, key=_order)}
+        return _LABELS.write(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Condition:
+        return self._read(plain, path, context, 2)
+
+    def _read(self, plain: Plain, path: str, context: Context, negations: int) -> Condition:
+        if type(plain) is not dict or "bin" in plain:
+            if type(plain) is list or plain is None or type(plain) is float:
+                raise refused(path, _CONDITION, plain)
+            return _LABELS.read(plain, path, context)
+        if len(plain) != 1:
+            raise refused(path, _CONDITION, plain)
+        ((name, inside),) = plain.items()
+        if name == "not":
+            if not negations:
+                raise WireError(path, "at most two negations of one condition", "a third")
+            return Not(self._read(inside, f"{path}.not", context, negations - 1))
+        if name == "range":
+            return self._range(inside, f"{path}.range")
+        if name == "any":
+            return self._set(inside, f"{path}.any", context)
+        raise refused(path, _CONDITION, plain)
+
+    def _range(self, plain: Plain, path: str) -> range:
+        expected = "three integers, the last of them not 0"
+        if type(plain) is not list or len(plain) != 3 or {type(one) for one in plain} != {int}:
+            raise refused(path, expected, plain)
+        start, stop, by = cast("list[int]", plain)
+        if not by:
+            raise WireError(path, expected, "a step of 0")
+        return range(start, stop, by)
+
+    def _set(self, plain: Plain, path: str, context: Context) -> frozenset[Label]:
+        if type(plain) is not list:
+            raise refused(path, "a list of labels", plain)
+        labels = [_LABELS.read(one, path + step(i), context) for i, one in enumerate(plain)]
+        found = frozenset(labels)
+        if len(found) != len(labels):
+            raise WireError(path, "labels that all differ", "one of them twice")
+        return found
+
+    def schema(self, context: Context, /) -> JSON:
+        context.definitions.setdefault("label", _LABELS.schema(context))
+        label: JSON = {"$ref": "#/$defs/label"}
+        integer: JSON = {"type": "integer"}
+        integers: JSON = {"type": "array", "prefixItems": [integer, integer]}
+        step_of: JSON = {"type": "integer", "not": {"const": 0}}
+        integers |= {"minItems": 3, "maxItems": 3, "items": step_of}
+        plain: list[Plain] = [
+            label,
+            _only("range", integers),
+            _only("any", {"type": "array", "items": label, "uniqueItems": True}),
+        ]
+        context.definitions.setdefault("wanted", {"anyOf": plain})
+        wanted: JSON = {"$ref": "#/$defs/wanted"}
+        return {"anyOf": [wanted, _only("not", {"anyOf": [wanted, _only("not", wanted)]})]}
+
+
+def _order(written: Plain) -> tuple[str, object]:
+    """By kind, then by size or alphabet."""
+    if isinstance(written, dict):
+        return "bin", written["bin"]
+    return type(written).__name__, written
+
+
+class _Conditions:
+    """Pairs of an attribute and what is wanted of it, as an object."""
+
+    _by_name = MapOf(_ConditionField(), least=1)
+
+    def write(
+        self, value: tuple[tuple[str, Condition], ...], path: str, context: Context, /
+    ) -> Plain:
+        return self._by_name.write(dict(value), path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Condition]:
+        return self._by_name.read(plain, path, context)
+
+    def schema(self, context: Context, /) -> JSON:
+        return self._by_name.schema(context)
+
+
+CONDITIONS = _Conditions()
+"""Conditions by the attributes that they are on."""
+
+
+class _Where:
+    """The conditions of a `where`."""
+
+    def write(self, value: Conjunction, path: str, context: Context, /) -> Plain:
+        if type(value) is not Conjunction:
+            raise WireError(path, "a conjunction of the package", type(value).__name__)
+        return CONDITIONS.write(value.conditions, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Conjunction:
+        conditions = CONDITIONS.read(plain, path, context)
+        try:
+            return Conjunction(conditions)
+        except InvalidArgument as error:
+            raise WireError(path, "conditions on attributes", str(error)[:300]) from error
+
+    def schema(self, context: Context, /) -> JSON:
+        return CONDITIONS.schema(context)
+
+
+WHERE = _Where()
+"""The conditions that rows must meet."""

@@ -1,0 +1,87 @@
+"""The written form of a domain: the attributes as its own file has them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import dpsdk.domain as room
+from dpsdk.domain import Attribute, Domain
+from dpsdk.domain.files import read_attribute
+from dpsdk.errors import DomainError, WireError
+from dpsdk.wire.catalogue import Context, Kind
+from dpsdk.wire.fields import NAME, ListOf
+from dpsdk.wire.text import JSON, Plain
+
+__all__ = ["KINDS"]
+
+_OWN = {
+    one
+    for one in vars(room).values()
+    if isinstance(one, type) and issubclass(one, Attribute) and one is not Attribute
+}
+"""The attributes of the package, whichever it has."""
+
+_TEXTS: JSON = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_LABEL: JSON = {"type": ["string", "integer"]}
+_END: JSON = {
+    "type": "string",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2})?(?![\s\S])",
+}
+_KINDS: dict[str, tuple[JSON, JSON]] = {
+    "boolean": ({}, {"true": _TEXTS, "false": _TEXTS}),
+    "categorical": (
+        {"labels": {"type": "array", "minItems": 1, "uniqueItems": True, "items": _LABEL}},
+        {"other": _LABEL},
+    ),
+    "integer": ({"low": {"type": "integer"}, "high": {"type": "integer"}}, {}),
+    "binned": ({"edges": {"type": "array", "minItems": 2, "items": {"type": "number"}}}, {}),
+    "date": (
+        {"low": _END, "high": _END, "unit": {"enum": ["day", "week", "month", "hour"]}},
+        {"zone": {"type": "string", "minLength": 1}},
+    ),
+}
+"""What the object of each kind of attribute must have, and what it may have."""
+
+
+def _of_kind(kind: str, name: JSON) -> JSON:
+    required, optional = _KINDS[kind]
+    return {
+        "type": "object",
+        "properties": {"kind": {"const": kind}, "name": name, **required, **optional},
+        "required": ["kind", "name", *required],
+        "additionalProperties": False,
+    }
+
+
+class _AttributeField:
+    """An attribute, as a file of a domain has it."""
+
+    def write(self, value: Attribute, path: str, context: Context, /) -> Plain:
+        del context
+        if type(value) not in _OWN:
+            raise WireError(path, "an attribute of the package", type(value).__name__)
+        return cast("Plain", value.to_json())
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Attribute:
+        del context
+        try:
+            return read_attribute(plain)
+        except DomainError as error:
+            raise WireError(path, "an attribute of a domain", str(error)[:300]) from error
+
+    def schema(self, context: Context, /) -> JSON:
+        if "an-attribute" not in context.definitions:
+            name: JSON = NAME.schema(context) | {"pattern": r"\S"}
+            known = [_of_kind(one.kind, name) for one in _OWN if one.kind in _KINDS]
+            known.sort(key=str)
+            context.definitions["an-attribute"] = {"oneOf": cast("list[Plain]", known)}
+        return {"$ref": "#/$defs/an-attribute"}
+
+
+def _domain(attributes: tuple[Attribute, ...]) -> Domain:
+    return Domain(*attributes)
+
+
+KINDS: tuple[Kind[object], ...] = (
+    Kind(Domain, "domain", {"attributes": ListOf(_AttributeField(), least=1)}, _domain),
+)

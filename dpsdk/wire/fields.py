@@ -1,0 +1,461 @@
+"""How single fields are written and read: one reader for each type of value, none that widens."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from dpsdk._checks import kept, read_decimal, shown
+from dpsdk._records import FRACTION as RECORDED
+from dpsdk.errors import RecordError, WireError
+from dpsdk.typing import Floats, Ints
+from dpsdk.wire.text import JSON, LONGEST_TEXT, Plain, step
+
+if TYPE_CHECKING:
+    from dpsdk.wire.catalogue import Context
+
+__all__ = [
+    "AMOUNT",
+    "CODES",
+    "ENDLESS",
+    "FLAG",
+    "FLOAT",
+    "INTEGER",
+    "NAME",
+    "NUMBER",
+    "NUMBERS",
+    "TEXT",
+    "Choice",
+    "Field",
+    "ListOf",
+    "OrNone",
+    "refused",
+]
+
+T = TypeVar("T")
+
+CELLS = 1 << 20
+"""So many numbers are in an array at the most."""
+
+_FINITE = 2.0**53
+"""Whole floats below this are written as integers."""
+
+_PLACES = r"(?:0|[1-9][0-9]*)"
+_AMOUNT = rf"{_PLACES}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,3}})?|{_PLACES}/[1-9][0-9]*"
+_HEX = r"0x[1-9a-f][0-9a-f]*"
+_LARGE = rf"{_HEX}(?:/(?:[1-9][0-9]*|{_HEX}))?|[1-9][0-9]*/{_HEX}"
+_WRITTEN = re.compile(rf"{_AMOUNT}|{_LARGE}")
+_LONGEST_DIGITS = 1200
+_LONGEST_AMOUNT = 1 << 16
+
+
+class Field(Protocol[T]):
+    """How a field of one type is written and read, and what a schema says of it.
+
+    A field of your own has these three methods. `read` makes no use of what it is given but to look
+    at it, and raises nothing but `WireError`.
+    """
+
+    def write(self, value: T, path: str, context: Context, /) -> Plain:
+        """The plain form of a value.
+
+        Raises
+        ------
+        WireError
+            If it has none.
+        """
+        ...
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> T:
+        """The value of a plain form.
+
+        Raises
+        ------
+        WireError
+            If the plain form is not of this type.
+        """
+        ...
+
+    def schema(self, context: Context, /) -> JSON:
+        """What JSON Schema 2020-12 says of a plain form."""
+        ...
+
+
+def refused(path: str, expected: str, plain: object) -> WireError:
+    """The error of a plain form that is another than expected; of containers it names the kind."""
+    if isinstance(plain, dict | list):
+        return WireError(path, expected, "an object" if isinstance(plain, dict) else "a list")
+    return WireError(path, expected, "null" if plain is None else shown(plain))
+
+
+class _Text:
+    """A text; the constructors of values say which."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least = least
+        self._most = most
+        of = "" if least == 0 else "non-empty "
+        self._expected = f"a {of}text of at most {most:,} characters"
+
+    def write(self, value: str, path: str, context: Context, /) -> Plain:
+        return self.read(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> str:
+        del context
+        if type(plain) is not str or not self._least <= len(plain) <= self._most:
+            raise refused(path, self._expected, plain)
+        return plain
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        return {"type": "string", "minLength": self._least, "maxLength": self._most}
+
+
+TEXT = _Text(0, LONGEST_TEXT)
+"""Any text of up to 65,536 characters."""
+
+NAME = _Text(1, 1000)
+"""A text of 1 to 1,000 characters, as names of attributes are."""
+
+
+class _Flag:
+    """True or false, and no text or number that stands for it."""
+
+    def write(self, value: bool, path: str, context: Context, /) -> Plain:  # noqa: FBT001
+        return self.read(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> bool:
+        del context
+        if type(plain) is not bool:
+            raise refused(path, "true or false", plain)
+        return plain
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        return {"type": "boolean"}
+
+
+FLAG = _Flag()
+"""A truth value."""
+
+
+class _Integer:
+    """An integer, written without a point or an exponent."""
+
+    def write(self, value: int, path: str, context: Context, /) -> Plain:
+        return self.read(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> int:
+        del context
+        if type(plain) is not int:
+            raise refused(path, "an integer, without a point", plain)
+        return plain
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        return {"type": "integer"}
+
+
+INTEGER = _Integer()
+"""An integer of any sign."""
+
+
+def as_number(value: float) -> int | float:
+    """The one way in which a number is written: equal numbers are written alike.
+
+    Whole ones below 2^53 as integers, larger integers that are floats as floats.
+    """
+    if isinstance(value, float):
+        whole = value.is_integer() and abs(value) < _FINITE
+        return int(value) if whole else float.__add__(value, 0.0)
+    if abs(value) < _FINITE:
+        return value
+    near = float(value)
+    return near if near == value else value
+
+
+class _Number:
+    """A finite number, or where it may be endless also the text "infinity"."""
+
+    def __init__(self, *, endless: bool = False, floating: bool = True) -> None:
+        self._endless = endless
+        self._floating = floating
+
+    def write(self, value: float, path: str, context: Context, /) -> Plain:
+        del context
+        if self._endless and value == math.inf:
+            return "infinity"
+        plain = float(value) if isinstance(value, np.floating) else value
+        if type(plain) not in (int, float) or not math.isfinite(plain):
+            raise WireError(path, "a finite number", shown(value))
+        return as_number(plain)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> float:
+        del context
+        if type(plain) is int or type(plain) is float:
+            return float(plain) if self._floating else plain
+        if self._endless and type(plain) is str and plain == "infinity":
+            return math.inf
+        endless = ', or "infinity"' if self._endless else ""
+        raise refused(path, f"a number{endless}", plain)
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        if self._endless:
+            return {"anyOf": [{"type": "number"}, {"const": "infinity"}]}
+        return {"type": "number"}
+
+
+NUMBER = _Number(floating=False)
+"""A finite number, read as an integer where it is written as one."""
+
+FLOAT = _Number()
+"""A finite number, read as a float."""
+
+ENDLESS = _Number(endless=True)
+"""A finite number, read as a float, or the text "infinity"."""
+
+
+class _Amount:
+    """A fraction from 0, exact, as a text: 0.1, 1e-9 or 1/3. It is written in lowest terms."""
+
+    _expected = 'a decimal or a fraction as a text, such as "0.1", "1e-9" or "1/3"'
+
+    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
+        del context
+        try:
+            text = RECORDED.write(value, path)
+        except RecordError:
+            raise WireError(path, "a fraction of fewer digits", "one of very many") from None
+        if len(text) > _LONGEST_AMOUNT:
+            raise WireError(path, "a fraction of fewer digits", "one of very many")
+        return text
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
+        del context
+        if (
+            type(plain) is not str
+            or len(plain) > _LONGEST_AMOUNT
+            or not _WRITTEN.fullmatch(plain)
+            or ("0x" not in plain and len(plain) > 2 * _LONGEST_DIGITS)
+        ):
+            raise refused(path, self._expected, plain)
+        if "/" not in plain and "0x" not in plain:
+            decimal = read_decimal(plain)
+            if decimal is None:
+                raise refused(path, self._expected, plain)
+            return Fraction(decimal)
+        above, _, below = plain.partition("/")
+        return Fraction(_integer(above, path), _integer(below or "1", path))
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        # Not only "$", before which some readers of patterns allow the end of a line.
+        pattern = rf"^(?:{_AMOUNT}|{_LARGE})(?![\s\S])"
+        return {"type": "string", "pattern": pattern, "maxLength": _LONGEST_AMOUNT}
+
+
+def _integer(digits: str, path: str) -> int:
+    if digits.startswith("0x"):
+        return int(digits, 16)
+    if len(digits) > _LONGEST_DIGITS:
+        expected = f"integers of at most {_LONGEST_DIGITS:,} digits, or with 0x before them"
+        raise WireError(path, expected, f"one of {len(digits):,}")
+    return int(digits)
+
+
+AMOUNT = _Amount()
+"""An exact amount from 0, such as an ε, a ρ or a share, as a text."""
+
+
+class Choice(Generic[T]):
+    """One of a few texts, each standing for itself."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+        self._expected = " or ".join(f'"{text}"' for text in texts)
+
+    def write(self, value: T, path: str, context: Context, /) -> Plain:
+        return cast("str", self.read(cast("str", value), path, context))
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> T:
+        del context
+        if type(plain) is not str or plain not in self._texts:
+            raise refused(path, self._expected, plain)
+        return cast("T", plain)
+
+    def schema(self, context: Context, /) -> JSON:
+        del context
+        return {"enum": list(self._texts)}
+
+
+class OrNone(Generic[T]):
+    """A value, or null for None."""
+
+    def __init__(self, field: Field[T]) -> None:
+        self._field = field
+
+    def write(self, value: T | None, path: str, context: Context, /) -> Plain:
+        return None if value is None else self._field.write(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> T | None:
+        return None if plain is None else self._field.read(plain, path, context)
+
+    def schema(self, context: Context, /) -> JSON:
+        return {"anyOf": [{"type": "null"}, self._field.schema(context)]}
+
+
+class ListOf(Generic[T]):
+    """A list of so many values of one type, which becomes a tuple."""
+
+    def __init__(self, field: Field[T], *, least: int = 0, most: int = CELLS) -> None:
+        self._field = field
+        self._least = least
+        self._most = most
+
+    def write(self, value: Sequence[T], path: str, context: Context, /) -> Plain:
+        self._check(len(value), path)
+        return [self._field.write(one, path + step(i), context) for i, one in enumerate(value)]
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> tuple[T, ...]:
+        if type(plain) is not list:
+            raise refused(path, "a list", plain)
+        self._check(len(plain), path)
+        # From a list: tuple() of a generator would keep none of the place if it is interrupted.
+        return tuple([self._field.read(o, path + step(i), context) for i, o in enumerate(plain)])
+
+    def _check(self, count: int, path: str) -> None:
+        if not self._least <= count <= self._most:
+            expected = f"a list of {self._least:,} to {self._most:,} values"
+            raise WireError(path, expected, f"{count:,} values")
+
+    def schema(self, context: Context, /) -> JSON:
+        items = self._field.schema(context)
+        return {"type": "array", "items": items, "minItems": self._least, "maxItems": self._most}
+
+
+class _Numbers:
+    """An array of floats: its shape, and its numbers in C order."""
+
+    _shape = ListOf(INTEGER, least=1, most=32)
+
+    def write(self, value: Floats, path: str, context: Context, /) -> Plain:
+        if value.size > CELLS:
+            raise WireError(path, f"at most {CELLS:,} numbers", f"{value.size:,} of them")
+        if not np.isfinite(value).all():
+            raise WireError(path, "finite numbers", "some that are not")
+        numbers: list[Plain] = [as_number(one) for one in value.reshape(-1).tolist()]
+        return {"shape": self._shape.write(value.shape, path, context), "numbers": numbers}
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Floats:
+        if type(plain) is not dict or plain.keys() != {"shape", "numbers"}:
+            raise refused(path, 'an object of "shape" and "numbers"', plain)
+        shape = self._shape.read(plain["shape"], f"{path}.shape", context)
+        numbers = plain["numbers"]
+        if type(numbers) is not list or not 1 <= len(numbers) <= CELLS:
+            raise refused(f"{path}.numbers", f"a list of 1 to {CELLS:,} numbers", numbers)
+        for place, one in enumerate(numbers):
+            if type(one) is not float and type(one) is not int:
+                raise refused(f"{path}.numbers[{place}]", "a number", one)
+        if min(shape) < 1 or math.prod(shape) != len(numbers):
+            raise WireError(f"{path}.shape", f"the shape of {len(numbers):,} numbers", shown(shape))
+        return kept(np.array(numbers, dtype=np.float64).reshape(shape))
+
+    def schema(self, context: Context, /) -> JSON:
+        numbers: JSON = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+        return {
+            "type": "object",
+            "properties": {
+                "shape": self._shape.schema(context),
+                "numbers": {**numbers, "maxItems": CELLS},
+            },
+            "required": ["shape", "numbers"],
+            "additionalProperties": False,
+        }
+
+
+NUMBERS = _Numbers()
+"""An array of floats."""
+
+
+class _Codes:
+    """A table of integers: a list of rows, all of one length."""
+
+    _rows = ListOf(ListOf(INTEGER, least=1, most=1000), least=1)
+
+    def write(self, value: Ints, path: str, context: Context, /) -> Plain:
+        del context
+        if value.size > CELLS:
+            raise WireError(path, f"at most {CELLS:,} integers", f"{value.size:,} of them")
+        return cast("Plain", value.tolist())
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Ints:
+        rows = self._rows.read(plain, path, context)
+        if len({len(row) for row in rows}) > 1:
+            raise WireError(path, "rows of one length", "rows of several")
+        if max(max(map(abs, row)) for row in rows) >= 1 << 63:
+            raise WireError(path, "integers below 2^63", "a larger one")
+        return np.array(rows, dtype=np.int64)
+
+    def schema(self, context: Context, /) -> JSON:
+        return self._rows.schema(context)
+
+
+CODES = _Codes()
+"""A table of integers, as rectangles have."""
+
+
+class Both(Generic[T]):
+    """A value that two kinds of plain forms can stand for, told apart by what they are."""
+
+    def __init__(self, texts: Field[str], others: Field[T]) -> None:
+        self._texts = texts
+        self._others = others
+
+    def write(self, value: str | T, path: str, context: Context, /) -> Plain:
+        if isinstance(value, str):
+            return self._texts.write(value, path, context)
+        return self._others.write(value, path, context)
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> str | T:
+        if type(plain) is str:
+            return self._texts.read(plain, path, context)
+        return self._others.read(plain, path, context)
+
+    def schema(self, context: Context, /) -> JSON:
+        return {"anyOf": [self._texts.schema(context), self._others.schema(context)]}
+
+
+class MapOf(Generic[T]):
+    """Values by name, in the order in which they are written."""
+
+    def __init__(self, field: Field[T], *, least: int = 0) -> None:
+        self._field = field
+        self._least = least
+
+    def write(self, value: Mapping[str, T], path: str, context: Context, /) -> Plain:
+        return {
+            NAME.read(name, path, context): self._field.write(one, path + step(name), context)
+            for name, one in value.items()
+        }
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, T]:
+        if type(plain) is not dict or len(plain) < self._least:
+            raise refused(path, f"an object of at least {self._least} members", plain)
+        return {
+            NAME.read(name, path, context): self._field.read(one, path + step(name), context)
+            for name, one in plain.items()
+        }
+
+    def schema(self, context: Context, /) -> JSON:
+        return {
+            "type": "object",
+            "minProperties": self._least,
+            "propertyNames": NAME.schema(context),
+            "additionalProperties": self._field.schema(context),
+        }

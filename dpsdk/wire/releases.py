@@ -1,0 +1,502 @@
+"""Releases as records: what a reader needs to judge one, without the table or the session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal, TypeAlias, TypeVar, cast
+
+from attrs import frozen
+
+from dpsdk._checks import shown
+from dpsdk.accounting import (
+    Budget,
+    Composition,
+    DiscreteGaussianGuarantee,
+    DiscreteLaplaceGuarantee,
+    Guarantee,
+    Spent,
+)
+from dpsdk.accuracy import Bound, NoiseAccuracy, Standing
+from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
+from dpsdk.forms import Facts, Form, LinearForm, sensitivity
+from dpsdk.mechanisms import Mechanism
+from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
+from dpsdk.queries import Query
+from dpsdk.release import Cost, Release, Source
+from dpsdk.wire import answers
+from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
+from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
+from dpsdk.wire.costs import BUDGET, COMPOSITION, GUARANTEE, SPENT
+from dpsdk.wire.distributions import DIGEST
+from dpsdk.wire.fields import (
+    AMOUNT,
+    ENDLESS,
+    FLAG,
+    FLOAT,
+    INTEGER,
+    TEXT,
+    Choice,
+    Field,
+    ListOf,
+    OrNone,
+)
+from dpsdk.wire.mechanisms import MECHANISM
+from dpsdk.wire.queries import QUERY
+from dpsdk.wire.text import JSON, Plain, canonical
+
+__all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
+
+F = TypeVar("F", bound=Form)
+
+Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
+Norm: TypeAlias = Literal["l1", "l2-squared"]
+
+
+@frozen
+class ReleasedNoise:
+    """The noise on every raw number.
+
+    Parameters
+    ----------
+    law
+        "discrete-laplace", with probabilities in proportion to exp(-|z|/scale), or
+        "discrete-gaussian", in proportion to exp(-z²/(2 variance)).
+    size
+        The scale or the variance, exact, in steps of the lattice or their squares.
+    step
+        A step, in rows. What was released are whole multiples of it.
+    bias
+        What rounding of weights may add to an error, in rows.
+    """
+
+    law: Law
+    size: Fraction
+    step: float
+    bias: float
+
+    @classmethod
+    def of(cls, accuracy: object) -> ReleasedNoise | None:
+        """The noise that an accuracy rests on, if it rests on noise of one law."""
+        if not isinstance(accuracy, NoiseAccuracy):
+            return None
+        law = accuracy.law
+        if isinstance(law, DiscreteGaussian):
+            return cls("discrete-gaussian", law.variance, accuracy.step, accuracy.bias)
+        if isinstance(law, DiscreteLaplace):
+            return cls("discrete-laplace", law.scale, accuracy.step, accuracy.bias)
+        return None
+
+
+@frozen
+class ReleasedSensitivity:
+    """How far the raw numbers of two neighbours may be apart, as it was paid for.
+
+    Parameters
+    ----------
+    norm
+        "l1" for the sum of the moves, "l2-squared" for the sum of their squares.
+    steps
+        The sensitivity, exact, in steps of the lattice or their squares.
+    exact
+        Whether some neighbours are as far apart as that. Otherwise it is an upper bound. None where
+        nobody looked.
+    """
+
+    norm: Norm
+    steps: int
+    exact: bool | None = None
+
+
+@frozen(kw_only=True)
+class ReleaseRecord:
+    """A release, written down: public, and made of public values alone.
+
+    It is a statement of whoever wrote it, and proves nothing by itself.
+
+    Parameters
+    ----------
+    query
+        What was asked, in words; `question` the query itself, a `Linear` of a function as its
+        table, None where it has no written form; `query_digest` its digest.
+    domain
+        The digest of the domain.
+    neighbors, unit_rows, rows, outside
+        The relation, "replace-one" or "add-remove"; how many rows one person has at the most; the
+        number of rows where that is public; and whether rows may lie outside the domain.
+    mechanism
+        Which mechanism answered, in words; `by` the mechanism itself, if it was given.
+    answer
+        The answer in plain numbers.
+    source
+        Whether it was measured, fitted, or read off a hypothesis.
+    private
+        Whether the noise was private. Otherwise it was seeded, and the release protects nobody.
+    noise, sensitivity
+        On what the numbers rest, where that is noise of one law and one run.
+    runs
+        What was charged: guarantees, each with how often it was.
+    joint
+        The bound of all entries of the answer at once; `each`, at the same β, of each entry by
+        itself, None where there is none.
+    composition, budget, before, after
+        How costs add up, what may be spent, and what was spent before and after; None where whoever
+        wrote the record did not say.
+    account
+        Who paid: the name of a scope, empty for a session itself.
+    made_by
+        Which version of dpsdk wrote it.
+    """
+
+    query: str
+    question: Query[object, Form] | None
+    query_digest: str | None
+    domain: str
+    neighbors: Literal["replace-one", "add-remove"]
+    unit_rows: int
+    rows: int | None
+    outside: bool
+    mechanism: str
+    by: Mechanism[Form] | None
+    answer: ReleasedAnswer
+    source: Source
+    private: bool
+    noise: ReleasedNoise | None
+    sensitivity: ReleasedSensitivity | None
+    runs: tuple[tuple[Guarantee, int], ...]
+    joint: Bound
+    each: tuple[float, ...] | None
+    composition: Composition | None
+    budget: Budget | None
+    before: Spent | None
+    after: Spent | None
+    account: str
+    made_by: str
+
+    @property
+    def cost(self) -> Cost:
+        """What was charged."""
+        return Cost(self.runs)
+
+    @classmethod
+    def of(
+        cls,
+        release: Release[object],
+        *,
+        question: Query[object, Form] | None = None,
+        by: Mechanism[F] | None = None,
+        composition: Composition | None = None,
+        budget: Budget | None = None,
+        before: Spent | None = None,
+        after: Spent | None = None,
+        account: str = "",
+        beta: float = 0.05,
+        allow: Catalogue | None = None,
+    ) -> ReleaseRecord:
+        """The record of a release, with what the caller adds to what the release knows.
+
+        Parameters
+        ----------
+        release
+            What `session.release` gave.
+        question
+            What was asked; most releases know it.
+        by
+            The mechanism.
+        composition, budget, before, after
+            Those of the session; `before` and `after` are its `spent`, read then.
+        account
+            The name of the scope that paid, if it was not the session itself.
+        beta
+            The probability at which errors are stated.
+        allow
+            Which kinds a question may be of.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not what it should be.
+        """
+        if not isinstance(release, Release):
+            raise InvalidArgument("release", "a release", shown(release))
+        facts, raw = release.facts, release.raw
+        catalogue = Catalogue.shipped() if allow is None else allow
+        asked = _settled(release.asked if question is None else question, facts, catalogue)
+        noise = ReleasedNoise.of(release.accuracy)
+        return cls(
+            query=release.query,
+            question=asked,
+            query_digest=None if asked is None else _digest(asked, catalogue),
+            domain=_digest(facts.domain, catalogue),
+            neighbors=facts.neighbors.value,
+            unit_rows=facts.unit_rows,
+            rows=facts.rows,
+            outside=facts.outside,
+            mechanism=release.mechanism,
+            by=cast("Mechanism[Form] | None", by),
+            answer=ReleasedAnswer.of(release.value, raw),
+            source=release.source,
+            private=release.private,
+            noise=noise,
+            sensitivity=_moved(release.cost, noise, asked, facts),
+            runs=release.cost.runs,
+            joint=release.bound(beta),
+            each=_each(release, beta),
+            composition=composition,
+            budget=budget,
+            before=before,
+            after=after,
+            account=account,
+            made_by=_version(),
+        )
+
+
+def _settled(query: object, facts: Facts, catalogue: Catalogue) -> Query[object, Form] | None:
+    """A query as a reader of the record will have it; None if it has no written form."""
+    if not isinstance(query, Query):
+        return None
+    given, context = cast("Query[object, Form]", query), Context(catalogue, facts.domain)
+    try:
+        kind = catalogue.kind_of(given, "$")
+        return cast("Query[object, Form]", kind.read(kind.write(given, "$", context), "$", context))
+    except (WireError, RecursionError):
+        return None
+
+
+def _digest(value: object, catalogue: Catalogue) -> str:
+    written = catalogue.kind_of(value, "$").write(value, "$", Context(catalogue))
+    return sha256(canonical({**ENVELOPE, **written})).hexdigest()
+
+
+def _moved(
+    cost: Cost, noise: ReleasedNoise | None, query: Query[object, Form] | None, facts: Facts
+) -> ReleasedSensitivity | None:
+    """The sensitivity that one run was charged for."""
+    if noise is None or len(cost.runs) != 1 or cost.runs[0][1] != 1:
+        return None
+    run = cost.runs[0][0]
+    if isinstance(run, DiscreteLaplaceGuarantee):
+        return ReleasedSensitivity("l1", run.shift, _exact(run.shift, 1, noise, query, facts))
+    if isinstance(run, DiscreteGaussianGuarantee):
+        shift = run.shift_squared
+        return ReleasedSensitivity("l2-squared", shift, _exact(shift, 2, noise, query, facts))
+    return None
+
+
+def _exact(
+    steps: int,
+    power: int,
+    noise: ReleasedNoise,
+    query: Query[object, Form] | None,
+    facts: Facts,
+) -> bool | None:
+    """Whether neighbours are known to be as far apart; None where the question is not known."""
+    if query is None:
+        return None
+    try:
+        form = query.lower(facts.domain)
+        if not isinstance(form, LinearForm):
+            return None
+        found = sensitivity(form, facts, power=power)
+    except DpsdkError:
+        return None
+    moves = found.l1 if power == 1 else found.l2_squared
+    return found.exact and steps * Fraction(noise.step) ** power == moves
+
+
+def _each(release: Release[object], beta: float) -> tuple[float, ...] | None:
+    try:
+        return tuple(release.errors(beta).tolist())
+    except NoBound:
+        return None
+
+
+def _version() -> str:
+    try:
+        return f"dpsdk {version('dpsdk')}"
+    except PackageNotFoundError:
+        return "dpsdk of a source tree"
+
+
+class _Exactly:
+    """An amount, exact and as the float next to it: {"exact": "1/3", "float": 0.333}."""
+
+    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
+        near = MEASURED.write(_near(value), path, context)
+        return {"exact": AMOUNT.write(value, path, context), "float": near}
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
+        if type(plain) is not dict or plain.keys() != {"exact", "float"}:
+            got = type(plain).__name__
+            raise WireError(path, 'an object of "exact" and "float"', got)
+        exact = AMOUNT.read(plain["exact"], f"{path}.exact", context)
+        near = MEASURED.read(plain["float"], f"{path}.float", context)
+        if near != _near(exact):
+            raise WireError(f"{path}.float", "the float next to the exact amount", shown(near))
+        return exact
+
+    def schema(self, context: Context, /) -> JSON:
+        return {
+            "type": "object",
+            "properties": {"exact": AMOUNT.schema(context), "float": MEASURED.schema(context)},
+            "required": ["exact", "float"],
+            "additionalProperties": False,
+        }
+
+
+def _near(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+_EXACTLY = _Exactly()
+
+
+class _Runs:
+    """Guarantees, each with how often it was charged."""
+
+    def write(
+        self, value: tuple[tuple[Guarantee, int], ...], path: str, context: Context, /
+    ) -> Plain:
+        return [
+            {"guarantee": GUARANTEE.write(run, path, context), "count": count}
+            for run, count in value
+        ]
+
+    def read(
+        self, plain: Plain, path: str, context: Context, /
+    ) -> tuple[tuple[Guarantee, int], ...]:
+        if type(plain) is not list:
+            raise WireError(path, "a list of runs", type(plain).__name__)
+        found: list[tuple[Guarantee, int]] = []
+        for place, one in enumerate(plain):
+            where = f"{path}[{place}]"
+            if type(one) is not dict or one.keys() != {"guarantee", "count"}:
+                raise WireError(where, 'an object of "guarantee" and "count"', type(one).__name__)
+            count = INTEGER.read(one["count"], f"{where}.count", context)
+            if not 1 <= count < 1 << 63:
+                raise WireError(f"{where}.count", "an integer from 1 to 2^63", shown(count))
+            found.append((GUARANTEE.read(one["guarantee"], f"{where}.guarantee", context), count))
+        return tuple(found)
+
+    def schema(self, context: Context, /) -> JSON:
+        count: JSON = {"type": "integer", "minimum": 1, "exclusiveMaximum": 1 << 63}
+        return {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"guarantee": GUARANTEE.schema(context), "count": count},
+                "required": ["guarantee", "count"],
+                "additionalProperties": False,
+            },
+        }
+
+
+def _taken(*, charged: Mapping[str, Fraction | None], **given: object) -> ReleaseRecord:
+    record = ReleaseRecord(**given)  # type: ignore[arg-type]  # each was read by its own field
+    cost = record.cost
+    if charged != {"epsilon": cost.epsilon, "rho": cost.rho}:
+        raise InvalidArgument("charged", "what the runs cost together", "another amount")
+    return record
+
+
+class _Charged:
+    """The sums of ε and ρ of the runs, for readers who do not add up."""
+
+    _epsilon = OrNone(_EXACTLY)
+
+    def write(self, value: Cost, path: str, context: Context, /) -> Plain:
+        epsilon = self._epsilon.write(value.epsilon, f"{path}.epsilon", context)
+        return {"epsilon": epsilon, "rho": _EXACTLY.write(value.rho, f"{path}.rho", context)}
+
+    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Fraction | None]:
+        if type(plain) is not dict or plain.keys() != {"epsilon", "rho"}:
+            raise WireError(path, 'an object of "epsilon" and "rho"', type(plain).__name__)
+        return {
+            "epsilon": self._epsilon.read(plain["epsilon"], f"{path}.epsilon", context),
+            "rho": _EXACTLY.read(plain["rho"], f"{path}.rho", context),
+        }
+
+    def schema(self, context: Context, /) -> JSON:
+        return {
+            "type": "object",
+            "properties": {
+                "epsilon": self._epsilon.schema(context),
+                "rho": _EXACTLY.schema(context),
+            },
+            "required": ["epsilon", "rho"],
+            "additionalProperties": False,
+        }
+
+
+_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
+
+KINDS: tuple[Kind[object], ...] = (
+    *answers.KINDS,
+    Kind(
+        ReleasedNoise,
+        "noise",
+        {
+            "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
+            "size": _EXACTLY,
+            "step": FLOAT,
+            "bias": FLOAT,
+        },
+    ),
+    Kind(
+        ReleasedSensitivity,
+        "sensitivity",
+        {"norm": Choice[str]("l1", "l2-squared"), "steps": INTEGER, "exact": OrNone(FLAG)},
+    ),
+    Kind(
+        Bound,
+        "bound",
+        {
+            "error": ENDLESS,
+            "beta": FLOAT,
+            "rests_on": Member(TEXT, of="kind", key="kind"),
+            "standing": Choice[str](*_STANDINGS),
+            "vacuous": FLAG,
+            "predicted": OrNone(FLOAT),
+        },
+    ),
+    Kind(
+        ReleaseRecord,
+        "release",
+        {
+            "query": TEXT,
+            "question": OrNone(QUERY),
+            "query_digest": OrNone(DIGEST),
+            "domain": DIGEST,
+            "neighbors": Choice[str]("replace-one", "add-remove"),
+            "unit_rows": INTEGER,
+            "rows": OrNone(INTEGER),
+            "outside": FLAG,
+            "mechanism": TEXT,
+            "by": OrNone(MECHANISM),
+            "answer": ANSWER,
+            "source": Choice[str]("measured", "fitted", "hypothesis"),
+            "private": FLAG,
+            "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
+            "sensitivity": OrNone(
+                Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
+            ),
+            "runs": _Runs(),
+            "charged": Member(cast("Field[object]", _Charged()), of="cost"),
+            "joint": Nested[Bound]("a bound", Bound),
+            "each": OrNone(ListOf(MEASURED)),
+            "composition": OrNone(COMPOSITION),
+            "budget": OrNone(BUDGET),
+            "before": OrNone(SPENT),
+            "after": OrNone(SPENT),
+            "account": TEXT,
+            "made_by": TEXT,
+        },
+        _taken,
+    ),
+)

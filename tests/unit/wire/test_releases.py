@@ -1,0 +1,190 @@
+"""A release as a record has what a reader needs to judge it, and is equal after a round trip."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from dpsdk import Budget, Neighbors, PrivateData, Session, wire
+from dpsdk.accounting import BasicComposition, Spent
+from dpsdk.errors import InvalidArgument, WireError
+from dpsdk.losses import LogisticLoss
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NumericSparse, PrivateMinimizer
+from dpsdk.queries import (
+    Above,
+    Ball,
+    ConvexMinimization,
+    Count,
+    Linear,
+    Marginal,
+    Mean,
+    NumericAbove,
+    Rectangles,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing import seeded
+from dpsdk.wire import ReleaseRecord
+from worlds import PEOPLE
+
+COLUMNS = {
+    "age": [17, 18, 20, 24] * 50,
+    "sex": ["Female", "Male"] * 100,
+    "hours": [0.5, 12, 30, 35] * 50,
+    "member": [True, False, False, True] * 50,
+}
+MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="member", over=Ball(8))
+WORKLOAD = Workload([Threshold("age", 20), Marginal("sex", "member")])
+
+
+def opened(**options):
+    data = PrivateData.from_columns(COLUMNS, PEOPLE, **options)
+    return Session(data, Budget(10, "1e-6"), noise=seeded(1))
+
+
+def release_of(query, using, **options):
+    session = opened(**options)
+    if not isinstance(using, Laplace | Gaussian | PrivateMinimizer):
+        using = session.open(using)
+    return session.release(query, using=using)
+
+
+RELEASES = {
+    "number": (Threshold("age", 20), Laplace(0.1), {}),
+    "count": (Count(normalized=False), Laplace("0.1"), {"neighbors": Neighbors.ADD_REMOVE}),
+    "several rows": (Count(normalized=False), Laplace("0.1"), {"unit_rows": 3}),
+    "nothing known": (Mean("hours", where={"age": 23}), Laplace("0.001"), {}),
+    "table": (Marginal("sex", "member"), Gaussian(rho="0.1"), {}),
+    "several": (WORKLOAD, Gaussian(epsilon=1, delta="1e-9"), {}),
+    "array": (Rectangles("age", lower=[0, 2], upper=[1, 5]), Laplace(1), {}),
+    "truth": (Above(Threshold("age", 20), 0.5), NumericSparse(epsilon=1, tops=1), {}),
+    "none": (NumericAbove(Threshold("age", 20), 1), NumericSparse(epsilon=9, tops=1), {}),
+    "hypothesis": (WORKLOAD, MWEM(WORKLOAD, epsilon=1, rounds=2), {}),
+    "model": (MODEL, PrivateMinimizer(epsilon=1, delta="1e-9"), {}),
+    "function": (Linear(lambda record: record["age"] / 30, ["age"]), Laplace(1), {}),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_equal_after_a_round_trip(name):
+    query, using, options = RELEASES[name]
+    release = release_of(query, using, **options)
+    record = ReleaseRecord.of(release, by=using)
+    text = wire.dumps(record)
+    back = wire.loads("release", text)
+    assert back == record
+    assert wire.dumps(back) == text
+    assert wire.digest(back) == wire.digest(record)
+    assert wire.loads("release", wire.dumps(release)) == ReleaseRecord.of(release)
+    assert back.cost == release.cost
+    assert back.joint == release.bound(0.05)
+    assert back.query == release.query
+    assert back.query_digest == wire.digest(query, domain=PEOPLE)
+    assert back.domain == wire.digest(PEOPLE)
+    assert back.by == using
+    assert not back.private
+
+
+def test_a_record_says_on_what_an_answer_rests():
+    before = Spent(0.0, Fraction(0), Fraction(0), Fraction(0), 0, Budget(10, "1e-6"))
+    session = opened()
+    assert session.spent == before
+    release = session.release(Marginal("sex"), using=Laplace(Fraction(1, 3)))
+    record = ReleaseRecord.of(
+        release,
+        by=Laplace(Fraction(1, 3)),
+        composition=BasicComposition(),
+        budget=session.budget,
+        before=before,
+        after=session.spent,
+        account="analyst",
+    )
+    assert wire.loads("release", wire.dumps(record)) == record
+    data = wire.to_json(record)
+    assert data["charged"]["epsilon"] == {"exact": "1/3", "float": 1 / 3}
+    assert data["noise"]["law"] == "discrete-laplace"
+    assert data["noise"]["size"] == {"exact": "6", "float": 6}
+    assert data["sensitivity"] == {"kind": "sensitivity", "norm": "l1", "steps": 2, "exact": True}
+    assert data["neighbors"] == "replace-one"
+    assert (data["rows"], data["unit_rows"], data["outside"]) == (200, 1, True)
+    assert data["joint"]["standing"] == "proven"
+    assert not data["joint"]["vacuous"]
+    assert data["each"] == release.errors().tolist()
+    assert data["answer"]["numbers"] == release.value.values.tolist()
+    assert (data["source"], data["account"]) == ("measured", "analyst")
+    assert data["before"]["charges"] == 0
+    assert data["after"]["epsilon"] == "1/3"
+    assert data["budget"]["delta"] == "1/1000000"
+    assert data["composition"] == {"kind": "composition.basic"}
+
+
+def test_sensitivities_are_those_that_were_paid_for():
+    gaussian = ReleaseRecord.of(release_of(Marginal("sex"), Gaussian(rho="0.1")))
+    assert gaussian.sensitivity.norm == "l2-squared"
+    assert gaussian.sensitivity.steps * gaussian.noise.step**2 == 2
+    assert gaussian.sensitivity.exact
+    table = Marginal("sex", normalized=False)
+    added = release_of(table, Laplace(1), neighbors=Neighbors.ADD_REMOVE)
+    assert ReleaseRecord.of(added, beta=0.5).sensitivity.steps == 1
+    three = ReleaseRecord.of(release_of(Count(), Laplace(1), unit_rows=3))
+    assert (three.sensitivity.steps, three.unit_rows) == (3, 3)
+    rounded = ReleaseRecord.of(release_of(RELEASES["function"][0], Laplace(1)))
+    assert rounded.noise.bias > 0
+    assert rounded.sensitivity.exact is False
+    assert ReleaseRecord.of(release_of(MODEL, RELEASES["model"][1])).sensitivity is None
+
+
+def test_a_question_of_another_author_is_known_by_its_words_alone():
+    class Mine(Threshold):
+        pass
+
+    record = ReleaseRecord.of(release_of(Mine("age", 20), Laplace(1)))
+    assert (record.question, record.query_digest) == (None, None)
+    assert record.sensitivity.exact is None
+    assert wire.loads("release", wire.dumps(record)) == record
+    told = ReleaseRecord.of(release_of(Mine("age", 20), Laplace(1)), question=Threshold("age", 20))
+    assert told.query_digest == wire.digest(Threshold("age", 20))
+
+
+def test_an_answer_without_a_number_has_none_in_its_record():
+    record = ReleaseRecord.of(release_of(*RELEASES["nothing known"][:2]))
+    assert np.isnan(record.answer.numbers).all()
+    assert wire.to_json(record)["answer"]["numbers"] == [None]
+    assert record.joint.vacuous
+    model = ReleaseRecord.of(release_of(*RELEASES["model"][:2]))
+    assert model.answer.names == ("age",)
+    assert wire.to_json(model)["each"] is None
+
+
+def test_figures_that_do_not_belong_together_are_refused():
+    data = wire.to_json(release_of(Threshold("age", 20), Laplace(0.1)))
+    assert wire.from_json("release", data)
+    for change in (
+        {"charged": data["charged"] | {"epsilon": {"exact": "1/10", "float": 0.2}}},
+        {"charged": data["charged"] | {"epsilon": {"exact": "1/5", "float": 0.2}}},
+        {"charged": data["charged"] | {"epsilon": None}},
+        {"charged": {"epsilon": data["charged"]["epsilon"]}},
+        {"runs": []}, {"runs": [data["runs"][0] | {"count": 0}]}, {"runs": [data["runs"][0]] * 2},
+        {"domain": "0"}, {"query_digest": "G" * 64}, {"neighbors": "replace"}, {"more": 1},
+        {"answer": data["answer"] | {"shape": [2]}},
+        {"joint": data["joint"] | {"error": "-infinity"}},
+    ):  # fmt: skip
+        with pytest.raises(WireError):
+            wire.from_json("release", data | change)
+    with pytest.raises(InvalidArgument, match="release"):
+        ReleaseRecord.of(data)
+
+
+def test_a_release_gives_out_copies():
+    release = release_of(Marginal("sex"), Laplace(1))
+    release.raw[:] = 0.0
+    assert release.raw.any()
+    record = ReleaseRecord.of(release)
+    with pytest.raises(ValueError, match="read-only"):
+        record.answer.numbers[0] = 3.0
+    assert evolve(record) == record
+    assert json.loads(wire.dumps(record))["answer"]["stands_for"] == "table"
+    assert not math.isnan(record.answer.numbers[0])

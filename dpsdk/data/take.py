@@ -49,11 +49,12 @@ def take_columns(
     return _encoded(source, found, matchers, declared)
 
 
-def take_frame(frame: object, declared: Declaration, texts: TextFormat) -> Histogram:
+def take_frame(
+    frame: object, declared: Declaration, texts: TextFormat, source: str = "the frame"
+) -> Histogram:
     """The columns of a frame."""
     from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
 
-    source = "the frame"
     matchers = _matchers(declared, texts)
     found = groups_of_frame(frame, matchers)
     if isinstance(found, str):

@@ -49,6 +49,8 @@ def encode(matcher: Matcher, column: Column) -> Ints:
     # No warning of numpy's may depend on what it meets.
     with np.errstate(all="ignore"):
         codes = _encoded(matcher, column)
+    if column.places is not None:
+        codes = codes[column.places] if len(codes) else np.full(len(column), -1, dtype=np.int64)
     if column.missing is not None:
         codes[column.missing] = -1
     return codes

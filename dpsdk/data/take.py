@@ -161,7 +161,7 @@ def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) 
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)
     for matcher, column in zip(matchers, columns, strict=True):
-        if len(column.values) != len(columns[0].values):
+        if len(column) != len(columns[0]):
             raise DataError(source, f"column {matcher.name!r} is not as long as the others")
     return {
         matcher.name: encode(matcher, column)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -74,9 +75,7 @@ def by_arrow(frame: pa.Table) -> object:
     inside = pc.and_(pc.greater_equal(age, 17), pc.less_equal(age, 90))
     number = pa.chunked_array([pa.nulls(len(frame), pa.int32())])
     for place in range(len(EDGES) - 1):
-        there = pc.and_(
-            pc.greater_equal(income, EDGES[place]), pc.less(income, EDGES[place + 1])
-        )
+        there = pc.and_(pc.greater_equal(income, EDGES[place]), pc.less(income, EDGES[place + 1]))
         number = pc.if_else(there, pa.scalar(place, pa.int32()), number)
     chosen = pa.table({
         "age": pc.if_else(inside, age, None), "income": number, "sex": frame["sex"],
@@ -89,7 +88,7 @@ def sql(source: str) -> str:
     """The group-by that one would write in SQL."""
     steps = " ".join(
         f"WHEN income >= {low} AND income < {high} THEN {place}"
-        for place, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False))
+        for place, (low, high) in enumerate(pairwise(EDGES))
     )
     age, income = "CASE WHEN age BETWEEN 17 AND 90 THEN age END", f"CASE {steps} END"
     return f"SELECT {age} a, {income} i, sex, region, count(*) n FROM {source} GROUP BY ALL"  # noqa: S608
@@ -117,7 +116,7 @@ def cases(arrow: pa.Table, folder: Path) -> Iterator[tuple[str, object, Callable
     lazy = pl.scan_parquet(path)
     yield "polars, Parquet", lazy, lambda: by_polars(lazy)
     if importlib.util.find_spec("duckdb"):
-        import duckdb  # noqa: PLC0415  # if it is there
+        import duckdb  # if it is there
 
         connection = duckdb.connect()
         connection.execute("SET enable_progress_bar = false")

@@ -76,10 +76,11 @@ def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> 
     if isinstance(dtype, nw.Boolean):
         yes, no = matcher.boolean(value=True), matcher.boolean(value=False)
         # SQLite's may be two.
-        expression = chosen(column == nw.lit(False), no, nw.lit(-1))  # noqa: FBT003
-        return _direct(matcher, chosen(column == nw.lit(True), yes, expression))  # noqa: FBT003
+        rest = chosen(column == nw.lit(value=False), no, nw.lit(-1))
+        return _direct(matcher, chosen(column == nw.lit(value=True), yes, rest))
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        return _own(matcher, column.cast(nw.String))
+        # As numbered as it is.
+        return _own(matcher, column)
     kind = kind_of_dtype(dtype)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)

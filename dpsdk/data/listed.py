@@ -7,7 +7,7 @@ numbered by the library. Whether two values are one is only ever asked of exact 
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -58,14 +58,15 @@ def _of_pandas(native: Any) -> Column | None:
     pandas = sys.modules["pandas"]
     dtype = native.dtype
     if isinstance(dtype, np.dtype):
-        if dtype.kind in "biuf":
-            return Column(kind_of_array(dtype), np.asarray(native.array.to_numpy()))
-        return _of_texts(pandas, np.asarray(native.array.to_numpy())) if dtype.kind == "O" else None
+        array: Array = np.asarray(native.array.to_numpy())
+        if array.dtype.kind in "biuf":
+            return Column(kind_of_array(array.dtype), array)
+        return _of_texts(pandas, array) if array.dtype.kind == "O" else None
     if isinstance(dtype, pandas.CategoricalDtype):
         categories = native.array.categories
         spelt = isinstance(categories.dtype, pandas.StringDtype)
-        values: Array = np.asarray(categories.to_numpy(dtype=object if spelt else None))
-        kind = kind_of_array(cast("np.dtype[np.generic]", values.dtype))
+        values: Array = categories.to_numpy(dtype=object if spelt else None)
+        kind = kind_of_array(values.dtype)
         if kind is Kind.UNTYPED and set(map(type, values)) <= {str}:
             kind = Kind.TEXT
         if not isinstance(kind, Kind) or not (spelt or isinstance(categories.dtype, np.dtype)):
@@ -87,7 +88,7 @@ def _of_pandas(native: Any) -> Column | None:
 
 
 def _of_texts(pandas: Any, values: Array) -> Column | None:
-    """Of an array of objects, if all are texts or missing; others' classes might say what is one."""
+    """Of an array of objects, if all are texts or missing; other classes may say what is one."""
     if not set(map(type, values)) <= {str, float, type(None), type(pandas.NA)}:
         return None
     places, distinct = pandas.factorize(values)

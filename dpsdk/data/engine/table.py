@@ -86,7 +86,7 @@ _WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
 def is_loose(table: nw.LazyFrame[Any]) -> bool:
     """Whether a column may hold values of other types than its own, as texts among integers."""
     native: Any = table.to_native()
-    return table.implementation.is_ibis() and native.get_backend().name == "sqlite"
+    return table.implementation.is_ibis() and str(native.get_backend().name) == "sqlite"
 
 
 def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:

@@ -19,7 +19,7 @@ from dpsdk.data.texts import Number
 from dpsdk.data.values import plain, printed_decimal
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Known", "encode"]
+__all__ = ["Known", "encode", "first_float_from"]
 
 _REMEMBERED = 2**16
 _LONGEST_REMEMBERED = 64
@@ -49,6 +49,8 @@ def encode(matcher: Matcher, column: Column) -> Ints:
     # No warning of numpy's may depend on what it meets.
     with np.errstate(all="ignore"):
         codes = _encoded(matcher, column)
+    if column.places is not None:
+        codes = codes[column.places] if len(codes) else np.full(len(column), -1, dtype=np.int64)
     if column.missing is not None:
         codes[column.missing] = -1
     return codes
@@ -101,7 +103,7 @@ def _whole_floats(matcher: IntegerMatcher, values: Array) -> Ints:
     codes = np.full(len(values), -1, dtype=np.int64)
     whole = plain & (values == np.rint(values))
     codes[whole] = _integers(matcher, values[whole].astype(np.int64))
-    if matcher.clip:
+    if matcher.clips:
         # A fraction beyond the bounds is moved to them, one between them stays outside.
         rest = plain & ~whole
         moved = np.full(int(rest.sum()), -1, dtype=np.int64)
@@ -126,14 +128,14 @@ def _bins_of_integers(matcher: BinnedMatcher, values: Array) -> Ints:
 
 def _bins_of_floats(matcher: BinnedMatcher, values: Array) -> Ints:
     kind = values.dtype.type
-    reached = np.array([_first_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
+    reached = np.array([first_float_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
     end = values == reached[-1] if printed_decimal(reached[-1]) == matcher.exact[-1] else None
     codes = _cells(matcher, np.searchsorted(reached, values, side="right"), end)
     codes[np.isnan(values)] = -1
     return codes
 
 
-def _first_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
+def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
     """The smallest float of a type that prints as at least the edge; infinity may be the only."""
     found = kind(float(edge))
     while printed_decimal(found) < edge:
@@ -147,7 +149,7 @@ def _cells(matcher: BinnedMatcher, edges_reached: Ints, end: Bools | None) -> In
     codes = edges_reached.astype(np.int64) - 1
     if end is not None:
         codes[end] = matcher.size - 1
-    if matcher.clip:
+    if matcher.clips:
         return np.clip(codes, 0, matcher.size - 1)
     codes[codes >= matcher.size] = -1
     return codes

@@ -31,8 +31,8 @@ Real: TypeAlias = int | float | str | Decimal | Fraction
 Label: TypeAlias = str | int | float | bool | tuple[float, float] | date
 """The public name of one cell along one attribute.
 
-A bin is named by its two edges; a day, week or month by its first day, and an hour by the `datetime`
-at which it begins.
+A bin is named by its two edges; a day, week or month by its first day, and an hour by the
+`datetime` at which it begins.
 """
 
 Record: TypeAlias = Mapping[str, Label]

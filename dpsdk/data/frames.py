@@ -167,7 +167,7 @@ def _column(series: nw.Series[Any]) -> Column:
     return Column(kind, values, missing)
 
 
-_NATIVE = {
+_NATIVE: dict[str, Kind | str] = {
     "null": Kind.NULL,
     "decimal": Kind.DECIMAL,
     "int128": Kind.INTEGER,

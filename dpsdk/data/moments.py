@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -32,7 +32,7 @@ _ISO = re.compile(
     r"(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))?)?"
 )
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the clock on the wall
-_ZONED_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_ZONED_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 _FAR = 2**60
@@ -54,8 +54,9 @@ class Moment:
 def read_moment(text: str) -> Moment | None:
     """The day or time that a text spells: 2024-03-31, or 2024-03-31T23:59:59.5+02:00.
 
-    A space may stand in place of the T. Seconds, their fraction, and the offset, which may be Z, may
-    be left out. Nothing else is read: neither 24:00, nor a 60th second, nor other forms of ISO 8601.
+    A space may stand in place of the T. Seconds, their fraction, and the offset, which may be Z,
+    may be left out. Nothing else is read: neither 24:00, nor a 60th second, nor other forms of ISO
+    8601.
     """
     found = _ISO.fullmatch(text)
     if found is None:
@@ -153,7 +154,8 @@ def _seconds(values: Array) -> tuple[Ints, Bools]:
         length = _MONTHS[unit] * count
         far = _FAR // (31 * DAY * length)
         months = np.clip(ticks, -far, far) * length
-        return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) * DAY, nothing
+        days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+        return days * DAY, nothing
     if unit in _LONGER:
         length = _LONGER[unit] * count
         far = _FAR // length
@@ -164,6 +166,6 @@ def _seconds(values: Array) -> tuple[Ints, Bools]:
     if count == 1:
         return ticks // per, nothing
     # Products that may be too large for 64 bits.
-    exact = [tick * count // per for tick in cast("list[int]", ticks.reshape(-1).tolist())]
+    exact = [tick * count // per for tick in ticks.reshape(-1).tolist()]
     bounded = [min(max(one, -_FAR), _FAR) for one in exact]
     return np.array(bounded, dtype=np.int64).reshape(values.shape), nothing

@@ -1,7 +1,7 @@
 """Days, weeks, months and hours, numbered along the clock on the wall.
 
-A time on the wall is a number of seconds since 1970-01-01 00:00 on the same wall. The calendar is the
-Gregorian one, also before it was in use, with days of 86,400 seconds.
+A time on the wall is a number of seconds since 1970-01-01 00:00 on the same wall. The calendar is
+the Gregorian one, also before it was in use, with days of 86,400 seconds.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ UNITS: dict[Unit, Calendar] = {
         lambda n: (7 * n - _MONDAY) * DAY,
     ),
     "month": Calendar(DAY, _month, _months, _month_start),
-    "hour": Calendar(HOUR, lambda wall: wall // HOUR, lambda wall: wall // HOUR, lambda n: n * HOUR),
+    "hour": Calendar(
+        HOUR, lambda wall: wall // HOUR, lambda wall: wall // HOUR, lambda n: n * HOUR
+    ),
 }
 
 
@@ -108,5 +110,5 @@ def plain_wall(value: date) -> date:
     if not issubclass(type(value), datetime):
         return date(year, month, day)
     names = ("hour", "minute", "second", "microsecond")
-    clock = [int(vars(datetime)[name].__get__(value)) for name in names]
-    return datetime(year, month, day, *clock)  # noqa: DTZ001  # the clock on the wall
+    hour, minute, second, micro = (int(vars(datetime)[name].__get__(value)) for name in names)
+    return datetime(year, month, day, hour, minute, second, micro)  # noqa: DTZ001  # on the wall

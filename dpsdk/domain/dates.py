@@ -59,10 +59,11 @@ def _to_unit(value: Unit) -> Unit:
 class Date(Attribute):
     """An attribute of dates or times: the days, weeks, months or hours from `low` to `high`.
 
-    Along the calendar, and the clock on the wall of one place: the cell of a value is the unit that a
-    calendar and a clock there would show. So neither the cells nor their labels depend on what
-    zones do. Where a clock is turned back, the hour that comes twice is one cell of twice the length; one
-    that is skipped is a cell that no instant falls into. For hours of one length, declare "UTC".
+    Along the calendar, and the clock on the wall of one place: the cell of a value is the unit that
+    a calendar and a clock there would show. So neither the cells nor their labels depend on what
+    zones do. Where a clock is turned back, the hour that comes twice is one cell of twice the
+    length; one that is skipped is a cell that no instant falls into. For hours of one length,
+    declare "UTC".
 
     Parameters
     ----------

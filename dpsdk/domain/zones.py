@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -24,15 +24,15 @@ __all__ = ["Offsets", "offsets", "to_zone"]
 _EXPECTED = "the name of a time zone, such as 'UTC' or 'Europe/Berlin', or None"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 _OTHERS = {"localtime", "posixrules", "Factory"}
-"""Names that mean no zone, or another one on each machine; as those below "right" count leap seconds."""
+"""Names of no zone, or another one on each machine. Those below "right" count leap seconds."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = -719162 * DAY + 3 * DAY
 _LAST = 2932896 * DAY - 3 * DAY
 """Instants between these have a local time in the years 1 to 9999 in all zones."""
 
 _RECORDED = (-5364662400, 4102444800)
-"""From 1800 to 2100 zones change as is written down, and later by one rule that repeats each year."""
+"""From 1800 to 2100 changes are written down, and later by a rule that repeats each year."""
 
 _STEP, _RULED_STEP = DAY, 14 * DAY
 """No zone changes and changes back within so short a time, when changes are written down or ruled.

@@ -181,6 +181,10 @@ class CategoricalMatcher(Matcher):
         return self._other if number is None else self.number(number)
 
 
+_ERA = 2**25
+"""A little more than a year, in seconds."""
+
+
 class DateMatcher(Matcher):
     """Along days, weeks, months or hours: by the calendar and the clock on the wall."""
 
@@ -245,8 +249,9 @@ class DateMatcher(Matcher):
 
     @cached_property
     def _offsets(self) -> Offsets:
-        # Nowhere is a clock farther from UTC than two days.
-        return offsets(self.zone or "UTC", self._start - 2 * DAY, self._stop + 2 * DAY)
+        # Nowhere is a clock farther from UTC than two days. Round ends are asked for by many.
+        start, stop = (self._start - 2 * DAY) // _ERA, (self._stop + 2 * DAY) // _ERA + 1
+        return offsets(self.zone or "UTC", start * _ERA, stop * _ERA)
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:

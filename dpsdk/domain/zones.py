@@ -34,7 +34,7 @@ _LAST = 2932896 * DAY - 3 * DAY
 _RECORDED = (-5364662400, 4102444800)
 """From 1800 to 2100 changes are written down, and later by a rule that repeats each year."""
 
-_STEP, _RULED_STEP = DAY, 14 * DAY
+_STEP, _RULED_STEP = 3 * DAY, 14 * DAY
 """No zone changes and changes back within so short a time, when changes are written down or ruled.
 
 Freetown did so within four days in 1939.

@@ -111,17 +111,21 @@ def _to_label(parameter: str, value: object) -> Label:
 def _to_bin(parameter: str, pair: tuple[object, ...]) -> Label:
     if not _flat(pair):
         raise _refused(parameter, "a tuple of other than a few texts and numbers")
-    plain = tuple(
-        str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
-        for part in pair
-    )
+    plain = tuple(map(_to_part, pair))
     return cast("tuple[float, float]", plain)
 
 
+def _to_part(part: object) -> object:
+    if isinstance(part, date):
+        return own_date(part)
+    return str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
+
+
 def _flat(parts: list[object] | tuple[object, ...]) -> bool:
-    """Whether there are few parts, each a text or a number that a float can hold."""
+    """Whether there are few parts, each a text, a date or a number that a float can hold."""
     return len(parts) <= 100 and all(
         isinstance(part, str | float)
+        or own_date(part) is not None
         or (isinstance(part, numbers.Integral) and int(part).bit_length() <= LARGEST_BITS)
         for part in parts
     )

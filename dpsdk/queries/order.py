@@ -93,7 +93,8 @@ def _of_date(attribute: Date, place: Place, query: str, *, after: bool) -> int:
     cells = attribute.through(place, after=after)
     if cells is None:
         what = "ends" if after and not isinstance(place, datetime) else "begins"
-        reason = f"{place} is not where a {unit} of {name!r} {what}, so it cuts through one"
+        one = "an hour" if unit == "hour" else f"a {unit}"
+        reason = f"{place} is not where {one} of {name!r} {what}, so it cuts through one"
         raise QueryError(query, reason)
     return cells
 

@@ -258,7 +258,7 @@ def test_tables_workloads_and_samples_by_date():
         frame = SyntheticData(domain, [[2, 0], [4, 1], [4, 1]]).to_frame(backend)
         assert kind in str(getattr(frame, "dtypes", None)) + str(getattr(frame, "schema", None))
         again = PrivateData.from_frame(frame, domain, outside="raise")
-        assert open_histogram(again).table(["c"]).tolist() == [0, 0, 1, 0, 2] + [0] * 7
+        assert open_histogram(again).table(("c",)).tolist() == [0, 0, 1, 0, 2] + [0] * 7
 
 
 def test_a_date_is_a_feature_that_counts_its_units():

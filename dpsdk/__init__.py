@@ -2,7 +2,7 @@
 
 from dpsdk.accounting import Budget
 from dpsdk.data import Neighbors, PrivateData
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
@@ -21,6 +21,7 @@ __all__ = [
     "Budget",
     "Categorical",
     "Channel",
+    "Date",
     "DistributionChannel",
     "Domain",
     "HypothesisChannel",

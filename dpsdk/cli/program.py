@@ -245,6 +245,12 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
         ("--boolean", ("NAME",), 1, "an attribute that is true or false"),
         ("--integer", ("NAME", "LOW", "HIGH"), 3, "whole numbers, both ends included"),
         ("--binned", ("NAME", "EDGE"), "+", "reals, cut into bins at these edges"),
+        (
+            "--date",
+            ("NAME", "WORD"),
+            "+",
+            "the first and last date; then a unit (day, week, month, hour) and a zone, if wanted",
+        ),
         ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
         ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
     ):

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dpsdk._checks import shown, to_count, to_name
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 
@@ -17,7 +17,7 @@ Outside: TypeAlias = Literal["cell", "clip", "raise"]
 """What becomes of a row with a value outside the domain.
 
 - "cell": it falls into one extra public cell where every query is zero.
-- "clip": numbers move to the nearest bound; what is not a number still goes to the extra cell.
+- "clip": numbers, dates and times move to the nearest bound; all else still goes to the extra cell.
 - "raise": loading fails. For trusted, offline use, since the failure tells that there is one.
 """
 
@@ -147,8 +147,8 @@ def _own_domain(domain: Domain) -> Domain:
 
 
 def _own_attribute(attribute: Attribute) -> Attribute:
-    for known in (Boolean, Categorical, Integer, Binned):
+    for known in (Boolean, Categorical, Integer, Binned, Date):
         if type(attribute) is known:
             return evolve(attribute)
-    expected = "made of Boolean, Categorical, Integer and Binned"
+    expected = "made of Boolean, Categorical, Integer, Binned and Date"
     raise InvalidArgument("domain", expected, f"an attribute of class {type(attribute).__name__}")

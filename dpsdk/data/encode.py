@@ -14,13 +14,15 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 
 from dpsdk.data.columns import Column, Kind
-from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.matching import BinnedMatcher, DateMatcher, IntegerMatcher, Matcher
+from dpsdk.data.moments import moment_of
 from dpsdk.data.texts import Number
 from dpsdk.data.values import plain, printed_decimal
 from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["Known", "encode", "first_float_from"]
 
+_MOMENTS = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _REMEMBERED = 2**16
 _LONGEST_REMEMBERED = 64
 
@@ -59,7 +61,11 @@ def encode(matcher: Matcher, column: Column) -> Ints:
 def _encoded(matcher: Matcher, column: Column) -> Ints:
     values, kind = column.values, column.values.dtype.kind
     if column.kind is Kind.NULL:
-        return np.full(len(values), -1, dtype=np.int64)
+        return _outside(values)
+    if column.kind in _MOMENTS:
+        if isinstance(matcher, DateMatcher):
+            return matcher.moments(column.kind, values)
+        return _outside(values)
     if kind == "b":
         return np.where(values, matcher.boolean(value=True), matcher.boolean(value=False)).astype(
             np.int64
@@ -78,6 +84,10 @@ def _encoded(matcher: Matcher, column: Column) -> Ints:
         distinct, places = np.unique(values, return_inverse=True)
         return _one_by_one(matcher, distinct)[places]
     return _one_by_one(matcher, values)
+
+
+def _outside(values: Array) -> Ints:
+    return np.full(len(values), -1, dtype=np.int64)
 
 
 def _integers(matcher: IntegerMatcher, values: Array) -> Ints:
@@ -159,6 +169,7 @@ def _one_by_one(matcher: Matcher, values: Array) -> Ints:
     texts = Known(matcher.text)
     # Equal numbers are the same to a matcher, of whichever class they are.
     numbers = Known[Number](matcher.number)
+    dated = matcher if isinstance(matcher, DateMatcher) else None
 
     def number(item: object) -> int:
         value = plain(item)
@@ -166,7 +177,10 @@ def _one_by_one(matcher: Matcher, values: Array) -> Ints:
             return texts[value]
         if isinstance(value, bool):
             return matcher.boolean(value=value)
-        return -1 if value is None else numbers[value]
+        if value is not None:
+            return numbers[value]
+        moment = moment_of(item) if dated is not None else None
+        return -1 if dated is None or moment is None else dated.moment(moment)
 
     # The elements of an array of floats keep their width only as scalars of numpy.
     items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())

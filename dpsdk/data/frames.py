@@ -12,6 +12,7 @@ import numpy as np
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.data.listed import listed_column
 from dpsdk.data.matching import Matcher
+from dpsdk.data.moments import moment_column
 from dpsdk.errors import MissingExtra
 from dpsdk.typing import Array
 
@@ -27,6 +28,7 @@ __all__ = [
     "series_column",
 ]
 
+_TEMPORAL = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
 
 
@@ -130,7 +132,11 @@ def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
             Kind.INTEGER if dtype.is_integer() else Kind.FLOAT if dtype.is_float() else Kind.DECIMAL
         )
     if dtype.is_temporal():
-        return "durations" if isinstance(dtype, nw.Duration) else "dates or times"
+        if isinstance(dtype, nw.Date):
+            return Kind.DATE
+        if isinstance(dtype, nw.Datetime):
+            return Kind.NAIVE_TIME if dtype.time_zone is None else Kind.ZONED_TIME
+        return "durations" if isinstance(dtype, nw.Duration) else None
     if dtype.is_nested():
         return "lists or records"
     named: dict[type[nw.dtypes.DType], Kind | str] = {
@@ -156,9 +162,13 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     if kind is None:
         name = str(getattr(native, "dtype", None) or getattr(native, "type", "")).lower()
         kind = next((known for start, known in _NATIVE.items() if name.startswith(start)), None)
+        if kind is Kind.NAIVE_TIME and ("," in name or "tz=" in name):
+            kind = Kind.ZONED_TIME
     if kind is Kind.NULL or isinstance(kind, str):
         # Of nulls there are no values, and of what no attribute reads none are wanted.
         return Column(kind, np.zeros(len(missing)), missing)
+    if kind in _TEMPORAL:
+        return moment_column(_moments(series, missing), missing, cast("Kind", kind))
     values = _values(series, kind, missing)
     if kind is None:
         kind = kind_of_array(values.dtype)
@@ -168,13 +178,29 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     return Column(kind, values, missing)
 
 
-_NATIVE = {
+_NATIVE: dict[str, Kind | str] = {
     "null": Kind.NULL,
     "decimal": Kind.DECIMAL,
     "int128": Kind.INTEGER,
     "uint128": Kind.INTEGER,
+    "datetime64": Kind.NAIVE_TIME,
+    "timestamp": Kind.NAIVE_TIME,
+    "date": Kind.DATE,
+    "time": "times of day",
 }
 """Types that some version of narwhals does not tell, by how their library writes them."""
+
+
+def _moments(series: nw.Series[Any], missing: Array) -> Array:
+    """Dates and times as numpy's, times with a zone in UTC; or as objects."""
+    native = series.to_native()
+    dtype = getattr(native, "dtype", None)
+    # Of pandas: narwhals does not know all names of zones.
+    if hasattr(dtype, "pyarrow_dtype"):
+        return np.asarray(native.array.__arrow_array__().to_numpy())
+    if getattr(dtype, "tz", None) is not None:
+        return np.asarray(native.dt.tz_convert(None).to_numpy())
+    return _values(series, None, missing)
 
 
 def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> Array:

@@ -19,6 +19,7 @@ from dpsdk.data.encode import encode
 from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
+from dpsdk.data.moments import moment_column
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.values import plain
 from dpsdk.domain import Attribute, Domain
@@ -139,6 +140,8 @@ def _as_column(given: object) -> Column:
         if series is not None:
             return series
     values, missing = array_column(given)
+    if values.dtype.kind == "M":
+        return moment_column(values, missing)
     return Column(kind_of_array(values.dtype), values, missing)
 
 

@@ -435,7 +435,7 @@ TYPED = {
     "dates": [
         np.array(["2020-01-01"], dtype="M8[D]"), pd.Series(pd.to_datetime(["2020-01-01", None])),
         pl.Series([dt.date(2020, 1, 1)]), pl.Series([dt.time(1)]),
-        pa.array([dt.date(2020, 1, 1)]), pa.array([dt.datetime(2020, 1, 1)]),  # noqa: DTZ001
+        pa.array([dt.date(2020, 1, 1)]), pa.array([dt.datetime(2020, 1, 1)]),
         pl.Series([None], dtype=pl.Datetime),
         pd.Series(pd.to_datetime(["2020-01-01"]).date).astype(pd.ArrowDtype(pa.date32())),
         pd.Series(pd.to_datetime(["2020-01-01"])).astype("category"),

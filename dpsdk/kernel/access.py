@@ -18,7 +18,7 @@ from dpsdk.accounting.copies import book_copy, checked_copy
 from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
@@ -340,7 +340,7 @@ class Access:
                 with suppress(Exception):  # what was paid for must not be lost
                     self._shared.observer(event)
 
-    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram.
 
         Raises
@@ -361,7 +361,7 @@ class Access:
         return result[0]
 
     def _attempt(
-        self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]
+        self, work: Callable[[NoiseSource, Callable[[], Counts]], R]
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:

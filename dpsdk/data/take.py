@@ -51,12 +51,16 @@ def take_columns(
 
 def take_frame(frame: object, declared: Declaration, texts: TextFormat) -> Histogram:
     """The columns of a frame."""
+    from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
+
     source = "the frame"
     matchers = _matchers(declared, texts)
-    found = frame_columns(frame, matchers)
+    found = groups_of_frame(frame, matchers)
     if isinstance(found, str):
         raise DataError(source, found)
-    return _encoded(source, found, matchers, declared)
+    codes, counts = found
+    _refuse_outside(source, codes, declared)
+    return _inside(codes, declared.domain, counts)
 
 
 def take_file(
@@ -141,10 +145,14 @@ def _encoded(
     source: str, columns: Sequence[Column], matchers: Sequence[Matcher], declared: Declaration
 ) -> Histogram:
     codes = _codes(source, columns, matchers)
+    _refuse_outside(source, codes, declared)
+    return _inside(codes, declared.domain)
+
+
+def _refuse_outside(source: str, codes: Mapping[str, Ints], declared: Declaration) -> None:
     for name, code in codes.items():
         if declared.outside == "raise" and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
-    return _inside(codes, declared.domain)
 
 
 def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
@@ -189,10 +197,12 @@ def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, In
     return _codes(source, found, matchers)
 
 
-def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:
+def _inside(codes: Mapping[str, Ints], domain: Domain, counts: Floats | None = None) -> Histogram:
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for name, code in codes.items():
         # Also what another thread wrote into an array while it was read.
         out |= (code < 0) | (code >= domain[name].size)
     kept = {name: code[~out] for name, code in codes.items()}
-    return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))
+    if counts is None:
+        return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))
+    return Histogram(domain, kept, counts[~out], int(counts[out].sum()))

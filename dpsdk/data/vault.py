@@ -18,7 +18,7 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms.facts import Facts, Setting
 
-__all__ = ["keep", "open_histogram", "setting_of"]
+__all__ = ["in_engine", "keep", "open_histogram", "setting_of"]
 
 _kept: Beside[tuple[Counts, Setting]] = Beside()
 
@@ -32,6 +32,11 @@ def keep(owner: object, counts: Counts, facts: Facts | Setting) -> None:
 def open_histogram(owner: object) -> Counts:
     """The counts of an owner. Charge first: whoever reads it must have paid."""
     return _found(owner)[0]
+
+
+def in_engine(owner: object) -> bool:
+    """Whether an engine is asked for the counts of an owner, which takes many nested calls."""
+    return _found(owner)[0].process is not None
 
 
 def setting_of(owner: object) -> Setting:

@@ -19,7 +19,7 @@ from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.vault import in_engine, open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
@@ -140,6 +140,8 @@ class _Shared:
     trusted: bool
     """Whether the odometer may be given what the kernel itself works with."""
     trust: frozenset[str]
+    room: int
+    """How many nested calls a release may take."""
 
 
 @final
@@ -161,9 +163,11 @@ class Access:
         trust: frozenset[str] = frozenset(),
     ) -> None:
         setting, process, known = setting_of(data), os.getpid(), ours(odometer)
+        room = DEEP if in_engine(data) else _HEADROOM
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust
-        )
+            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust,
+            room,
+        )  # fmt: skip
         self._question: Question | None = None
 
     def on(self, question: Question) -> Access:
@@ -323,7 +327,7 @@ class Access:
         """
         self._check_process()
         self.check()
-        make_room()
+        make_room(self._shared.room)
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:

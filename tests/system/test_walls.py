@@ -71,7 +71,9 @@ def scan(path):
     return used(path.read_text(encoding="utf-8"), package)
 
 
-PRIVATE = ["dpsdk.data.vault", "dpsdk.data.counts", "dpsdk.data.histogram"]
+PRIVATE = [
+    "dpsdk.data.vault", "dpsdk.data.counts", "dpsdk.data.histogram", "dpsdk.data.engine",
+]  # fmt: skip
 RANDOM = ["random", "numpy.random", "np.random", "secrets", "os.urandom", "os.getrandom", "uuid"]
 CODE = ["pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "yaml", "numpy.load",
         "eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec", "ctypes",

@@ -11,7 +11,23 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, 
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
 
-__all__ = ["Declaration", "Outside", "declared", "has_public_rows", "own_neighbors"]
+__all__ = [
+    "Collect",
+    "Declaration",
+    "Outside",
+    "declared",
+    "has_public_rows",
+    "own_collect",
+    "own_neighbors",
+]
+
+Collect: TypeAlias = Literal["histogram", "marginals"]
+"""What comes back from the engine of a frame.
+
+- "histogram": the cells that are not empty, once, when the table is taken in.
+- "marginals": each marginal table that a query touches, when it is first read. Until then the
+  engine holds a snapshot: the cell numbers of all rows as they were when the table was taken in.
+"""
 
 Outside: TypeAlias = Literal["cell", "clip", "raise"]
 """What becomes of a row with a value outside the domain.
@@ -137,6 +153,22 @@ def _own_outside(outside: Outside) -> Outside:
             if value == known:
                 return known
     raise InvalidArgument("outside", '"cell", "clip" or "raise"', shown(outside))
+
+
+def own_collect(collect: Collect) -> Collect:
+    """A mode of collection that no caller holds.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none.
+    """
+    if issubclass(type(collect), str):
+        value = str.__str__(collect)
+        for known in ("histogram", "marginals"):
+            if value == known:
+                return known
+    raise InvalidArgument("collect", '"histogram" or "marginals"', shown(collect))
 
 
 def _own_domain(domain: Domain) -> Domain:

@@ -6,10 +6,16 @@ from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import NoReturn, final
 
-from dpsdk.data.declaration import Declaration, Outside, declared, has_public_rows
+from dpsdk.data.counts import Counts
+from dpsdk.data.declaration import (
+    Collect,
+    Declaration,
+    Outside,
+    declared,
+    has_public_rows,
+)
 from dpsdk.data.frames import require_narwhals
 from dpsdk.data.guard import attempt, outcome
-from dpsdk.data.histogram import Histogram
 from dpsdk.data.sources import Parameters, parquet_frame, query_frame
 from dpsdk.data.take import take_columns, take_counts, take_file, take_frame, to_path
 from dpsdk.data.texts import TextFormat
@@ -19,7 +25,7 @@ from dpsdk.errors import DataError, InvalidArgument, Redacted
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.typing import Array
 
-__all__ = ["Outside", "PrivateData"]
+__all__ = ["Collect", "Outside", "PrivateData"]
 
 
 @final
@@ -191,6 +197,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        collect: Collect = "histogram",
     ) -> PrivateData:
         """Count the rows of a frame of any library that narwhals reads.
 
@@ -198,20 +205,30 @@ class PrivateData:
         engine, in one scan with one group-by, and only the counts of distinct keys come back.
         Nulls are outside the domain, and every engine gives the same cells. Texts are told
         apart as the engine's group-by does, so a column whose collation takes two texts for one
-        must be given another. Arguments are those of `from_columns`. Needs the extra `frames`.
+        must be given another. Needs the extra `frames`.
+
+        Parameters
+        ----------
+        frame
+            The table. It must not change while it is read.
+        domain, name, neighbors, outside, max_rows, unit_rows, strip, decimal, thousands
+            As for `from_columns`.
+        collect
+            What comes back from the engine of the frame, as `Collect` says: all cells that are not
+            empty, or later each marginal table that a query touches.
 
         Raises
         ------
         DataError
             As for `from_columns`, and if narwhals does not know the object.
         InvalidArgument
-            If another argument is not as expected.
+            If another argument is not as expected, or no snapshot is taken of such a frame.
         MissingExtra
             If narwhals is not installed.
         """
         made = attempt(
             "the frame", cls._from_frame, frame, domain, name, neighbors, outside, max_rows,
-            unit_rows, (strip, decimal, thousands),
+            unit_rows, (strip, decimal, thousands), collect,
         )  # fmt: skip
         del frame
         return outcome(made)
@@ -384,10 +401,12 @@ class PrivateData:
         max_rows: int | None,
         unit_rows: int,
         texts: tuple[bool, str, str | None],
+        collect: Collect,
     ) -> PrivateData:
         own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
         require_narwhals()
-        return cls._keep(take_frame(frame, own, TextFormat(*texts)), own, "the frame")
+        taken = take_frame(frame, own, TextFormat(*texts), "the frame", collect)
+        return cls._keep(taken, own, "the frame")
 
     @classmethod
     def _from_parquet(
@@ -442,7 +461,7 @@ class PrivateData:
         return cls._keep(take_counts(counts, outside_rows, own), own, "the counts")
 
     @classmethod
-    def _keep(cls, taken: Histogram, own: Declaration, source: str) -> PrivateData:
+    def _keep(cls, taken: Counts, own: Declaration, source: str) -> PrivateData:
         rows = taken.rows
         if own.limit is not None and rows > own.limit:
             reason = f"more than max_rows={own.limit} rows; declare a larger max_rows"

@@ -13,7 +13,8 @@ import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.data.columns import Column, array_column, kind_of_array
-from dpsdk.data.declaration import Declaration
+from dpsdk.data.counts import Counts
+from dpsdk.data.declaration import Collect, Declaration, own_collect
 from dpsdk.data.delimited import FileFormat, read_delimited
 from dpsdk.data.encode import encode
 from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
@@ -51,18 +52,37 @@ def take_columns(
 
 
 def take_frame(
-    frame: object, declared: Declaration, texts: TextFormat, source: str = "the frame"
-) -> Histogram:
+    frame: object,
+    declared: Declaration,
+    texts: TextFormat,
+    source: str = "the frame",
+    collect: Collect = "histogram",
+) -> Counts:
     """The columns of a frame."""
     from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
 
     matchers = _matchers(declared, texts)
+    if own_collect(collect) == "marginals":
+        return _pushed(source, frame, matchers, declared)
     found = groups_of_frame(frame, matchers)
     if isinstance(found, str):
         raise DataError(source, found)
     codes, counts = found
     _refuse_outside(source, codes, declared)
     return _inside(codes, declared.domain, counts)
+
+
+def _pushed(
+    source: str, frame: object, matchers: Sequence[Matcher], declared: Declaration
+) -> Counts:
+    from dpsdk.data.engine.pushed import pushed_of_frame  # noqa: PLC0415  # an extra
+
+    pushed = pushed_of_frame(frame, matchers)
+    if isinstance(pushed, str):
+        raise DataError(source, pushed)
+    if declared.outside == "raise" and pushed.outside:
+        raise DataError(source, "a row is outside the domain")
+    return pushed
 
 
 def take_file(

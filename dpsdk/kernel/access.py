@@ -20,8 +20,8 @@ from dpsdk.accounting.ledger.clock import system_clock, told
 from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
-from dpsdk.data.histogram import Histogram
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.counts import Counts
+from dpsdk.data.vault import in_engine, open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
@@ -148,6 +148,8 @@ class _Shared:
     trusted: bool
     """Whether the odometer may be given what the kernel itself works with."""
     trust: frozenset[str]
+    room: int
+    """How many nested calls a release may take."""
 
 
 @final
@@ -169,9 +171,11 @@ class Access:
         trust: frozenset[str] = frozenset(),
     ) -> None:
         setting, process, known = setting_of(data), os.getpid(), ours(odometer)
+        room = DEEP if in_engine(data) else _HEADROOM
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust
-        )
+            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust,
+            room,
+        )  # fmt: skip
         self._question: Question | None = None
 
     def on(self, question: Question) -> Access:
@@ -341,7 +345,7 @@ class Access:
         """
         self._check_process()
         self.check()
-        make_room()
+        make_room(self._shared.room)
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:
@@ -358,7 +362,7 @@ class Access:
                 with suppress(Exception):  # what was paid for must not be lost
                     self._shared.observer(event)
 
-    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram.
 
         Raises
@@ -379,7 +383,7 @@ class Access:
         return result[0]
 
     def _attempt(
-        self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]
+        self, work: Callable[[NoiseSource, Callable[[], Counts]], R]
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:

@@ -21,10 +21,10 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.domain.spelling import normal
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
+__all__ = ["MISSING", "BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
 _ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
-_MISSING = {"", "nan", "NaN"}
+MISSING = {"", "nan", "NaN"}
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
 
 
@@ -166,7 +166,7 @@ class CategoricalMatcher(Matcher):
         found = _looked_up(self._labels, value, self._texts)
         if found is not None:
             return found
-        if not is_text(value) or (value.strip() if self._texts.strip else value) in _MISSING:
+        if not is_text(value) or (value.strip() if self._texts.strip else value) in MISSING:
             return -1
         number = self._texts.number(value) if self._numbers else None
         return self._other if number is None else self.number(number)

@@ -12,6 +12,7 @@ from dpsdk.data.guard import attempt, outcome
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.take import take_columns, take_counts, take_file, take_frame, to_path
 from dpsdk.data.texts import TextFormat
+from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
 from dpsdk.errors import DataError, InvalidArgument, Redacted
@@ -29,11 +30,13 @@ class PrivateData:
     `Neighbors.REPLACE_ONE`, the number of rows is public; under `Neighbors.ADD_REMOVE` it is
     private and only `max_rows` is known of it.
 
-    What is protected is one person, who has one row. Where people may have several, `unit_rows` is
-    how many at the most: noise then grows as many times, and all rows of a person are protected
-    together. It is your promise, never inferred and never checked: limit the rows of each person
-    before loading. Who has more rows than declared is protected less: a pure ε becomes ⌈m / k⌉ ε
-    for somebody with m rows where k were declared.
+    What is protected is one person, who has one row. Where people may have several and a column
+    says whose each row is, `unit=PrivacyUnit(column, max_rows=m)` keeps at most m rows of each.
+    Where no column does, `unit_rows` is how many rows a person has at the most. In both cases noise
+    grows as many times, and all rows of a person are protected together. But `unit_rows` is your
+    promise, never inferred and never checked: limit the rows of each person before loading. Who has
+    more rows than that is protected less: a pure ε becomes ⌈m / k⌉ ε for somebody with m rows where
+    k were declared.
 
     Rows outside the domain are kept, in one extra cell where every query is zero: dropping them
     would change the public row count by a private number. See `Outside` for the choices.
@@ -80,10 +83,11 @@ class PrivateData:
         domain: Domain,
         *,
         name: str = "data",
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -99,6 +103,9 @@ class PrivateData:
             Values by the name of their attribute, all of one length. Masked values are missing.
         domain, name, neighbors, outside, max_rows, unit_rows
             What is public of the table, as the class and `Outside` say.
+        unit
+            Whom the table protects, where a column says whose each row is; see `PrivacyUnit`. The
+            relation is then add-remove, and `max_rows` bounds the rows that are kept.
         strip, decimal, thousands
             How to read values that are texts: without the white space around them, with this
             character before the decimals ("." or ","), and with this one between groups of three
@@ -109,12 +116,13 @@ class PrivateData:
         DataError
             If a column is missing, of another length or of a type that cannot match its attribute,
             if there are more than `max_rows` rows, or no row where the number of rows is public.
+            With a unit, also if its column is missing or of a type that tells no persons apart.
         InvalidArgument
             If another argument is not as expected.
         """
         made = attempt(
             "the columns", cls._from_columns, columns, domain, name, neighbors, outside, max_rows,
-            unit_rows, (strip, decimal, thousands),
+            unit_rows, unit, (strip, decimal, thousands),
         )  # fmt: skip
         # The traceback of an error must not carry the values.
         del columns
@@ -127,10 +135,11 @@ class PrivateData:
         domain: Domain,
         *,
         name: str | None = None,
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
         strip: bool = False,
@@ -154,6 +163,8 @@ class PrivateData:
             What is public of the table, as the class and `Outside` say.
         name
             What a ledger knows the table by; the path unless given.
+        unit
+            As for `from_columns`. A line whose form hides its identifier is nobody's.
         delimiter, encoding
             The character between fields, and how the text is encoded: any encoding in which a line
             feed is the byte 10, or UTF-16.
@@ -172,7 +183,7 @@ class PrivateData:
         return outcome(
             attempt(
                 "the file", cls._from_csv, path, domain, name, neighbors, outside, max_rows,
-                unit_rows, delimiter, encoding, (strip, decimal, thousands),
+                unit_rows, unit, delimiter, encoding, (strip, decimal, thousands),
             )
         )  # fmt: skip
 
@@ -183,10 +194,11 @@ class PrivateData:
         domain: Domain,
         *,
         name: str = "data",
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -207,7 +219,7 @@ class PrivateData:
         """
         made = attempt(
             "the frame", cls._from_frame, frame, domain, name, neighbors, outside, max_rows,
-            unit_rows, (strip, decimal, thousands),
+            unit_rows, unit, (strip, decimal, thousands),
         )  # fmt: skip
         del frame
         return outcome(made)
@@ -226,7 +238,9 @@ class PrivateData:
     ) -> PrivateData:
         """Take in a histogram: the number of rows in each cell, flat or shaped like the domain.
 
-        `outside_rows` rows are in the extra cell outside the domain.
+        `outside_rows` rows are in the extra cell outside the domain. Counts do not say whose a row
+        is, so there is no `unit`: bound the rows of each person before counting, and declare
+        `unit_rows`.
 
         Raises
         ------
@@ -248,13 +262,14 @@ class PrivateData:
         columns: Mapping[str, Array | list[object]],
         domain: Domain,
         name: str,
-        neighbors: Neighbors,
+        neighbors: Neighbors | None,
         outside: Outside,
         max_rows: int | None,
         unit_rows: int,
+        unit: PrivacyUnit | None,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
+        own = declared(domain, name, neighbors, outside, max_rows, unit_rows, unit)
         return cls._keep(take_columns(columns, own, TextFormat(*texts)), own, "the columns")
 
     @classmethod
@@ -263,17 +278,18 @@ class PrivateData:
         path: str | PathLike[str],
         domain: Domain,
         name: str | None,
-        neighbors: Neighbors,
+        neighbors: Neighbors | None,
         outside: Outside,
         max_rows: int | None,
         unit_rows: int,
+        unit: PrivacyUnit | None,
         delimiter: str,
         encoding: str,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
         source = to_path(path)
         called = source if name is None else name
-        own = declared(domain, called, neighbors, outside, max_rows, unit_rows)
+        own = declared(domain, called, neighbors, outside, max_rows, unit_rows, unit)
         taken = take_file(source, own, TextFormat(*texts), delimiter, encoding)
         return cls._keep(taken, own, source)
 
@@ -283,13 +299,14 @@ class PrivateData:
         frame: object,
         domain: Domain,
         name: str,
-        neighbors: Neighbors,
+        neighbors: Neighbors | None,
         outside: Outside,
         max_rows: int | None,
         unit_rows: int,
+        unit: PrivacyUnit | None,
         texts: tuple[bool, str, str | None],
     ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
+        own = declared(domain, name, neighbors, outside, max_rows, unit_rows, unit)
         require_narwhals()
         return cls._keep(take_frame(frame, own, TextFormat(*texts)), own, "the frame")
 
@@ -323,8 +340,11 @@ class PrivateData:
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"
-        count, most = len(self.domain.names), self._facts.unit_rows
+        count, most, person = len(self.domain.names), self._facts.unit_rows, self._facts.person
         unit = f"up to {most:,} rows a person, " if most > 1 else ""
+        if person is not None:
+            rows = "private people and"
+            unit = f"up to {most:,} row{'s' if most > 1 else ''} a person by {person!r}, "
         return (
             f"PrivateData({self._name!r}, {self.neighbors.value}, {unit}{rows} rows, "
             f"{count} attribute{'s' if count > 1 else ''})"

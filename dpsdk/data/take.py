@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from dpsdk._checks import shown
+from dpsdk.data.bounding import kept
 from dpsdk.data.columns import Column, array_column, kind_of_array
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat, read_delimited
@@ -19,9 +20,10 @@ from dpsdk.data.encode import encode
 from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
+from dpsdk.data.persons import PersonMatcher, persons_of
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.values import plain
-from dpsdk.domain import Attribute, Domain
+from dpsdk.domain import Attribute
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
@@ -44,30 +46,32 @@ def take_columns(
 ) -> Histogram:
     """One array of values for each attribute; their types are checked before a value is read."""
     source = "the columns"
-    matchers = _matchers(declared, texts)
-    found = [_column(source, columns, matcher) for matcher in matchers]
-    return _encoded(source, found, matchers, declared)
+    matchers, person = _matchers(declared, texts), _person(declared, texts)
+    found = [_column(source, columns, matcher) for matcher in _all(matchers, person)]
+    return _encoded(source, found, matchers, person, declared)
 
 
 def take_frame(frame: object, declared: Declaration, texts: TextFormat) -> Histogram:
     """The columns of a frame."""
     source = "the frame"
-    matchers = _matchers(declared, texts)
-    found = frame_columns(frame, matchers)
+    matchers, person = _matchers(declared, texts), _person(declared, texts)
+    found = frame_columns(frame, _all(matchers, person))
     if isinstance(found, str):
         raise DataError(source, found)
-    return _encoded(source, found, matchers, declared)
+    return _encoded(source, found, matchers, person, declared)
 
 
 def take_file(
     path: str, declared: Declaration, texts: TextFormat, delimiter: str, encoding: str
 ) -> Histogram:
     """The lines of a delimited text file."""
-    wanted = FileFormat(
-        delimiter, encoding, texts.strip, declared.limit, declared.outside == "raise"
-    )
-    codes = read_delimited(path, wanted, _matchers(declared, texts))
-    return _inside(codes, declared.domain)
+    matchers, person = _matchers(declared, texts), _person(declared, texts)
+    # Of persons, only rows that are kept count against the limit.
+    limit = declared.limit if person is None else None
+    wanted = FileFormat(delimiter, encoding, texts.strip, limit, declared.outside == "raise")
+    read = read_delimited(path, wanted, _all(matchers, person))
+    codes = {matcher.name: code for matcher, code in zip(matchers, read, strict=False)}
+    return _inside(codes, declared, person, None if person is None else read[-1])
 
 
 def take_counts(counts: object, outside_rows: object, declared: Declaration) -> Histogram:
@@ -97,6 +101,15 @@ def take_counts(counts: object, outside_rows: object, declared: Declaration) -> 
     codes = np.unravel_index(cells, domain.shape)
     named = {name: code.astype(np.int64) for name, code in zip(domain.names, codes, strict=True)}
     return Histogram(domain, named, flat[cells], others)
+
+
+def _person(declared: Declaration, texts: TextFormat) -> PersonMatcher | None:
+    return None if declared.unit is None else PersonMatcher(declared.unit.column, texts)
+
+
+def _all(matchers: Sequence[Matcher], person: PersonMatcher | None) -> Sequence[Matcher]:
+    """What reads the columns of a table; the one of persons, where there is one, comes last."""
+    return matchers if person is None else [*matchers, person]
 
 
 def _matchers(declared: Declaration, texts: TextFormat) -> list[Matcher]:
@@ -138,25 +151,34 @@ def _as_column(given: object) -> Column:
 
 
 def _encoded(
-    source: str, columns: Sequence[Column], matchers: Sequence[Matcher], declared: Declaration
+    source: str,
+    columns: Sequence[Column],
+    matchers: Sequence[Matcher],
+    person: PersonMatcher | None,
+    declared: Declaration,
 ) -> Histogram:
-    codes = _codes(source, columns, matchers)
+    _check_columns(source, columns, _all(matchers, person))
+    codes = _codes(columns, matchers)
     for name, code in codes.items():
         if declared.outside == "raise" and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
-    return _inside(codes, declared.domain)
+    persons = None if person is None else persons_of(person, columns[-1])
+    return _inside(codes, declared, person, persons)
 
 
-def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
+def _check_columns(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> None:
     for matcher, column in zip(matchers, columns, strict=True):
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)
     for matcher, column in zip(matchers, columns, strict=True):
         if len(column.values) != len(columns[0].values):
             raise DataError(source, f"column {matcher.name!r} is not as long as the others")
+
+
+def _codes(columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
     return {
         matcher.name: encode(matcher, column)
-        for matcher, column in zip(matchers, columns, strict=True)
+        for matcher, column in zip(matchers, columns, strict=False)
     }
 
 
@@ -181,18 +203,31 @@ def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, In
     if isinstance(columns, Mapping):
         source = "the columns"
         named = cast("Mapping[str, Array | list[object]]", columns)
-        return _codes(source, [_column(source, named, matcher) for matcher in matchers], matchers)
-    require_narwhals()
-    source, found = "the frame", frame_columns(columns, matchers)
+        found: list[Column] | str = [_column(source, named, matcher) for matcher in matchers]
+    else:
+        require_narwhals()
+        source, found = "the frame", frame_columns(columns, matchers)
     if isinstance(found, str):
         raise DataError(source, found)
-    return _codes(source, found, matchers)
+    _check_columns(source, found, matchers)
+    return _codes(found, matchers)
 
 
-def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:
+def _inside(
+    codes: Mapping[str, Ints],
+    declared: Declaration,
+    person: PersonMatcher | None,
+    persons: Ints | None,
+) -> Histogram:
+    domain = declared.domain
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for name, code in codes.items():
         # Also what another thread wrote into an array while it was read.
         out |= (code < 0) | (code >= domain[name].size)
-    kept = {name: code[~out] for name, code in codes.items()}
-    return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))
+    if declared.unit is not None and person is not None and persons is not None:
+        # All rows of a person that lie outside are in one cell.
+        cells = [np.where(out, -1, code) for code in codes.values()]
+        stays = kept(persons, lambda: person.written, cells, declared.unit)
+        codes, out = {name: code[stays] for name, code in codes.items()}, out[stays]
+    inside = {name: code[~out] for name, code in codes.items()}
+    return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))

@@ -19,7 +19,7 @@ from dpsdk.data.texts import Number
 from dpsdk.data.values import plain, printed_decimal
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Known", "encode"]
+__all__ = ["Known", "encode", "first_float_from"]
 
 _REMEMBERED = 2**16
 _LONGEST_REMEMBERED = 64
@@ -126,14 +126,14 @@ def _bins_of_integers(matcher: BinnedMatcher, values: Array) -> Ints:
 
 def _bins_of_floats(matcher: BinnedMatcher, values: Array) -> Ints:
     kind = values.dtype.type
-    reached = np.array([_first_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
+    reached = np.array([first_float_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
     end = values == reached[-1] if printed_decimal(reached[-1]) == matcher.exact[-1] else None
     codes = _cells(matcher, np.searchsorted(reached, values, side="right"), end)
     codes[np.isnan(values)] = -1
     return codes
 
 
-def _first_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
+def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
     """The smallest float of a type that prints as at least the edge; infinity may be the only."""
     found = kind(float(edge))
     while printed_decimal(found) < edge:

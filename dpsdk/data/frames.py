@@ -17,7 +17,14 @@ from dpsdk.typing import Array
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["frame_columns", "is_of_library", "require_narwhals", "series_column"]
+__all__ = [
+    "frame_columns",
+    "is_of_library",
+    "kind_of_dtype",
+    "require_narwhals",
+    "series_as_column",
+    "series_column",
+]
 
 _LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
 
@@ -72,7 +79,7 @@ def series_column(series: object) -> Column | None:
     known = nw.from_native(cast("Any", series), series_only=True, pass_through=True)
     if not isinstance(known, nw.Series):
         return None
-    return _column(cast("Any", known))
+    return series_as_column(cast("Any", known))
 
 
 def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
@@ -97,13 +104,13 @@ def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
     for matcher in matchers:
         if matcher.name not in schema:
             return f"no column {matcher.name!r}"
-        kind = _kind(schema[matcher.name])
+        kind = kind_of_dtype(schema[matcher.name])
         if kind is not None and (problem := matcher.mismatch(kind)):
             return problem
     # A column may tell persons apart and be an attribute as well.
     selected = table.select(*dict.fromkeys(names))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
-    return [_column(eager.get_column(name)) for name in names]
+    return [series_as_column(eager.get_column(name)) for name in names]
 
 
 def _counted_names(frame: object) -> Counter[str]:
@@ -114,7 +121,7 @@ def _counted_names(frame: object) -> Counter[str]:
     return Counter(cast("Any", frame).columns if names is None else names)
 
 
-def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
+def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
     """What the type of a series says of its values; None where its library must be asked."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
@@ -135,12 +142,13 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
     return next((kind for known, kind in named.items() if isinstance(dtype, known)), None)
 
 
-def _column(series: nw.Series[Any]) -> Column:
+def series_as_column(series: nw.Series[Any]) -> Column:
+    """A series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     dtype, native = series.dtype, series.to_native()
-    kind = _kind(dtype)
+    kind = kind_of_dtype(dtype)
     if isinstance(dtype, nw.Categorical | nw.Enum) and series.implementation.is_polars():
         kind, series = Kind.TEXT, series.cast(nw.String)
     if kind is None:

@@ -34,6 +34,10 @@ class Matcher(ABC):
     def __init__(self, name: str, size: int, texts: TextFormat) -> None:
         self.name: str = name
         self.size: int = size
+        self.numbers: dict[Number, int] = {}
+        """The cells of the numbers that are labels."""
+        self.rest: int = -1
+        """The cell of what is neither missing nor a label."""
         self._texts = texts
 
     def mismatch(self, kind: Kind | str) -> str | None:
@@ -114,12 +118,12 @@ class BooleanMatcher(Matcher):
     def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._words = {normal(word): int(cell) for word, cell in attribute.readings.items()}
-        self._numbers, self._odd = _numbers_among(self._words)
+        self.numbers, self._odd = _numbers_among(self._words)
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind is Kind.BOOLEAN:
             return None
-        if kind in _NUMBERS and self._numbers and self._odd is None:
+        if kind in _NUMBERS and self.numbers and self._odd is None:
             return None
         numbers = ", or list the numbers in true= and false=" if kind in _NUMBERS else ""
         return f"booleans, or texts among {_some(list(self._words))}{numbers}"
@@ -128,7 +132,7 @@ class BooleanMatcher(Matcher):
         return int(value)
 
     def number(self, value: Number) -> int:
-        return self._numbers.get(value, -1)
+        return self.numbers.get(value, -1)
 
     def text(self, value: str) -> int:
         found = _looked_up(self._words, value, self._texts)
@@ -141,11 +145,11 @@ class CategoricalMatcher(Matcher):
     def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._labels = {normal(str(label)): number for number, label in enumerate(attribute.values)}
-        self._other = -1 if attribute.other is None else attribute.index(attribute.other)
-        self._numbers, self._odd = _numbers_among(self._labels)
+        self.rest = -1 if attribute.other is None else attribute.index(attribute.other)
+        self.numbers, self._odd = _numbers_among(self._labels)
 
     def refusal(self, kind: Kind | str) -> str | None:
-        if kind in _ANY or (kind in _NUMBERS and self._numbers and self._odd is None):
+        if kind in _ANY or (kind in _NUMBERS and self.numbers and self._odd is None):
             return None
         if kind is Kind.BOOLEAN and not {"True", "False"}.isdisjoint(self._labels):
             return None
@@ -157,10 +161,10 @@ class CategoricalMatcher(Matcher):
         return expected
 
     def boolean(self, *, value: bool) -> int:
-        return self._labels.get(str(value), self._other)
+        return self._labels.get(str(value), self.rest)
 
     def number(self, value: Number) -> int:
-        return self._numbers.get(value, self._other)
+        return self.numbers.get(value, self.rest)
 
     def text(self, value: str) -> int:
         found = _looked_up(self._labels, value, self._texts)
@@ -168,8 +172,8 @@ class CategoricalMatcher(Matcher):
             return found
         if not is_text(value) or (value.strip() if self._texts.strip else value) in MISSING:
             return -1
-        number = self._texts.number(value) if self._numbers else None
-        return self._other if number is None else self.number(number)
+        number = self._texts.number(value) if self.numbers else None
+        return self.rest if number is None else self.number(number)
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:

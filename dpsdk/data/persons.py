@@ -6,19 +6,21 @@ that of its digits. What has none is nobody's: a missing value, a truth value, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 from uuid import UUID
 
 import numpy as np
 
+from dpsdk.data.bounding import kept
 from dpsdk.data.columns import Column, Kind
 from dpsdk.data.matching import MISSING, Matcher
 from dpsdk.data.texts import Number, TextFormat
+from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.values import plain
 from dpsdk.typing import Ints
 
-__all__ = ["PersonMatcher", "WHITE_SPACE", "persons_of"]
+__all__ = ["WHITE_SPACE", "PersonMatcher", "kept_codes", "persons_of"]
 
 WHITE_SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 """What `strip` drops, written out for engines that would drop less."""
@@ -55,6 +57,11 @@ class PersonMatcher(Matcher):
     def __init__(self, column: str, texts: TextFormat) -> None:
         super().__init__(column, 2**62, texts)
         self.seen: Seen = Seen(strip=texts.strip)
+
+    @property
+    def strips(self) -> bool:
+        """Whether white space around identifiers is dropped."""
+        return self._texts.strip
 
     @property
     def written(self) -> Sequence[str]:
@@ -114,3 +121,14 @@ def persons_of(matcher: PersonMatcher, column: Column) -> Ints:
     if column.missing is not None:
         persons[column.missing] = -1
     return persons
+
+
+def kept_codes(
+    codes: Mapping[str, Ints], matcher: PersonMatcher, persons: Ints, unit: PrivacyUnit
+) -> dict[str, Ints]:
+    """The cell numbers of the rows that are kept; of a row that lies outside, all are -1."""
+    # All rows of a person that lie outside are in one cell.
+    outside = np.any([code < 0 for code in codes.values()], axis=0)
+    cells = {name: np.where(outside, -1, code) for name, code in codes.items()}
+    stays = kept(persons, lambda: matcher.written, list(cells.values()), unit)
+    return {name: cell[stays] for name, cell in cells.items()}

@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 
 from dpsdk._checks import shown
-from dpsdk.data.bounding import kept
 from dpsdk.data.columns import Column, array_column, kind_of_array
 from dpsdk.data.declaration import Declaration
 from dpsdk.data.delimited import FileFormat, read_delimited
@@ -20,10 +19,10 @@ from dpsdk.data.encode import encode
 from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
-from dpsdk.data.persons import PersonMatcher, persons_of
+from dpsdk.data.persons import PersonMatcher, kept_codes, persons_of
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.values import plain
-from dpsdk.domain import Attribute
+from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
@@ -53,12 +52,23 @@ def take_columns(
 
 def take_frame(frame: object, declared: Declaration, texts: TextFormat) -> Histogram:
     """The columns of a frame."""
+    # An extra.
+    from dpsdk.data.engine.bounded import groups_of_persons  # noqa: PLC0415
+    from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415
+
     source = "the frame"
     matchers, person = _matchers(declared, texts), _person(declared, texts)
-    found = frame_columns(frame, _all(matchers, person))
+    whole = declared.outside == "raise"
+    found = (
+        groups_of_frame(frame, matchers)
+        if declared.unit is None or person is None
+        else groups_of_persons(frame, matchers, person, declared.unit, whole=whole)
+    )
     if isinstance(found, str):
         raise DataError(source, found)
-    return _encoded(source, found, matchers, person, declared)
+    codes, counts = found
+    _refuse_outside(source, codes, declared)
+    return _inside(codes, declared.domain, counts)
 
 
 def take_file(
@@ -71,7 +81,9 @@ def take_file(
     wanted = FileFormat(delimiter, encoding, texts.strip, limit, declared.outside == "raise")
     read = read_delimited(path, wanted, _all(matchers, person))
     codes = {matcher.name: code for matcher, code in zip(matchers, read, strict=False)}
-    return _inside(codes, declared, person, None if person is None else read[-1])
+    if declared.unit is not None and person is not None:
+        codes = kept_codes(codes, person, read[-1], declared.unit)
+    return _inside(codes, declared.domain)
 
 
 def take_counts(counts: object, outside_rows: object, declared: Declaration) -> Histogram:
@@ -159,11 +171,16 @@ def _encoded(
 ) -> Histogram:
     _check_columns(source, columns, _all(matchers, person))
     codes = _codes(columns, matchers)
+    _refuse_outside(source, codes, declared)
+    if declared.unit is not None and person is not None:
+        codes = kept_codes(codes, person, persons_of(person, columns[-1]), declared.unit)
+    return _inside(codes, declared.domain)
+
+
+def _refuse_outside(source: str, codes: Mapping[str, Ints], declared: Declaration) -> None:
     for name, code in codes.items():
         if declared.outside == "raise" and (code < 0).any():
             raise DataError(source, f"a value of {name!r} is outside the domain")
-    persons = None if person is None else persons_of(person, columns[-1])
-    return _inside(codes, declared, person, persons)
 
 
 def _check_columns(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> None:
@@ -213,21 +230,12 @@ def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, In
     return _codes(found, matchers)
 
 
-def _inside(
-    codes: Mapping[str, Ints],
-    declared: Declaration,
-    person: PersonMatcher | None,
-    persons: Ints | None,
-) -> Histogram:
-    domain = declared.domain
+def _inside(codes: Mapping[str, Ints], domain: Domain, counts: Floats | None = None) -> Histogram:
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for name, code in codes.items():
         # Also what another thread wrote into an array while it was read.
         out |= (code < 0) | (code >= domain[name].size)
-    if declared.unit is not None and person is not None and persons is not None:
-        # All rows of a person that lie outside are in one cell.
-        cells = [np.where(out, -1, code) for code in codes.values()]
-        stays = kept(persons, lambda: person.written, cells, declared.unit)
-        codes, out = {name: code[stays] for name, code in codes.items()}, out[stays]
     inside = {name: code[~out] for name, code in codes.items()}
-    return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))
+    if counts is None:
+        return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))
+    return Histogram(domain, inside, counts[~out], int(counts[out].sum()))

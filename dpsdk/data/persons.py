@@ -6,9 +6,9 @@ that of its digits. What has none is nobody's: a missing value, a truth value, a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
-from uuid import UUID
 
 import numpy as np
 
@@ -102,11 +102,15 @@ class PersonMatcher(Matcher):
         return np.fromiter(persons, np.int64, len(items))
 
     def _other(self, item: object) -> int:
-        # The one identifier of the standard library that is neither integer nor text.
-        value = str(item) if type(item) is UUID else plain(item)
+        value = str(item) if type(item) is _class_of_uuids() else plain(item)
         if value is None or isinstance(value, bool):
             return -1
         return self.seen[value] if isinstance(value, str) else self.number(value)
+
+
+def _class_of_uuids() -> type | None:
+    """The identifiers of the standard library that are neither integers nor texts, if any are."""
+    return getattr(sys.modules.get("uuid"), "UUID", None)
 
 
 def persons_of(matcher: PersonMatcher, column: Column) -> Ints:

@@ -1,7 +1,7 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
 from dpsdk.accounting import Budget
-from dpsdk.data import Neighbors, PrivateData
+from dpsdk.data import Neighbors, PrivacyUnit, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
@@ -27,6 +27,7 @@ __all__ = [
     "HypothesisChannel",
     "Integer",
     "Neighbors",
+    "PrivacyUnit",
     "PrivateData",
     "Quote",
     "Release",

@@ -129,9 +129,10 @@ def _shown(ledger: _Kept) -> str:
     dataset, composition = binding.dataset, binding.composition
     line = worst_line(tuple(chain.from_iterable(concerned(books, SESSION))))
     rows = "row" if dataset.unit_rows == 1 else "rows"
+    by = f" by {dataset.person!r}" if dataset.person else ""
     pure = "" if line.epsilon is None else f", epsilon {float(from_steps(line.epsilon)):.7g} in sum"
     lines = [
-        f"{printable(dataset.name)} ({dataset.neighbors}, {dataset.unit_rows} {rows} a person)",
+        f"{printable(dataset.name)} ({dataset.neighbors}, {dataset.unit_rows} {rows} a person{by})",
         f"  budget       {binding.budget}",
         f"  composition  {_words(composition)}",
         f"  spent        {100 * composition.fraction(line.state):.7g}%{pure}",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from dpsdk import Budget, Neighbors
+from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_decimal, read_whole, shown, to_count
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
@@ -98,10 +98,11 @@ def _request(arguments: argparse.Namespace) -> Request:
         out=arguments.out,
         marginals=_whole("--marginals", arguments.marginals),
         budget=Budget(epsilon=arguments.epsilon, delta=arguments.delta),
-        neighbors=Neighbors(arguments.neighbors),
+        neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
         outside=arguments.outside,
         max_rows=None if arguments.max_rows is None else _whole("--max-rows", arguments.max_rows),
         unit_rows=_whole("--unit-rows", arguments.unit_rows),
+        unit=_unit(arguments),
         encoding=arguments.encoding,
         delimiter=_character(arguments.delimiter),
         strip=arguments.strip,
@@ -128,6 +129,23 @@ def _cap(arguments: argparse.Namespace) -> Budget | None:
     except InvalidArgument as error:
         option = "--cap" if error.parameter == "epsilon" else "--cap-delta"
         raise InvalidArgument(option, error.expected, error.got) from None
+
+
+def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
+    most = arguments.max_rows_per_person
+    if arguments.unit is None:
+        for option, given in (
+            ("--max-rows-per-person", most is not None),
+            ("--distinct", arguments.distinct),
+        ):
+            if given:
+                raise InvalidArgument(option, "given with --unit COLUMN", "no --unit")
+        return None
+    if most is None:
+        expected = "given with --unit: so many rows of each person are kept at the most"
+        raise InvalidArgument("--max-rows-per-person", expected, "none")
+    rows = _whole("--max-rows-per-person", most)
+    return PrivacyUnit(arguments.unit, max_rows=rows, distinct=arguments.distinct)
 
 
 def _options(place: str, arguments: argparse.Namespace) -> LedgerOptions:
@@ -297,8 +315,8 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add(
         "--neighbors",
         choices=[relation.value for relation in Neighbors],
-        default=Neighbors.REPLACE_ONE.value,
-        help="which tables must look alike (default replace-one: the number of rows is public)",
+        help="which tables must look alike (default replace-one: the number of rows is public; "
+        "with --unit add-remove)",
     )
     add("--counts", action="store_true", help="counts of rows, not shares of them")
     add(
@@ -315,6 +333,13 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     )
     add("--max-rows", metavar="N", help="the table has no more rows than this")
     add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
+    add("--unit", metavar="COLUMN", help="protect persons, whose identifiers are in this column")
+    add("--max-rows-per-person", metavar="M", help="with --unit: keep at most M rows of a person")
+    add(
+        "--distinct",
+        action="store_true",
+        help="with --unit: rows of a person that are alike count once",
+    )
     _add_text_arguments(release)
     add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
     add(

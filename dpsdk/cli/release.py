@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from attrs import frozen
 
-from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
+from dpsdk import Budget, Domain, Neighbors, PrivacyUnit, PrivateData, Release, Session
 from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.cli.declare import load
@@ -71,7 +71,7 @@ class Request:
         How many attributes each table has.
     budget
         As much of it is spent as one run can spend: all of it by Laplace noise.
-    neighbors, outside, max_rows, unit_rows, encoding, delimiter, strip, decimal, thousands
+    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands
         As declared for the table; see PrivateData.
     counts
         Counts of rows instead of shares of them.
@@ -96,10 +96,11 @@ class Request:
     out: Path
     marginals: int
     budget: Budget
-    neighbors: Neighbors = Neighbors.REPLACE_ONE
+    neighbors: Neighbors | None = None
     outside: Literal["cell", "clip"] = "cell"
     max_rows: int | None = None
     unit_rows: int = 1
+    unit: PrivacyUnit | None = None
     encoding: str = "utf-8"
     delimiter: str = ","
     strip: bool = False
@@ -133,9 +134,11 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         If a file cannot be read or written.
     """
     to_beta(float(request.beta))
-    if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
+    hidden = request.neighbors is Neighbors.ADD_REMOVE
+    if (hidden or request.unit is not None) and not request.counts:
+        option = "--neighbors add-remove" if hidden else "--unit"
         expected = "given with --counts, as shares need the number of rows, which is private then"
-        raise InvalidArgument("--neighbors add-remove", expected, "no --counts")
+        raise InvalidArgument(option, expected, "no --counts")
     if request.ledger is not None and request.name is None:
         expected = "given with --ledger: it is what the ledger knows the table by"
         raise InvalidArgument("--name", expected, "none")
@@ -155,6 +158,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         outside=request.outside,
         max_rows=request.max_rows,
         unit_rows=request.unit_rows,
+        unit=request.unit,
         encoding=request.encoding,
         delimiter=request.delimiter,
         strip=request.strip,
@@ -342,6 +346,7 @@ def _summary(
             "neighbors": facts.neighbors.value,
             "rows": facts.rows,
             "unit_rows": facts.unit_rows,
+            "protects": facts.unit,
             "outside": request.outside,
             "domain": json.loads(facts.domain.to_json()),
         },

@@ -96,9 +96,9 @@ def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
     if counts and max(counts.values()) > 1:
         # Names repeat among columns that nobody asked for.
         frame = (
-            cast("Any", frame).select(names)
+            cast("Any", frame).select(list(dict.fromkeys(names)))
             if hasattr(frame, "select")
-            else cast("Any", frame)[names]
+            else cast("Any", frame)[list(dict.fromkeys(names))]
         )
     table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
     if not isinstance(table, nw.DataFrame | nw.LazyFrame):
@@ -110,7 +110,8 @@ def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
         kind = kind_of_dtype(schema[matcher.name])
         if kind is not None and (problem := matcher.mismatch(kind)):
             return problem
-    selected = table.select(*names)
+    # A column may tell persons apart and be an attribute as well.
+    selected = table.select(*dict.fromkeys(names))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
     return [series_as_column(eager.get_column(name)) for name in names]
 

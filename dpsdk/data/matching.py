@@ -30,10 +30,10 @@ from dpsdk.domain.zones import Offsets, offsets
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Ints
 
-__all__ = ["BinnedMatcher", "DateMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
+__all__ = ["MISSING", "BinnedMatcher", "DateMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
 _ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
-_MISSING = {"", "nan", "NaN"}
+MISSING = {"", "nan", "NaN"}
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
 
 
@@ -181,7 +181,7 @@ class CategoricalMatcher(Matcher):
         found = _looked_up(self._labels, value, self._texts)
         if found is not None:
             return found
-        if not is_text(value) or (value.strip() if self._texts.strip else value) in _MISSING:
+        if not is_text(value) or (value.strip() if self._texts.strip else value) in MISSING:
             return -1
         number = self._texts.number(value) if self.numbers else None
         return self.rest if number is None else self.number(number)

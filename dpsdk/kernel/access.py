@@ -428,4 +428,4 @@ def dataset_of(data: PrivateData) -> Dataset:
     """What a ledger knows a table by, as it was declared."""
     setting = setting_of(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
-    return Dataset(data.name, relation.value, unit_rows=setting.unit_rows)
+    return Dataset(data.name, relation.value, setting.unit_rows, setting.person or "")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsdk.data.engine.coded import code_name
 from dpsdk.data.engine.keys import Key, keys_of
-from dpsdk.data.engine.table import opened, stays_in_engine
+from dpsdk.data.engine.table import UNREADABLE, opened, stays_in_engine
 from dpsdk.data.matching import Matcher
 from dpsdk.errors import DpsdkError
 from dpsdk.typing import Floats, Ints
@@ -85,4 +85,4 @@ def groups_of_frame(
     except DpsdkError:
         raise
     except Exception:  # noqa: BLE001  # its text may quote values
-        return "cannot be read; collect and check it before it is handed over"
+        return UNREADABLE

@@ -16,7 +16,7 @@ import numpy as np
 from dpsdk.data.engine.coded import code_name, coded
 from dpsdk.data.engine.keys import keys_of
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
-from dpsdk.data.engine.table import opened
+from dpsdk.data.engine.table import UNREADABLE, opened
 from dpsdk.data.kept import Kept
 from dpsdk.data.matching import Matcher
 from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Redacted
@@ -204,7 +204,7 @@ def pushed_of_frame(frame: object, matchers: Sequence[Matcher]) -> Pushed | str:
     except DpsdkError:
         raise
     except Exception:  # noqa: BLE001  # its text may quote values
-        return "cannot be read; collect and check it before it is handed over"
+        return UNREADABLE
 
 
 def pushed_of_codes(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> Pushed:

@@ -8,7 +8,10 @@ from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 
-__all__ = ["column_of", "is_loose", "is_number", "opened", "stays_in_engine"]
+__all__ = ["UNREADABLE", "column_of", "is_loose", "is_number", "opened", "stays_in_engine"]
+
+UNREADABLE = "cannot be read; collect and check it before it is handed over"
+"""What is said of a frame whose library raised, since its text may quote values."""
 
 _REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
 """The libraries whose frames may repeat a name."""

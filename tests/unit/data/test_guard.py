@@ -253,12 +253,19 @@ def doors(tmp_path):
 
 # The line that leaves a `with` can be interrupted, too; its file is then closed a little later.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("door", ["columns", "arrays", "frame", "file", "zipped", "counts"])
-def test_an_interrupt_at_any_line_leads_to_no_value(door, tmp_path):
+@pytest.mark.parametrize(
+    ("door", "step"),
+    [
+        *((door, 1) for door in ("columns", "arrays", "file", "zipped", "counts")),
+        ("frame", 5),
+        pytest.param("frame", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_an_interrupt_at_any_line_leads_to_no_value(door, step, tmp_path):
     load = doors(tmp_path)[door]
     at = 1
     while (error := interrupted(load, at)) is not None:
         assert type(error) is KeyboardInterrupt
         assert secrets_in(error) == [], at
-        at += 1
+        at += step
     assert at > 100

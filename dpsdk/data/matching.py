@@ -15,11 +15,14 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from decimal import Decimal
 
+import numpy as np
+
 from dpsdk.data.columns import Kind
 from dpsdk.data.texts import Number, TextFormat, is_canonical, is_nan, is_number, is_text
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Integer
 from dpsdk.domain.spelling import normal
 from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Bools, Ints
 
 __all__ = ["BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
@@ -66,6 +69,7 @@ class _NumericMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
         self.clip: bool = clip
+        self.reads_points: bool = texts.decimal == "."
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind in _NUMBERS:
@@ -106,6 +110,16 @@ class BinnedMatcher(_NumericMatcher):
         if self.clip:
             return min(max(cell, 0), self.size - 1)
         return cell if cell < self.size else -1
+
+    def cells(self, reached: Ints, end: Bools | None) -> Ints:
+        """The cells of numbers, by how many edges each reaches, and which of them are the last."""
+        codes = reached.astype(np.int64) - 1
+        if end is not None:
+            codes[end] = self.size - 1
+        if self.clip:
+            return np.clip(codes, 0, self.size - 1)
+        codes[codes >= self.size] = -1
+        return codes
 
 
 class BooleanMatcher(Matcher):

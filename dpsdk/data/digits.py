@@ -15,6 +15,7 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.seen import words_of
 from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["Decimals", "cells_of", "read_decimals"]
@@ -22,6 +23,8 @@ __all__ = ["Decimals", "cells_of", "read_decimals"]
 _MINUS, _POINT, _ZERO = 45, 46, 48
 _DIGITS = 18
 """So many digits fit into 64 bits."""
+_LONGEST = _DIGITS + 2
+"""With a sign and a point."""
 _TENS = np.array([10**decimals for decimals in range(_DIGITS + 1)], dtype=np.int64)
 _FAR = 2**62
 """Beyond all numbers of so many digits."""
@@ -38,25 +41,28 @@ class Decimals:
 
 
 def read_decimals(buffer: Array, starts: Ints, lengths: Ints) -> Decimals:
-    """The numbers that parts of a buffer of bytes spell."""
-    # The buffer may end with a part that is empty.
-    negative = (buffer[np.minimum(starts, len(buffer) - 1)] == _MINUS) & (lengths > 0)
-    starts, left = starts + negative, lengths - negative
-    plain = (left > 0) & (left <= _DIGITS + 1)
-    left = np.where(plain, left, 0)
-    whole, digits, points, decimals = (np.zeros(len(starts), dtype=np.int64) for _ in range(4))
-    for place in range(int(left.max(initial=0))):
-        within = place < left
-        byte = buffer[np.where(within, starts + place, 0)]
-        digit = byte - np.uint8(_ZERO)
-        is_digit, is_point = within & (digit < 10), within & (byte == _POINT)
-        plain &= ~within | is_digit | is_point
+    """The numbers that parts of a buffer spell, of which each is as `words_of` needs it."""
+    short = np.where(lengths <= _LONGEST, lengths, 0)
+    words = np.stack(words_of(buffer, starts, short), axis=1)
+    # One row for the first character of all parts, and so on; a zero is behind the last one.
+    characters = np.ascontiguousarray(words.view(np.uint8).T)
+    negative = characters[0] == _MINUS
+    plain = np.ones(len(starts), dtype=bool)
+    whole = np.zeros(len(starts), dtype=np.int64)
+    digits, points, decimals = (np.zeros(len(starts), dtype=np.uint8) for _ in range(3))
+    for place, character in enumerate(characters[:_LONGEST]):
+        digit = character - np.uint8(_ZERO)
+        is_digit, is_point = digit < 10, character == _POINT
+        fits = is_digit | is_point | (character == 0)
+        plain &= fits if place else fits | negative
         decimals += is_digit & (points > 0)
         points += is_point
         digits += is_digit
-        whole = np.where(is_digit & (digits <= _DIGITS), whole * 10 + digit, whole)
+        # Of more digits than fit nothing is said, so it does no harm that these are cut off.
+        whole = np.where(is_digit, whole * 10 + digit, whole)
     plain &= (points <= 1) & (digits > 0) & (digits <= _DIGITS)
-    return Decimals(np.where(negative, -whole, whole), np.minimum(decimals, _DIGITS), plain)
+    exact = np.minimum(decimals, _DIGITS).astype(np.int64)
+    return Decimals(np.where(negative, -whole, whole), exact, plain)
 
 
 def cells_of(matcher: Matcher) -> Callable[[Decimals], Ints] | None:

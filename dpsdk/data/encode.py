@@ -16,15 +16,21 @@ import numpy as np
 from dpsdk.data.columns import Column, Kind
 from dpsdk.data.matching import BinnedMatcher, DateMatcher, IntegerMatcher, Matcher
 from dpsdk.data.moments import moment_of
+from dpsdk.data.seen import LONGEST, WORD, Seen
 from dpsdk.data.texts import Number
 from dpsdk.data.values import plain, printed_decimal
-from dpsdk.typing import Array, Bools, Ints
+from dpsdk.typing import Array, Ints
 
 __all__ = ["Known", "encode", "first_float_from"]
 
 _MOMENTS = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _REMEMBERED = 2**16
 _LONGEST_REMEMBERED = 64
+_TOGETHER = 2**16
+_WIDE = 4
+"""Bytes of a character in an array of texts."""
+_NARROW = 255
+"""The last character that fits into one byte."""
 
 K = TypeVar("K")
 
@@ -83,11 +89,39 @@ def _encoded(matcher: Matcher, column: Column) -> Ints:
     if kind in "iuf":
         distinct, places = np.unique(values, return_inverse=True)
         return _one_by_one(matcher, distinct)[places]
+    if kind == "U" and values.dtype.itemsize:
+        return _texts(matcher, values)
     return _one_by_one(matcher, values)
 
 
 def _outside(values: Array) -> Ints:
     return np.full(len(values), -1, dtype=np.int64)
+
+
+def _texts(matcher: Matcher, values: Array) -> Ints:
+    """Cell numbers of texts of at most so many characters, each of which is read once."""
+    seen, parts = Seen(), list[Ints]()
+    for start in range(0, len(values), _TOGETHER):
+        given = values[start : start + _TOGETHER]
+        length = given.dtype.itemsize // _WIDE
+        characters = given.astype(f"=U{length}").view(np.uint32).reshape(len(given), length)
+        # Characters of one byte fill words; texts of others, and long ones, are read by themselves.
+        kept = min(length, LONGEST)
+        narrow = characters[:, :kept].astype(np.uint8)
+        odd = (characters[:, :kept] > _NARROW).any(axis=1) | characters[:, kept:].any(axis=1)
+        held = np.zeros((len(given), -(-kept // WORD) * WORD), dtype=np.uint8)
+        held[:, :kept] = narrow
+        words = list(np.ascontiguousarray(held.view(np.uint64).T))
+        codes = np.empty(len(given), dtype=np.int64)
+        plain, rest = np.flatnonzero(~odd), np.flatnonzero(odd)
+
+        def read(places: Ints, given: Array = given, plain: Ints = plain) -> Ints:
+            return _one_by_one(matcher, given[plain[places]])
+
+        codes[plain] = seen.numbers([word[plain] for word in words], read)
+        codes[rest] = _one_by_one(matcher, given[rest])
+        parts.append(codes)
+    return np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
 
 
 def _integers(matcher: IntegerMatcher, values: Array) -> Ints:
@@ -133,14 +167,14 @@ def _bins_of_integers(matcher: BinnedMatcher, values: Array) -> Ints:
     last = starts[-1] if starts[-1] == matcher.exact[-1] else None
     reached = np.array([max(s, info.min) for s in starts if s <= info.max], dtype=values.dtype)
     end = None if last is None or not info.min <= last <= info.max else values == reached[-1]
-    return _cells(matcher, np.searchsorted(reached, values, side="right"), end)
+    return matcher.cells(np.searchsorted(reached, values, side="right"), end)
 
 
 def _bins_of_floats(matcher: BinnedMatcher, values: Array) -> Ints:
     kind = values.dtype.type
     reached = np.array([first_float_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
     end = values == reached[-1] if printed_decimal(reached[-1]) == matcher.exact[-1] else None
-    codes = _cells(matcher, np.searchsorted(reached, values, side="right"), end)
+    codes = matcher.cells(np.searchsorted(reached, values, side="right"), end)
     codes[np.isnan(values)] = -1
     return codes
 
@@ -153,16 +187,6 @@ def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
     while printed_decimal(below := np.nextafter(found, kind(-np.inf))) >= edge:
         found = below
     return found
-
-
-def _cells(matcher: BinnedMatcher, edges_reached: Ints, end: Bools | None) -> Ints:
-    codes = edges_reached.astype(np.int64) - 1
-    if end is not None:
-        codes[end] = matcher.size - 1
-    if matcher.clips:
-        return np.clip(codes, 0, matcher.size - 1)
-    codes[codes >= matcher.size] = -1
-    return codes
 
 
 def _one_by_one(matcher: Matcher, values: Array) -> Ints:
@@ -184,5 +208,8 @@ def _one_by_one(matcher: Matcher, values: Array) -> Ints:
 
     # The elements of an array of floats keep their width only as scalars of numpy.
     items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())
+    if set(map(type, items)) == {str}:
+        found = map(texts.__getitem__, cast("list[str]", items))
+        return np.fromiter(found, np.int64, len(values))
     codes = (texts[item] if type(item) is str else number(item) for item in items)
     return np.fromiter(codes, np.int64, len(values))

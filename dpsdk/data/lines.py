@@ -15,12 +15,12 @@ from typing import BinaryIO
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["LINE_LIMIT", "decoded_lines", "splitter", "to_encoding"]
+__all__ = ["LINE_LIMIT", "decoded", "splitter", "to_encoding", "whole_lines"]
 
 LINE_LIMIT = 2**20
 """A longer line, in bytes, is not read. It is one row outside the domain."""
 
-_BLOCK = 2**18
+_BLOCK = 2**19
 _ESCAPES = {"unicode-escape", "raw-unicode-escape", "idna", "punycode"}
 """Spellings of other texts in ASCII, not encodings; reading them warns of what they meet."""
 
@@ -48,48 +48,52 @@ def to_encoding(encoding: str) -> str:
     return name
 
 
-def decoded_lines(file: BinaryIO, encoding: str) -> Iterator[list[str | None]]:
-    """The lines of a file in order, some at a time, without their ends; None for one too long.
+def whole_lines(file: BinaryIO, encoding: str) -> tuple[Iterator[bytes | None], str]:
+    """The lines of a file in order, many in a block, and the encoding of those blocks.
 
-    A byte that cannot be decoded becomes half of a surrogate pair, which is no text to anybody. A
-    byte order mark at the beginning is dropped. The last line may lack its end; if it is also
-    empty, it is no line.
+    A block holds whole lines; only the last one of a file may lack its end. If that is also empty,
+    it is no line. None is a line too long to be kept.
     """
-    read: Callable[[int], bytes] = file.read
     if encoding in _WIDE:
-        read, encoding = _transcoded(read, encoding), "utf-8"
-    first = True
-    for pieces in _cut(read):
-        lines: list[str | None] = [_line(piece, encoding) for piece in pieces]
-        if first and lines[0] is not None:
-            lines[0] = lines[0].removeprefix("\ufeff")
-        first = False
-        yield lines
+        return _blocks(_transcoded(file.read, encoding)), "utf-8"
+    return _blocks(file.read), encoding
 
 
-def _line(piece: bytes | None, encoding: str) -> str | None:
-    if piece is None or len(piece) > LINE_LIMIT:
+def decoded(line: bytes, encoding: str) -> str | None:
+    """A line as a text without a carriage return at its end; None for one that is too long.
+
+    A byte that cannot be decoded becomes half of a surrogate pair, which is no text to anybody.
+    """
+    if len(line) > LINE_LIMIT:
         return None
     try:
-        text = piece.decode(encoding, "surrogateescape")
+        text = line.decode(encoding, "surrogateescape")
     except UnicodeError:
         # Some decoders give up where they should escape.
-        text = piece.decode("ascii", "surrogateescape")
+        text = line.decode("ascii", "surrogateescape")
     return text.removesuffix("\r")
 
 
-def _cut(read: Callable[[int], bytes]) -> Iterator[list[bytes | None]]:
+def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
     rest, too_long = b"", False
     while block := read(_BLOCK):
-        first, *others = block.split(b"\n")
-        too_long = too_long or len(rest) + len(first) > LINE_LIMIT
-        rest = b"" if too_long else rest + first
-        if others:
-            last = others.pop()
-            yield [None if too_long else rest, *others]
-            rest, too_long = last, False
+        feed = block.find(b"\n")
+        length = len(rest) + (len(block) if feed < 0 else feed)
+        too_long = too_long or length > LINE_LIMIT
+        if feed < 0:
+            rest = b"" if too_long else rest + block
+            continue
+        after = block.rfind(b"\n") + 1
+        if too_long:
+            yield None
+            whole = block[feed + 1 : after]
+        else:
+            whole = rest + block[:after]
+        if whole:
+            yield whole
+        rest, too_long = block[after:], False
     if rest or too_long:
-        yield [None if too_long else rest]
+        yield None if too_long else rest
 
 
 def _transcoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], bytes]:

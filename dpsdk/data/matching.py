@@ -28,7 +28,7 @@ from dpsdk.domain.calendar import DAY, UNITS
 from dpsdk.domain.spelling import normal
 from dpsdk.domain.zones import Offsets, offsets
 from dpsdk.errors import InvalidArgument
-from dpsdk.typing import Ints
+from dpsdk.typing import Bools, Ints
 
 __all__ = ["MISSING", "BinnedMatcher", "DateMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
@@ -81,6 +81,7 @@ class _NumericMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
         self.clips = clip
+        self.reads_points: bool = texts.decimal == "."
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind in _NUMBERS:
@@ -121,6 +122,16 @@ class BinnedMatcher(_NumericMatcher):
         if self.clips:
             return min(max(cell, 0), self.size - 1)
         return cell if cell < self.size else -1
+
+    def cells(self, reached: Ints, end: Bools | None) -> Ints:
+        """The cells of numbers, by how many edges each reaches, and which of them are the last."""
+        codes = reached.astype(np.int64) - 1
+        if end is not None:
+            codes[end] = self.size - 1
+        if self.clips:
+            return np.clip(codes, 0, self.size - 1)
+        codes[codes >= self.size] = -1
+        return codes
 
 
 class BooleanMatcher(Matcher):
@@ -196,7 +207,7 @@ class DateMatcher(Matcher):
 
     def __init__(self, attribute: Date, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(attribute.name, attribute.size, texts)
-        self.clip: bool = clip
+        self.clips: bool = clip
         self.unit: str = attribute.unit
         self.zone: str | None = attribute.zone
         self._calendar = UNITS[attribute.unit]
@@ -228,9 +239,9 @@ class DateMatcher(Matcher):
         if value.kind is Kind.ZONED_TIME:
             wall += self._offsets.at(wall)
         if wall < self._start:
-            return 0 if self.clip else -1
+            return 0 if self.clips else -1
         if wall >= self._stop:
-            return self.size - 1 if self.clip else -1
+            return self.size - 1 if self.clips else -1
         return self._calendar.number(wall) - self._first
 
     def moments(self, kind: Kind | str, seconds: Ints) -> Ints:
@@ -242,8 +253,8 @@ class DateMatcher(Matcher):
             wall = seconds + np.array(known.seconds, np.int64)[places]
         inside = np.clip(wall, self._start, self._stop - 1)
         codes = self._calendar.numbers(inside) - self._first
-        codes[wall < self._start] = 0 if self.clip else -1
-        codes[wall >= self._stop] = self.size - 1 if self.clip else -1
+        codes[wall < self._start] = 0 if self.clips else -1
+        codes[wall >= self._stop] = self.size - 1 if self.clips else -1
         return codes
 
     def step(self, kind: Kind | str) -> int:

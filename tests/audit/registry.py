@@ -105,7 +105,7 @@ PAIR = Domain(Categorical("a", ["x", "y"]), Boolean("b"))
 LINED = Domain(Integer("a", 0, 1), Boolean("b"))
 
 EPSILONS = (Fraction(1, 4), Fraction(1), Fraction(3))
-LARGE = (Fraction(3), Fraction(5))
+LARGE = (Fraction(3), Fraction(8))
 
 Build: TypeAlias = Callable[[Fraction], Program]
 
@@ -511,7 +511,7 @@ FEW, SOME, MANY = Fraction(1, 50), Fraction(1, 2), Fraction(2)
 CASES = (
     Case("Laplace, count", laplace(COUNT), pure, BIT, 3),
     Case("Laplace, threshold", laplace(BELOW), pure, THREE, 2),
-    Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(3),)),
+    Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(6),)),
     Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2),
     Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(12),)),
@@ -522,7 +522,7 @@ CASES = (
     Case("Laplace, product of weights", laplace(Product()), pure, PAIR, 1, LARGE, lattice=3),
     Case("Laplace, what no row changes", laplace(NOBODY), pure, BIT, 2),
     Case("Gaussian, what no row changes", gaussian(NOBODY), concentrated, BIT, 2, (SOME,)),
-    Case("sparse vector", sparse(*ABOVE), pure, BIT, 2, (Fraction(1), Fraction(3)), lattice=0),
+    Case("sparse vector", sparse(*ABOVE), pure, BIT, 2, (Fraction(1), Fraction(5)), lattice=0),
     Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 1, LARGE, lattice=0),
     Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, LARGE, lattice=0),
     Case("one round of PMW", online(COUNT), pure, BIT, 1, (Fraction(20),), lattice=0),

@@ -57,9 +57,8 @@ STRUCTURED = {
     ),
 }
 QUICK = {
-    ("thresholds", 1, Neighbors.REPLACE_ONE),
+    ("thresholds", 1, Neighbors.ADD_REMOVE),
     ("cells", 2, Neighbors.REPLACE_ONE),
-    ("cells", 1, Neighbors.ADD_REMOVE),
 }
 
 

@@ -5,6 +5,7 @@ block is the output of that block, to the letter.
 """
 
 import doctest
+import inspect
 import io
 import pkgutil
 import re
@@ -81,7 +82,8 @@ def test_a_page_whose_output_differs_is_found_out(tmp_path):
 
 
 def test_the_examples_of_docstrings_hold():
-    found = {name: doctest.testmod(import_module(name)) for name in modules()}
+    told = [name for name in modules() if ">>>" in inspect.getsource(import_module(name))]
+    found = {name: doctest.testmod(import_module(name)) for name in told}
     assert not [name for name, (failed, _) in found.items() if failed]
     assert sum(attempted for _, attempted in found.values()) > 20
     assert len(pages_with_examples()) > 10

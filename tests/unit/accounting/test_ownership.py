@@ -116,7 +116,10 @@ class Liar(Fraction):
 
 def caches() -> Iterator[Any]:
     """Every cache of a function of the accounting, wherever it is kept."""
-    for found in gc.get_objects():
+    gc.unfreeze()  # of what was there before the first test
+    every = gc.get_objects()
+    gc.freeze()
+    for found in every:
         if isinstance(found, functools._lru_cache_wrapper) and found.__wrapped__.__module__ in {
             module.__name__ for module in MODULES
         }:

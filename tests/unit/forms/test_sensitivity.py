@@ -24,7 +24,7 @@ from dpsdk.forms import (
 )
 from dpsdk.forms.facts import Setting
 from dpsdk.kernel.measure import GaussianNoise, LaplaceNoise, prepare
-from worlds import facts, moves, weights
+from worlds import crossed, facts, moves, weights
 
 # The package has a function of the module's name.
 module = sys.modules["dpsdk.forms.sensitivity"]
@@ -85,11 +85,9 @@ def test_sensitivities_are_exact_where_few_columns_are_compared(
         assert compare(random_form(np.random.default_rng(seed)), neighbors, outside), seed
 
 
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize(("neighbors", "outside"), RELATIONS)
-def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(
-    name, neighbors, outside, monkeypatch
-):
+@pytest.mark.parametrize(("name", "relation"), crossed(LIMITS, RELATIONS, 2))
+def test_beyond_the_limits_of_search_sensitivities_are_upper_bounds(name, relation, monkeypatch):
+    neighbors, outside = relation
     for limit, value in LIMITS[name].items():
         limited(monkeypatch, limit, value)
     marks = {compare(random_form(np.random.default_rng(s)), neighbors, outside) for s in range(40)}

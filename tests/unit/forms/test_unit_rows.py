@@ -212,7 +212,7 @@ def test_releases_are_as_far_off_as_they_say(neighbors):
 
 @pytest.mark.parametrize("unit_rows", [1, 6])
 def test_a_sparse_vector_keeps_its_bound(unit_rows):
-    wrong, trials = 0, 300
+    wrong, trials = 0, 150
     source = seeded(7)
     for _ in range(trials):
         asked = session(unit_rows, noise=source)

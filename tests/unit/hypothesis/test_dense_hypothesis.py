@@ -336,14 +336,14 @@ def test_samples_carry_labels_of_their_attributes():
 
 
 def test_no_second_array_is_made():
-    domain = Domain(Integer("a", 0, 2**8 - 1), Integer("b", 0, 2**9 - 1), Integer("c", 0, 0))
+    domain = Domain(Integer("a", 0, 2**9 - 1), Integer("b", 0, 2**9 - 1), Integer("c", 0, 0))
     size = 8 * domain.size
     rng = np.random.default_rng(18)
     forms = [
         written(domain, rng.random(domain.size) < 0.5),
         written(domain, rng.random(domain.size)),
-        one(domain, a=Range(2**8, 0, 2**7)),
-        one(domain, a=Weights(rng.random((1, 2**8)))),
+        one(domain, a=Range(2**9, 0, 2**8)),
+        one(domain, a=Weights(rng.random((1, 2**9)))),
         one(domain, b=Weights(rng.random((1, 2**9)) < 0.5)),
     ]
     hypothesis = DenseHypothesis.uniform(domain, outside=True)

@@ -11,6 +11,7 @@ import pytest
 
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseLaw
+from worlds import crossed
 
 SMALL = [
     DiscreteLaplace(Fraction(1, 3)),
@@ -99,8 +100,9 @@ LARGE = [
 
 
 @pytest.mark.parametrize("law", [*SMALL, *LARGE, Geometric(2**40)], ids=str)
-@pytest.mark.parametrize("beta", [0.9, 0.3, 0.05, 1e-9, 1e-40])
-@pytest.mark.parametrize("entries", [1, 7, 4_000_000])
+@pytest.mark.parametrize(
+    ("beta", "entries"), crossed([0.9, 0.3, 0.05, 1e-9, 1e-40], [1, 7, 4_000_000], 3)
+)
 def test_radius_is_minimal(law: NoiseLaw, beta: float, entries: int) -> None:
     radius = law.radius(beta, entries)
 

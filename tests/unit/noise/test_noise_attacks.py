@@ -26,6 +26,7 @@ from dpsdk.noise.laws import from_plain, to_plain
 from dpsdk.testing.audit import BranchingNoise
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints
+from worlds import crossed
 
 Law = type[DiscreteLaplace] | type[DiscreteGaussian] | type[Geometric]
 CLASSES: list[Law] = [DiscreteLaplace, DiscreteGaussian, Geometric]
@@ -139,10 +140,15 @@ def ways(cls: Law) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("cls", "way"), [(cls, way) for cls in CLASSES for way in ways(cls)], ids=str
+    ("attack", "shared"),
+    crossed([(cls, way) for cls in CLASSES for way in ways(cls)], [False, True], 2),
+    ids=str,
 )
-@pytest.mark.parametrize("shared", [False, True], ids=["own source", "one source"])
-def test_writing_into_a_law_changes_no_draw_of_another(cls: Law, way: str, shared: bool) -> None:
+def test_writing_into_a_law_changes_no_draw_of_another(
+    attack: tuple[Law, str], shared: bool
+) -> None:
+    cls, way = attack
+
     def run(write: bool) -> list[list[list[int]]]:
         attacks.forget(dpsdk.noise)
         theirs = seeded(78)

@@ -29,7 +29,7 @@ from dpsdk.queries import (
     Workload,
     marginals,
 )
-from worlds import PEOPLE, QUIET, facts, inside, middle, people, quiet, table, truth
+from worlds import PEOPLE, QUIET, crossed, facts, inside, middle, people, quiet, table, truth
 
 LOW, MIDDLE, HIGH = (0, 10), (10, 20), (20, 40)
 
@@ -110,8 +110,7 @@ def ask(query, data=DATA):
     return quiet(data).answer(query, using=QUIET)
 
 
-@pytest.mark.parametrize("condition", [None, *CONDITIONS])
-@pytest.mark.parametrize("kind", SCALARS)
+@pytest.mark.parametrize(("kind", "condition"), crossed(SCALARS, [None, *CONDITIONS], 3))
 def test_every_scalar_query_counts_the_rows_that_meet_its_condition(kind, condition):
     make, weigh = SCALARS[kind]
     where, holds = CONDITIONS[condition] if condition else (None, lambda r: True)

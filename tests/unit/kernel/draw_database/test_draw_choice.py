@@ -19,6 +19,7 @@ from dpsdk.kernel.draw_database.coverage import Cells, Intervals, Marginals, Thr
 from dpsdk.kernel.draw_database.enumeration import Enumeration
 from dpsdk.kernel.draw_database.levels import attempt, segmented
 from dpsdk.testing.audit import enumerate_law, tables
+from worlds import crossed
 
 DOMAIN = Domain(Integer("a", 0, 29), Integer("b", 0, 9))
 
@@ -227,8 +228,7 @@ def law_of(sampler, histogram):
     return {y: mass / total for y, mass in kept.items()}
 
 
-@pytest.mark.parametrize("relation", Neighbors)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("name", "relation"), crossed(FORMS, Neighbors, 2))
 def test_every_sampler_errs_within_its_bound(name, relation, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.draw_database.structured.draw", one_try)
     monkeypatch.setattr("dpsdk.kernel.draw_database.intervals.draw", one_try)

@@ -1,5 +1,6 @@
 """How far off small databases are, by their exact law, beside what is promised of all tables."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from dpsdk.kernel.draw_database import choose as choose_module
 from dpsdk.kernel.draw_database.bounds import Family
 from dpsdk.kernel.draw_database.coverage import Cells
 from dpsdk.kernel.draw_database.sizes import Planner
+from worlds import crossed
 
 BETA = 0.2
 
@@ -29,10 +31,11 @@ def errors(plain: World, table: np.ndarray, *, of_intervals: bool) -> dict:
     return found
 
 
-@pytest.mark.parametrize("replaced", [True, False])
-@pytest.mark.parametrize("outside", [False, True])
-@pytest.mark.parametrize("name", CASES)
-def test_no_table_is_farther_off_than_promised(name: str, outside: bool, replaced: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), crossed(CASES, itertools.product([False, True], repeat=2), 2)
+)
+def test_no_table_is_farther_off_than_promised(name: str, kind: tuple[bool, bool]) -> None:
+    outside, replaced = kind
     asked, kind, _ = CASES[name]
     for size, rows, epsilon in [(1, 4, 3), (2, 3, 8), (5, 3, 30)]:
         plain = world(name, size, outside=outside, replaced=replaced)

@@ -24,6 +24,7 @@ from dpsdk.kernel.draw_database.multisets import Multisets
 from dpsdk.noise import SystemNoise
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import enumerate_law, neighbours
+from worlds import crossed
 
 LINE = Domain(Integer("a", 0, 3))
 GRID = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
@@ -193,8 +194,7 @@ def test_every_multiset_is_looked_at_once(longest, atoms, size, monkeypatch):
     assert set(seen) == wanted
 
 
-@pytest.mark.parametrize("relation", Neighbors)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "relation"), crossed(KINDS, Neighbors, 2))
 def test_a_pooled_sample_of_real_noise_fits_the_law(kind, relation):
     form = dense(LINE, WIDE)
     terms = DrawTerms(2, Fraction(4), setting_of(LINE, relation))

@@ -187,7 +187,7 @@ class Release(Generic[A_co]):
     _measurement: Measurement
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
-    reused: bool = False
+    reused: bool = field(default=False, kw_only=True)
 
     @property
     def accuracy(self) -> Accuracy:

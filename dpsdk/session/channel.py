@@ -116,7 +116,7 @@ class Channel(Closable, Generic[F_contra]):
             measurement,
             lifting(query),
             context.facts,
-            given.reused,
+            reused=given.reused,
         )
 
     def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:

@@ -189,7 +189,7 @@ class Release(Generic[A_co]):
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
     _asked: object = field(default=None, eq=False)
-    reused: bool = False
+    reused: bool = field(default=False, kw_only=True)
 
     @property
     def asked(self) -> object:

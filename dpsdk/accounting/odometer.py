@@ -401,8 +401,11 @@ class Odometer:
         self._keeper.later(partial(undivided, generation=generation))
 
     def _take(self, runs: tuple[Guarantee, ...], label: str | Asked, request_id: str | None) -> int:
-        asked = label if isinstance(label, Asked) else Asked(str.__add__("", label))
-        query, mechanism, question, _, of = asked
+        of: str | None
+        if isinstance(label, Asked):
+            query, mechanism, question, _, of = label
+        else:
+            query, mechanism, question, of = str.__add__("", label), "", 0, None
         request = None if request_id is None else to_name("request_id", request_id)
         named = request or of or ""
         scope = self.scope

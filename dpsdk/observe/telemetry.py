@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
 from threading import Lock
 from typing import Protocol, TypeAlias, cast, final
 
@@ -33,12 +32,26 @@ class _Span(Protocol):
     def add_event(self, name: str, attributes: _Attributes) -> None: ...
 
 
-class _Metrics(Protocol):
-    def get_meter(self, name: str, *, meter_provider: object = None) -> _Meter: ...
+class _GetMeter(Protocol):
+    def __call__(self, name: str, *, meter_provider: object = None) -> _Meter: ...
 
 
-class _Trace(Protocol):
-    def get_current_span(self) -> _Span: ...
+class _GetSpan(Protocol):
+    def __call__(self) -> _Span: ...
+
+
+def _library() -> tuple[_GetMeter, _GetSpan]:
+    try:
+        # An extra, which need not be installed where types are checked.
+        from opentelemetry.metrics import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
+            get_meter,  # pyright: ignore[reportUnknownVariableType]
+        )
+        from opentelemetry.trace import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
+            get_current_span,  # pyright: ignore[reportUnknownVariableType]
+        )
+    except ImportError:
+        raise MissingExtra("opentelemetry-api", "otel") from None
+    return cast("_GetMeter", get_meter), cast("_GetSpan", get_current_span)
 
 
 @final
@@ -64,15 +77,11 @@ class OpenTelemetryObserver:
         Without ``dpsdk[otel]``.
     """
 
-    __slots__ = ("_charges", "_epsilon", "_lock", "_names", "_questions", "_rho", "_trace")
+    __slots__ = ("_charges", "_epsilon", "_lock", "_names", "_questions", "_rho", "_span")
 
     def __init__(self, meter_provider: object = None) -> None:
-        try:
-            metrics = cast("_Metrics", import_module("opentelemetry.metrics"))
-            self._trace = cast("_Trace", import_module("opentelemetry.trace"))
-        except ImportError:
-            raise MissingExtra("opentelemetry-api", "otel") from None
-        meter = metrics.get_meter("dpsdk", meter_provider=meter_provider)
+        get_meter, self._span = _library()
+        meter = get_meter("dpsdk", meter_provider=meter_provider)
         made = meter.create_counter
         self._questions = made("dpsdk.questions", "{question}", "Questions by what became of them")
         self._charges = made("dpsdk.charges", "{charge}", "Charges to privacy budgets")
@@ -86,7 +95,7 @@ class OpenTelemetryObserver:
         with suppress(Exception):  # exporters of others may raise what they like
             if isinstance(event, Progress):
                 return
-            span = self._trace.get_current_span()
+            span = self._span()
             if span.is_recording():
                 told = {f"dpsdk.{name}": value for name, value in fields_of(event).items()}
                 span.add_event(f"dpsdk.{kind_of(event)}", told)

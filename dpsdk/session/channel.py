@@ -117,7 +117,7 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
-            given.reused,
+            reused=given.reused,
         )
 
     def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:

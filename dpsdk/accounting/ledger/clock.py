@@ -24,6 +24,8 @@ def told(clock: Clock) -> datetime | None:
     """
     try:
         now = clock()
-        return None if now is None or now.tzinfo is None else now.astimezone(UTC)
+        if now is None or now.tzinfo is UTC:
+            return now
+        return None if now.tzinfo is None else now.astimezone(UTC)
     except Exception:  # noqa: BLE001  # clocks can be set to years that no date has
         return None

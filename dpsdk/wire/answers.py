@@ -13,7 +13,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
 from dpsdk.wire.catalogue import Kind, Nested
-from dpsdk.wire.fields import INTEGER, NUMBER, TEXT, Choice, ListOf, refused
+from dpsdk.wire.fields import NATURAL, NUMBER, TEXT, Choice, ListOf, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
@@ -73,11 +73,14 @@ class ReleasedAnswer:
     def __attrs_post_init__(self) -> None:
         if self.stands_for not in _SHAPES:
             raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
-        whole = self.stands_for in ("nothing", "several")
-        expected = 0 if whole else math.prod(self.shape)
-        if len(self.numbers) != expected:
-            got = f"{len(self.numbers):,}"
-            raise InvalidArgument("numbers", f"{expected:,}, as the shape says", got)
+        several = self.stands_for == "several"
+        none = several or self.stands_for == "nothing"
+        for name, count, expected in (
+            ("numbers", len(self.numbers), 0 if none else math.prod(self.shape)),
+            ("parts", len(self.parts), math.prod(self.shape) if several else 0),
+        ):
+            if count != expected or min(self.shape, default=0) < 0:
+                raise InvalidArgument(name, f"{expected:,}, as the shape says", f"{count:,}")
 
     @classmethod
     def of(cls, value: object, raw: Floats) -> ReleasedAnswer:
@@ -142,7 +145,7 @@ KINDS: tuple[Kind[object], ...] = (
         "answer",
         {
             "stands_for": Choice[AnswerShape](*_SHAPES),
-            "shape": ListOf(INTEGER, most=32),
+            "shape": ListOf(NATURAL, most=32),
             "numbers": ListOf(MEASURED),
             "names": ListOf(TEXT, most=1 << 16),
             "parts": _LIST,

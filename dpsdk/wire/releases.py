@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
@@ -30,14 +29,15 @@ from dpsdk.release import Cost, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
-from dpsdk.wire.costs import BUDGET, COMPOSITION, GUARANTEE, SPENT
+from dpsdk.wire.charges import CHARGED, EXACTLY, RUNS
+from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
 from dpsdk.wire.distributions import DIGEST
 from dpsdk.wire.fields import (
-    AMOUNT,
     ENDLESS,
     FLAG,
     FLOAT,
-    INTEGER,
+    NATURAL,
+    POSITIVE,
     TEXT,
     Choice,
     Field,
@@ -46,7 +46,7 @@ from dpsdk.wire.fields import (
 )
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
-from dpsdk.wire.text import JSON, Plain, canonical
+from dpsdk.wire.text import canonical
 
 __all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
@@ -321,117 +321,12 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-class _Exactly:
-    """An amount, exact and as the float next to it: {"exact": "1/3", "float": 0.333}."""
-
-    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
-        near = MEASURED.write(_near(value), path, context)
-        return {"exact": AMOUNT.write(value, path, context), "float": near}
-
-    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
-        if type(plain) is not dict or plain.keys() != {"exact", "float"}:
-            got = type(plain).__name__
-            raise WireError(path, 'an object of "exact" and "float"', got)
-        exact = AMOUNT.read(plain["exact"], f"{path}.exact", context)
-        near = MEASURED.read(plain["float"], f"{path}.float", context)
-        if near != _near(exact):
-            raise WireError(f"{path}.float", "the float next to the exact amount", shown(near))
-        return exact
-
-    def schema(self, context: Context, /) -> JSON:
-        return {
-            "type": "object",
-            "properties": {"exact": AMOUNT.schema(context), "float": MEASURED.schema(context)},
-            "required": ["exact", "float"],
-            "additionalProperties": False,
-        }
-
-
-def _near(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-_EXACTLY = _Exactly()
-
-
-class _Runs:
-    """Guarantees, each with how often it was charged."""
-
-    def write(
-        self, value: tuple[tuple[Guarantee, int], ...], path: str, context: Context, /
-    ) -> Plain:
-        return [
-            {"guarantee": GUARANTEE.write(run, path, context), "count": count}
-            for run, count in value
-        ]
-
-    def read(
-        self, plain: Plain, path: str, context: Context, /
-    ) -> tuple[tuple[Guarantee, int], ...]:
-        if type(plain) is not list:
-            raise WireError(path, "a list of runs", type(plain).__name__)
-        found: list[tuple[Guarantee, int]] = []
-        for place, one in enumerate(plain):
-            where = f"{path}[{place}]"
-            if type(one) is not dict or one.keys() != {"guarantee", "count"}:
-                raise WireError(where, 'an object of "guarantee" and "count"', type(one).__name__)
-            count = INTEGER.read(one["count"], f"{where}.count", context)
-            if not 1 <= count < 1 << 63:
-                raise WireError(f"{where}.count", "an integer from 1 to 2^63", shown(count))
-            found.append((GUARANTEE.read(one["guarantee"], f"{where}.guarantee", context), count))
-        return tuple(found)
-
-    def schema(self, context: Context, /) -> JSON:
-        count: JSON = {"type": "integer", "minimum": 1, "exclusiveMaximum": 1 << 63}
-        return {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"guarantee": GUARANTEE.schema(context), "count": count},
-                "required": ["guarantee", "count"],
-                "additionalProperties": False,
-            },
-        }
-
-
 def _taken(*, charged: Mapping[str, Fraction | None], **given: object) -> ReleaseRecord:
     record = ReleaseRecord(**given)  # type: ignore[arg-type]  # each was read by its own field
     cost = record.cost
     if charged != {"epsilon": cost.epsilon, "rho": cost.rho}:
         raise InvalidArgument("charged", "what the runs cost together", "another amount")
     return record
-
-
-class _Charged:
-    """The sums of ε and ρ of the runs, for readers who do not add up."""
-
-    _epsilon = OrNone(_EXACTLY)
-
-    def write(self, value: Cost, path: str, context: Context, /) -> Plain:
-        epsilon = self._epsilon.write(value.epsilon, f"{path}.epsilon", context)
-        return {"epsilon": epsilon, "rho": _EXACTLY.write(value.rho, f"{path}.rho", context)}
-
-    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Fraction | None]:
-        if type(plain) is not dict or plain.keys() != {"epsilon", "rho"}:
-            raise WireError(path, 'an object of "epsilon" and "rho"', type(plain).__name__)
-        return {
-            "epsilon": self._epsilon.read(plain["epsilon"], f"{path}.epsilon", context),
-            "rho": _EXACTLY.read(plain["rho"], f"{path}.rho", context),
-        }
-
-    def schema(self, context: Context, /) -> JSON:
-        return {
-            "type": "object",
-            "properties": {
-                "epsilon": self._epsilon.schema(context),
-                "rho": _EXACTLY.schema(context),
-            },
-            "required": ["epsilon", "rho"],
-            "additionalProperties": False,
-        }
 
 
 _STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
@@ -443,7 +338,7 @@ KINDS: tuple[Kind[object], ...] = (
         "noise",
         {
             "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
-            "size": _EXACTLY,
+            "size": EXACTLY,
             "step": FLOAT,
             "bias": FLOAT,
         },
@@ -451,7 +346,7 @@ KINDS: tuple[Kind[object], ...] = (
     Kind(
         ReleasedSensitivity,
         "sensitivity",
-        {"norm": Choice[str]("l1", "l2-squared"), "steps": INTEGER, "exact": OrNone(FLAG)},
+        {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
     ),
     Kind(
         Bound,
@@ -474,8 +369,8 @@ KINDS: tuple[Kind[object], ...] = (
             "query_digest": OrNone(DIGEST),
             "domain": DIGEST,
             "neighbors": Choice[str]("replace-one", "add-remove"),
-            "unit_rows": INTEGER,
-            "rows": OrNone(INTEGER),
+            "unit_rows": POSITIVE,
+            "rows": OrNone(NATURAL),
             "outside": FLAG,
             "mechanism": TEXT,
             "by": OrNone(MECHANISM),
@@ -486,8 +381,8 @@ KINDS: tuple[Kind[object], ...] = (
             "sensitivity": OrNone(
                 Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
             ),
-            "runs": _Runs(),
-            "charged": Member(cast("Field[object]", _Charged()), of="cost"),
+            "runs": RUNS,
+            "charged": Member(cast("Field[object]", CHARGED), of="cost"),
             "joint": Nested[Bound]("a bound", Bound),
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),

@@ -170,6 +170,8 @@ def test_figures_that_do_not_belong_together_are_refused():
         {"runs": []}, {"runs": [data["runs"][0] | {"count": 0}]}, {"runs": [data["runs"][0]] * 2},
         {"domain": "0"}, {"query_digest": "G" * 64}, {"neighbors": "replace"}, {"more": 1},
         {"answer": data["answer"] | {"shape": [2]}},
+        {"answer": data["answer"] | {"shape": [-1, -1]}},
+        {"answer": data["answer"] | {"parts": [data["answer"]]}}, {"rows": -1}, {"unit_rows": 0},
         {"joint": data["joint"] | {"error": "-infinity"}},
     ):  # fmt: skip
         with pytest.raises(WireError):

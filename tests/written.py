@@ -111,6 +111,8 @@ _RECORD = ReleaseRecord(
     noise=ReleasedNoise("discrete-laplace", Fraction(20, 3), 0.5, 0.25),
     sensitivity=ReleasedSensitivity("l1", 2, exact=True),
     runs=((DiscreteLaplaceGuarantee("10.5", 3), 2), (PureGuarantee(1), 1)),
+    epsilon=Fraction(11, 7),
+    rho=Fraction(1, 3),
     joint=Bound(0.4, 0.05, "words", "proven", vacuous=False),
     each=(0.1, math.inf),
     composition=BasicComposition(),

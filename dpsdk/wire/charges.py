@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from dpsdk._checks import shown
 from dpsdk.accounting import Guarantee
 from dpsdk.errors import WireError
-from dpsdk.release import Cost
 from dpsdk.wire.answers import MEASURED
 from dpsdk.wire.costs import GUARANTEE
-from dpsdk.wire.fields import AMOUNT, POSITIVE, OrNone, refused
+from dpsdk.wire.fields import AMOUNT, POSITIVE, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
     from dpsdk.wire.catalogue import Context
 
-__all__ = ["CHARGED", "EXACTLY", "RUNS"]
+__all__ = ["EXACTLY", "RUNS"]
 
 
 class _Exactly:
@@ -97,36 +96,3 @@ class _Runs:
 
 RUNS = _Runs()
 """What was charged, run by run."""
-
-
-class _Charged:
-    """The sums of ε and ρ of the runs, for readers who do not add up."""
-
-    _epsilon = OrNone(EXACTLY)
-
-    def write(self, value: Cost, path: str, context: Context, /) -> Plain:
-        epsilon = self._epsilon.write(value.epsilon, f"{path}.epsilon", context)
-        return {"epsilon": epsilon, "rho": EXACTLY.write(value.rho, f"{path}.rho", context)}
-
-    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Fraction | None]:
-        if type(plain) is not dict or plain.keys() != {"epsilon", "rho"}:
-            raise refused(path, 'an object of "epsilon" and "rho"', plain)
-        return {
-            "epsilon": self._epsilon.read(plain["epsilon"], f"{path}.epsilon", context),
-            "rho": EXACTLY.read(plain["rho"], f"{path}.rho", context),
-        }
-
-    def schema(self, context: Context, /) -> JSON:
-        return {
-            "type": "object",
-            "properties": {
-                "epsilon": self._epsilon.schema(context),
-                "rho": EXACTLY.schema(context),
-            },
-            "required": ["epsilon", "rho"],
-            "additionalProperties": False,
-        }
-
-
-CHARGED = _Charged()
-"""Sums of what was charged."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -29,7 +28,7 @@ from dpsdk.release import Cost, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
-from dpsdk.wire.charges import CHARGED, EXACTLY, RUNS
+from dpsdk.wire.charges import EXACTLY, RUNS
 from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
 from dpsdk.wire.distributions import DIGEST
 from dpsdk.wire.fields import (
@@ -40,7 +39,6 @@ from dpsdk.wire.fields import (
     POSITIVE,
     TEXT,
     Choice,
-    Field,
     ListOf,
     OrNone,
 )
@@ -139,6 +137,9 @@ class ReleaseRecord:
         On what the numbers rest, where that is noise of one law and one run.
     runs
         What was charged: guarantees, each with how often it was.
+    epsilon, rho
+        The sums of the pure ε and of the ρ of all runs, None where one of them has no pure ε.
+        Whoever wants to know adds them up again, as `cost` does.
     joint
         The bound of all entries of the answer at once; `each`, at the same β, of each entry by
         itself, None where there is none.
@@ -167,6 +168,8 @@ class ReleaseRecord:
     noise: ReleasedNoise | None
     sensitivity: ReleasedSensitivity | None
     runs: tuple[tuple[Guarantee, int], ...]
+    epsilon: Fraction | None
+    rho: Fraction
     joint: Bound
     each: tuple[float, ...] | None
     composition: Composition | None
@@ -243,6 +246,8 @@ class ReleaseRecord:
             noise=noise,
             sensitivity=_moved(release.cost, noise, asked, facts),
             runs=release.cost.runs,
+            epsilon=release.cost.epsilon,
+            rho=release.cost.rho,
             joint=release.bound(beta),
             each=_each(release, beta),
             composition=composition,
@@ -321,14 +326,6 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-def _taken(*, charged: Mapping[str, Fraction | None], **given: object) -> ReleaseRecord:
-    record = ReleaseRecord(**given)  # type: ignore[arg-type]  # each was read by its own field
-    cost = record.cost
-    if charged != {"epsilon": cost.epsilon, "rho": cost.rho}:
-        raise InvalidArgument("charged", "what the runs cost together", "another amount")
-    return record
-
-
 _STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
 
 KINDS: tuple[Kind[object], ...] = (
@@ -382,7 +379,8 @@ KINDS: tuple[Kind[object], ...] = (
                 Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
             ),
             "runs": RUNS,
-            "charged": Member(cast("Field[object]", CHARGED), of="cost"),
+            "epsilon": OrNone(EXACTLY),
+            "rho": EXACTLY,
             "joint": Nested[Bound]("a bound", Bound),
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),
@@ -392,6 +390,5 @@ KINDS: tuple[Kind[object], ...] = (
             "account": TEXT,
             "made_by": TEXT,
         },
-        _taken,
     ),
 )

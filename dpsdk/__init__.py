@@ -1,8 +1,8 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
 from dpsdk.accounting import Budget
-from dpsdk.data import Neighbors, PrivateData
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk.data import Neighbors, PrivacyUnit, PrivateData
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
@@ -21,11 +21,13 @@ __all__ = [
     "Budget",
     "Categorical",
     "Channel",
+    "Date",
     "DistributionChannel",
     "Domain",
     "HypothesisChannel",
     "Integer",
     "Neighbors",
+    "PrivacyUnit",
     "PrivateData",
     "Quote",
     "Release",

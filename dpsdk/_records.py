@@ -277,12 +277,25 @@ class Kinds(Generic[T]):
         take
             What makes a value of the fields; the class itself unless given.
         """
+        if made in self._by_class:
+            raise ValueError(tag)
+        self._by_class[made] = self.read_also(made, tag, fields, take)
+
+    def read_also(
+        self,
+        made: type[T],
+        tag: str,
+        fields: Mapping[str, object],
+        take: Callable[[Mapping[str, object]], T] | None = None,
+    ) -> _Kind[T]:
+        """Register a tag that is read and not written any more. Arguments as for `add`."""
         kinds = cast("Mapping[str, Field[object]]", fields)
         kind: _Kind[T] = _Kind(tag, made, kinds, take or (lambda read: made(**read)))
-        if tag in TAGS or made in self._by_class or _TAG in kinds:
+        if tag in TAGS or _TAG in kinds:
             raise ValueError(tag)
-        self._by_tag[tag] = self._by_class[made] = kind
+        self._by_tag[tag] = kind
         TAGS[tag] = tuple(kinds)
+        return kind
 
     def write(self, value: T, where: str) -> Record:
         """The record of a value.

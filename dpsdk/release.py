@@ -171,8 +171,9 @@ class Release(Generic[A_co]):
 
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
-    release with `private=False` was made with seeded noise and protects nobody. `dpsdk.wire` writes
-    it down, with the public facts that a reader needs to judge it.
+    release with `private=False` was made with seeded noise and protects nobody. One that is
+    `reused` was given before to whoever asked the same first, and cost nothing this time.
+    `dpsdk.wire` writes a release down, with the public facts that a reader needs to judge it.
 
     Releases are equal if they say the same of the same numbers.
     """
@@ -188,6 +189,7 @@ class Release(Generic[A_co]):
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
     _asked: object = field(default=None, eq=False)
+    reused: bool = False
 
     @property
     def asked(self) -> object:
@@ -285,7 +287,8 @@ class Release(Generic[A_co]):
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
-        source = f"{self.source} by {self.mechanism}, cost {self.cost}{mark}"
+        again = ", reused" if self.reused else ""
+        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
         if "\n" in answer:  # a table, whose lines are its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -27,8 +28,12 @@ Array: TypeAlias = npt.NDArray[Any]
 Real: TypeAlias = int | float | str | Decimal | Fraction
 """A finite real number. Text and floats are read as the decimal fraction that they print as."""
 
-Label: TypeAlias = str | int | float | bool | tuple[float, float]
-"""The public name of one cell along one attribute; a bin is named by its two edges."""
+Label: TypeAlias = str | int | float | bool | tuple[float, float] | date
+"""The public name of one cell along one attribute.
+
+A bin is named by its two edges; a day, week or month by its first day, and an hour by the
+`datetime` at which it begins.
+"""
 
 Record: TypeAlias = Mapping[str, Label]
 """One element of a universe, as a label for each attribute."""

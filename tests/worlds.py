@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 from dpsdk import (
@@ -47,6 +48,30 @@ QUIET = Laplace(epsilon=10**7)
 """Noise so small that all of it is zero."""
 
 Row = dict[str, object]
+
+
+def thinned(cases: Iterable[object], every: int, start: int = 0) -> list[object]:
+    """Cases to parametrize with: a quick run takes one of every so many, and a slow one the rest.
+
+    A tuple is a case of several arguments.
+    """
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=[] if number % every == start else [pytest.mark.slow],
+        )
+        for number, case in enumerate(cases)
+    ]
+
+
+def crossed(rows: Iterable[object], columns: Iterable[object], every: int) -> list[object]:
+    """All pairs: a quick run takes every so many of each row and of each column."""
+    columns = list(columns)
+    return [
+        pytest.param(row, column, marks=[] if (place + turn) % every == 0 else [pytest.mark.slow])
+        for place, row in enumerate(rows)
+        for turn, column in enumerate(columns)
+    ]
 
 
 def people(count: int, seed: int, *, stray: bool = True) -> list[Row]:

@@ -38,6 +38,7 @@ from dpsdk.accounting.ledger.binding import Binding, Dataset
 from dpsdk.accounting.ledger.books import Account, Books
 from dpsdk.accounting.ledger.charge import Charge, Payer
 from dpsdk.accounting.ledger.memory import MemoryLedger
+from dpsdk.accounting.ledger.postgres import PostgresLedger
 from dpsdk.accounting.ledger.sqlite import SQLiteLedger
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.prices.conversion import (
@@ -90,6 +91,7 @@ __all__ = [
     "Ledgers",
     "MemoryLedger",
     "SQLiteLedger",
+    "PostgresLedger",
     "Anchor",
     "FileAnchor",
     "Books",

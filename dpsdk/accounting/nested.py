@@ -52,15 +52,17 @@ class ScopeOdometer(Odometer):
     Nothing is set aside unless `reserve`: then other charges leave to the scope what its cap still
     allows. Of several counts of an `AnyOf`, one in which all reserves can be spent is always left.
 
-    In memory it ends with `close`, or when nobody holds it any more. In a durable ledger it is
-    found again by its name, with what it has spent and reserved, by any session until `close`.
+    Scopes of one name are one, for all sessions on a ledger: whoever opens one that is open goes on
+    with what it has spent and reserved, and `close` is for all of them. In memory it also ends when
+    nobody holds it any more; in a durable ledger it stays until `close`, whoever dies meanwhile. A
+    name that was closed is free for another scope, which the numbers of accounts tell apart.
 
     Parameters
     ----------
     outer
         The odometer that pays: a session's, or a scope's that is reserved by nobody.
     name
-        What refusals call the scope; public.
+        What refusals and charges call the scope; public.
     cap
         A budget, begun by the outer composition; or a share, in (0, 1], of each limit of that.
     reserve
@@ -73,7 +75,7 @@ class ScopeOdometer(Odometer):
     BudgetExceeded
         If what is left is less than what should be reserved.
     LedgerConflict
-        If a durable ledger has an open scope of this name with another cap.
+        If there is an open scope of this name with another cap or reserve, or in another scope.
     TooLarge
         If there are too many scopes.
     """
@@ -92,7 +94,7 @@ class ScopeOdometer(Odometer):
         self._numbers = outer._numbers
         fresh = next(self._numbers)
         # A scope that was dropped gives back what it had set aside.
-        self._keeper.when_gone(self, partial(dropped, number=fresh))
+        own = self._keeper.hold(fresh, partial(dropped, number=fresh))
         if isinstance(cap, Budget):
             self._budget = own_budget(cap)
             self._cap = str(self._budget)
@@ -104,18 +106,22 @@ class ScopeOdometer(Odometer):
             self._begun = share_of(outer._begun, share)
         paying = outer._payer.accounts
         account = Account(name, self._begun, paying, Line(self._begun), reserve=reserve)
-        found = fresh
+        found, holder = fresh, own
 
         def decide(books: Books) -> Decision:
-            nonlocal found
-            found = fresh
+            nonlocal found, holder
+            found, holder = fresh, own
             if self._keeper.durable:
                 books = forgotten(books, name)
-                known = named(books, name, paying)
-                if known is not None:
+            known = named(books, name)
+            if known is not None:
+                others = own if self._keeper.durable else self._keeper.holder(known)
+                if others is not None:
                     _check_same(books.accounts[known], account)
-                    found = known
+                    found, holder = known, others
                     return Decision(books)
+                # Whoever held it is gone since this decision began.
+                books = dropped(books, known)
             after = opened(books, fresh, account)
             if isinstance(after, Misfit):
                 asked = f"a reserve of {self._cap} for {self._title}"
@@ -123,12 +129,18 @@ class ScopeOdometer(Odometer):
             return Decision(after)
 
         self._keeper.transact(decide)
+        self._holder = holder
         self._payer = Payer((found, *paying))
 
     @property
     def outer(self) -> Odometer:
         """The odometer that pays."""
         return self._outer
+
+    @property
+    def scope(self) -> str:
+        """The name of the scope."""
+        return self._name
 
     def close(self) -> None:
         """Charge nothing more, and give back what was reserved and not spent.
@@ -270,9 +282,10 @@ def _check_same(account: Account, asked: Account) -> None:
     LedgerConflict
         Names the scope.
     """
-    if (account.start, account.reserve) != (asked.start, asked.reserve):
+    if (account.start, account.reserve, account.outer) != (asked.start, asked.reserve, asked.outer):
         what = f"scope {account.name!r} with"
-        raise LedgerConflict(what, "another cap or reserve", "a scope of the same name")
+        other = "another cap, reserve or outer scope"
+        raise LedgerConflict(what, other, "a scope of the same name")
 
 
 def _share(value: Real) -> Fraction:

@@ -32,6 +32,7 @@ from dpsdk.accounting.ledger.books import (
     undivided,
 )
 from dpsdk.accounting.ledger.charge import SESSION, Charge, shown_copies
+from dpsdk.accounting.ledger.clock import Clock, system_clock
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
@@ -78,6 +79,8 @@ class Odometer:
         where it stands. Of one with the books of several tables, those of `dataset`.
     dataset
         What is protected. A ledger is bound to it, as to budget, composition and bound.
+    clock
+        Says when something is charged, for people to read. Nothing is decided by it.
 
     Raises
     ------
@@ -96,11 +99,13 @@ class Odometer:
         *,
         ledger: Ledger | None = None,
         dataset: Dataset = NO_DATASET,
+        clock: Clock = system_clock,
     ) -> None:
         cap = own_budget(budget)
         filtering = None if composition is None else own_composition(composition)
         bound = None if anytime is None else own_anytime(anytime)
-        self._keeper = Keeper(MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name))
+        kept = MemoryLedger() if ledger is None else ledger_of(ledger, dataset.name)
+        self._keeper = Keeper(kept, clock)
         if self._keeper.durable and filtering is not None:
             check_written(filtering)
 
@@ -151,6 +156,16 @@ class Odometer:
     def session(self) -> int:
         """Which session on its ledger this is, counted from 1 in the order of opening."""
         return self._session
+
+    @property
+    def durable(self) -> bool:
+        """Whether its ledger outlives the process."""
+        return self._keeper.durable
+
+    @property
+    def scope(self) -> str:
+        """The name of the scope that it pays for; empty for a session itself."""
+        return ""
 
     @property
     def spent(self) -> Spent:
@@ -386,12 +401,11 @@ class Odometer:
         self._keeper.later(partial(undivided, generation=generation))
 
     def _take(self, runs: tuple[Guarantee, ...], label: str | Asked, request_id: str | None) -> int:
-        if isinstance(label, Asked):
-            query, mechanism, question = label
-        else:
-            query, mechanism, question = str.__add__("", label), "", 0
+        asked = label if isinstance(label, Asked) else Asked(str.__add__("", label))
+        query, mechanism, question, _, of = asked
         request = None if request_id is None else to_name("request_id", request_id)
-        named = request or ""
+        named = request or of or ""
+        scope = self.scope
         composition, payer, session = self._composition, self._payer, self._session
 
         def decide(books: Books) -> Decision:
@@ -400,12 +414,12 @@ class Odometer:
             if isinstance(after, Misfit):
                 raise _Refused(after, books)
             number = books.runs
+            now = self._keeper.now()
             charges: list[Charge] = []
             for run in runs:
                 number += 1
-                charges.append(
-                    Charge(number, query, run, mechanism, question, session, payer, named)
-                )
+                told = query, run, mechanism, question, session, payer, named, scope, now
+                charges.append(Charge(number, *told))
             return Decision(after, charges)
 
         try:

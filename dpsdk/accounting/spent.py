@@ -16,12 +16,15 @@ __all__ = ["Asked", "Readings", "Remaining", "Spent"]
 class Asked(NamedTuple):
     """What runs are charged for: a question to a mechanism, or the opening of a channel to it.
 
-    `number` tells the questions of a session apart; 0 belongs to none.
+    `number` tells the questions of a session apart; 0 belongs to none. `scope` is the scope that
+    asked, empty for the session itself, and `request` the name of the request, if it has one.
     """
 
     query: str
     mechanism: str = ""
     number: int = 0
+    scope: str = ""
+    request: str | None = None
 
     def __str__(self) -> str:
         if self.query:

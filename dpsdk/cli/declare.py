@@ -6,16 +6,19 @@ import gzip
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from attrs import frozen
 
-from dpsdk import Attribute, Binned, Boolean, Categorical, Domain, Integer
+from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
 from dpsdk.cli.words import printable
 from dpsdk.data.delimited import FileFormat, lone_field_hint
 from dpsdk.data.lines import splitter
+from dpsdk.domain.calendar import Unit
+from dpsdk.domain.dates import read_end
 from dpsdk.errors import DataError, DomainError, InvalidArgument
 
 __all__ = ["Declared", "Header", "declare", "described", "load"]
@@ -74,7 +77,8 @@ def declare(attributes: Sequence[Declared]) -> Domain:
         else:
             made.append(_attribute(declared.kind, name, words))
     if not made:
-        expected = "declared by --boolean, --integer, --binned or --categorical, or read by --check"
+        kinds = "--boolean, --integer, --binned, --date or --categorical"
+        expected = f"declared by {kinds}, or read by --check"
         raise InvalidArgument("a domain", expected, "nothing")
     return Domain(*made)
 
@@ -88,12 +92,23 @@ def _attribute(kind: str, name: str, words: Sequence[str]) -> Attribute:
             return Integer(name, low, high)
         if kind == "binned":
             return Binned(name, [_number("edges", word) for word in words])
+        if kind == "date":
+            return _date(name, words)
         return Categorical(name, words)
     except InvalidArgument as error:
         if error.parameter == "name":
             raise
         parameter = f"{error.parameter} of {shown(name)}"
         raise InvalidArgument(parameter, error.expected, error.got) from None
+
+
+def _date(name: str, words: Sequence[str]) -> Date:
+    if not 2 <= len(words) <= 4:
+        expected = "the first and the last, then a unit and a zone if wanted"
+        raise InvalidArgument("dates", expected, shown(list(words)))
+    low, high = (cast("date", read_end(word)) for word in words[:2])
+    unit, zone = (*words[2:], *("day", None)[len(words) - 2 :])
+    return Date(name, low, high, unit=cast("Unit", unit), zone=zone)
 
 
 def _with_other(last: Attribute | None, label: str) -> Categorical:
@@ -142,6 +157,10 @@ def described(domain: Domain, header: Header | None) -> str:
 def _range(attribute: Attribute) -> str:
     if isinstance(attribute, Integer):
         return f"{attribute.low} to {attribute.high}"
+    if isinstance(attribute, Date):
+        place = "" if attribute.zone is None else f" in {attribute.zone}"
+        units = f"{attribute.size:,} {attribute.unit}{'s' if attribute.size > 1 else ''}"
+        return f"{attribute.low} to {attribute.high} in {units}{place}"
     if isinstance(attribute, Binned):
         bins = f"{attribute.size:,} bin{'s' if attribute.size > 1 else ''}"
         return f"{attribute.edges[0]:g} to {attribute.edges[-1]:g} in {bins}"

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
 from attrs import frozen
 
-from dpsdk.accounting import Books, Charge, FileAnchor, SQLiteLedger
+from dpsdk.accounting import (
+    AnyOf,
+    Books,
+    Charge,
+    Composition,
+    FileAnchor,
+    PostgresLedger,
+    SQLiteLedger,
+)
 from dpsdk.accounting.ledger.books import concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import worst_line
+from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["LedgerOptions", "show", "verify"]
+
+_SERVERS = ("postgresql://", "postgres://")
+
+_SCHEMA = "dpsdk"
+
+_Kept: TypeAlias = SQLiteLedger | PostgresLedger
 
 
 @frozen(kw_only=True)
@@ -24,31 +41,48 @@ class LedgerOptions:
 
     Parameters
     ----------
-    path
-        The file of an `SQLiteLedger`.
+    place
+        The file of an `SQLiteLedger`, or how the server of a `PostgresLedger` is reached.
     key
         A file whose bytes are the key; None without one.
     anchor
         The file of a `FileAnchor`; None without one.
     allow_network
         As for `SQLiteLedger`.
+    schema
+        As for `PostgresLedger`.
     """
 
-    path: Path
+    place: str
     key: Path | None = None
     anchor: Path | None = None
     allow_network: bool = False
+    schema: str | None = None
 
-    def open(self, *, made: bool) -> SQLiteLedger:
+    def open(self, *, made: bool) -> _Kept:
         """The ledger. One that is not there yet is made only for who wants to spend."""
-        if not made and not self.path.exists():
-            raise InvalidArgument("FILE", "the file of a ledger", f"{printable(self.path)}: none")
-        return SQLiteLedger(
-            self.path,
-            key=None if self.key is None else self.key.read_bytes(),
-            anchor=None if self.anchor is None else FileAnchor(self.anchor),
-            allow_network=self.allow_network,
-        )
+        key = None if self.key is None else self.key.read_bytes()
+        anchor = None if self.anchor is None else FileAnchor(self.anchor)
+        expected = "a ledger that is there"
+        if self.place.startswith(_SERVERS):
+            if self.allow_network:
+                raise InvalidArgument("--allow-network", "given with the file of a ledger", "none")
+            schema = _SCHEMA if self.schema is None else self.schema
+            if not made and not LedgerServer(self.place, schema, b"").there():
+                raise InvalidArgument("FILE", expected, f"a server without schema {schema!r}")
+            return PostgresLedger(self.place, schema=schema, key=key, anchor=anchor)
+        if self.schema is not None:
+            raise InvalidArgument("--schema", "given with the address of a server", "a file")
+        if not made and not Path(self.place).exists():
+            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: none")
+        return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
+
+    @property
+    def label(self) -> str:
+        """What the ledger is called in the output: never by a password."""
+        if not self.place.startswith(_SERVERS):
+            return printable(self.place)
+        return LedgerServer(self.place, _SCHEMA if self.schema is None else self.schema, b"").name
 
 
 def show(options: LedgerOptions) -> str:
@@ -80,12 +114,12 @@ def verify(options: LedgerOptions) -> str:
     )
     tables = len(ledger.datasets)
     return (
-        f"{printable(options.path)}: {count:,} entries of {tables:,} table"
+        f"{options.label}: {count:,} entries of {tables:,} table"
         f"{'' if tables == 1 else 's'}, as they were written\n  {keyed}\n  {anchored}"
     )
 
 
-def _shown(ledger: SQLiteLedger) -> str:
+def _shown(ledger: _Kept) -> str:
     # Charges are appended, so that there are at least those that the books count.
     books = ledger.read()
     charges = ledger.charges()[: books.runs]
@@ -95,11 +129,12 @@ def _shown(ledger: SQLiteLedger) -> str:
     dataset, composition = binding.dataset, binding.composition
     line = worst_line(tuple(chain.from_iterable(concerned(books, SESSION))))
     rows = "row" if dataset.unit_rows == 1 else "rows"
+    by = f" by {dataset.person!r}" if dataset.person else ""
     pure = "" if line.epsilon is None else f", epsilon {float(from_steps(line.epsilon)):.7g} in sum"
     lines = [
-        f"{printable(dataset.name)} ({dataset.neighbors}, {dataset.unit_rows} {rows} a person)",
+        f"{printable(dataset.name)} ({dataset.neighbors}, {dataset.unit_rows} {rows} a person{by})",
         f"  budget       {binding.budget}",
-        f"  composition  {composition}",
+        f"  composition  {_words(composition)}",
         f"  spent        {100 * composition.fraction(line.state):.7g}%{pure}",
         f"  sessions     {books.sessions:,}",
         f"  charges      {books.runs:,}",
@@ -107,6 +142,28 @@ def _shown(ledger: SQLiteLedger) -> str:
         *map(_charge, charges),
     ]
     return "\n".join(printable(line) for line in lines)
+
+
+def _words(composition: Composition) -> str:
+    """A composition as people call it."""
+    kept = Fraction(getattr(composition, "leak_share", 0))
+    leaks = f", {_percent(kept)} of delta kept for leaks" if kept else ""
+    if not isinstance(composition, AnyOf):
+        title: str = getattr(composition, "title", type(composition).__name__)
+        order: Fraction | None = getattr(composition, "order", None)
+        return f"{title}{'' if order is None else f' of order {order}'}{leaks}"
+    members = [_words(member) for member in composition.members]
+    if composition.weights is not None:
+        total = sum(composition.weights) or Fraction(1)
+        members = [
+            f"{words} ({_percent(weight / total)} of delta)" if weight else words
+            for words, weight in zip(members, composition.weights, strict=True)
+        ]
+    return f"whichever fits of {', '.join(members)}{leaks}"
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(100 * share):.4g}%"
 
 
 def _scopes(books: Books) -> list[str]:
@@ -120,7 +177,9 @@ def _scopes(books: Books) -> list[str]:
 def _charge(charge: Charge) -> str:
     request = f", request {charge.request_id!r}" if charge.request_id else ""
     asked = charge.label or "opened"
+    scope = f", scope {charge.scope!r}" if charge.scope else ""
+    at = "" if charge.at is None else f"{charge.at:%Y-%m-%d %H:%M:%S}Z  "
     return (
-        f"  {charge.number:>5,}  session {charge.session:,}: {asked} by {charge.mechanism}, "
-        f"{charge.guarantee}{request}"
+        f"  {charge.number:>5,}  {at}session {charge.session:,}{scope}: {asked} "
+        f"by {charge.mechanism}, {charge.guarantee}{request}"
     )

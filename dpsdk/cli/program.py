@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from dpsdk import Budget, Neighbors
+from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_decimal, read_whole, shown, to_count
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
@@ -23,6 +23,8 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
 
 __all__ = ["main"]
+
+_PLACE = "the file, or the address of the server as postgresql://user@host/database,"
 
 
 def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None) -> int:
@@ -96,10 +98,11 @@ def _request(arguments: argparse.Namespace) -> Request:
         out=arguments.out,
         marginals=_whole("--marginals", arguments.marginals),
         budget=Budget(epsilon=arguments.epsilon, delta=arguments.delta),
-        neighbors=Neighbors(arguments.neighbors),
+        neighbors=None if arguments.neighbors is None else Neighbors(arguments.neighbors),
         outside=arguments.outside,
         max_rows=None if arguments.max_rows is None else _whole("--max-rows", arguments.max_rows),
         unit_rows=_whole("--unit-rows", arguments.unit_rows),
+        unit=_unit(arguments),
         encoding=arguments.encoding,
         delimiter=_character(arguments.delimiter),
         strip=arguments.strip,
@@ -111,15 +114,47 @@ def _request(arguments: argparse.Namespace) -> Request:
         force=arguments.force,
         method=arguments.method,
         ledger=None if arguments.ledger is None else _options(arguments.ledger, arguments),
+        cap=_cap(arguments),
     )
 
 
-def _options(path: Path, arguments: argparse.Namespace) -> LedgerOptions:
+def _cap(arguments: argparse.Namespace) -> Budget | None:
+    if arguments.cap is None:
+        if arguments.cap_delta is not None:
+            raise InvalidArgument("--cap-delta", "given with --cap", "no --cap")
+        return None
+    delta = arguments.delta if arguments.cap_delta is None else arguments.cap_delta
+    try:
+        return Budget(epsilon=arguments.cap, delta=delta)
+    except InvalidArgument as error:
+        option = "--cap" if error.parameter == "epsilon" else "--cap-delta"
+        raise InvalidArgument(option, error.expected, error.got) from None
+
+
+def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
+    most = arguments.max_rows_per_person
+    if arguments.unit is None:
+        for option, given in (
+            ("--max-rows-per-person", most is not None),
+            ("--distinct", arguments.distinct),
+        ):
+            if given:
+                raise InvalidArgument(option, "given with --unit COLUMN", "no --unit")
+        return None
+    if most is None:
+        expected = "given with --unit: so many rows of each person are kept at the most"
+        raise InvalidArgument("--max-rows-per-person", expected, "none")
+    rows = _whole("--max-rows-per-person", most)
+    return PrivacyUnit(arguments.unit, max_rows=rows, distinct=arguments.distinct)
+
+
+def _options(place: str, arguments: argparse.Namespace) -> LedgerOptions:
     return LedgerOptions(
-        path=path,
+        place=place,
         key=arguments.key,
         anchor=arguments.anchor,
         allow_network=arguments.allow_network,
+        schema=arguments.schema,
     )
 
 
@@ -201,7 +236,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
-    ledger.add_argument("file", type=Path, metavar="FILE", help="the file of the ledger")
+    ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
     _add_ledger_arguments(ledger)
     return parser
 
@@ -218,6 +253,9 @@ def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take a ledger on a network file system, whose locks cannot be relied on",
     )
+    parser.add_argument(
+        "--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)"
+    )
 
 
 def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
@@ -225,6 +263,12 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
         ("--boolean", ("NAME",), 1, "an attribute that is true or false"),
         ("--integer", ("NAME", "LOW", "HIGH"), 3, "whole numbers, both ends included"),
         ("--binned", ("NAME", "EDGE"), "+", "reals, cut into bins at these edges"),
+        (
+            "--date",
+            ("NAME", "WORD"),
+            "+",
+            "the first and last date; then a unit (day, week, month, hour) and a zone, if wanted",
+        ),
         ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
         ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
     ):
@@ -271,8 +315,8 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add(
         "--neighbors",
         choices=[relation.value for relation in Neighbors],
-        default=Neighbors.REPLACE_ONE.value,
-        help="which tables must look alike (default replace-one: the number of rows is public)",
+        help="which tables must look alike (default replace-one: the number of rows is public; "
+        "with --unit add-remove)",
     )
     add("--counts", action="store_true", help="counts of rows, not shares of them")
     add(
@@ -289,6 +333,13 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     )
     add("--max-rows", metavar="N", help="the table has no more rows than this")
     add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
+    add("--unit", metavar="COLUMN", help="protect persons, whose identifiers are in this column")
+    add("--max-rows-per-person", metavar="M", help="with --unit: keep at most M rows of a person")
+    add(
+        "--distinct",
+        action="store_true",
+        help="with --unit: rows of a person that are alike count once",
+    )
     _add_text_arguments(release)
     add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
     add(
@@ -307,10 +358,16 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add("--name", help="what to call the table (default: its file name)")
     add(
         "--ledger",
-        type=Path,
         metavar="FILE",
-        help="a file that remembers the budget of the table called --name: this run spends what "
-        "earlier ones left of it",
+        help=f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
+        "earlier ones left of it, or what --cap says",
     )
+    add(
+        "--cap",
+        metavar="EPSILON",
+        help="the budget that the ledger has for the table in all; this run then spends --epsilon "
+        "and --delta of it, or is refused",
+    )
+    add("--cap-delta", metavar="DELTA", help="the delta of --cap (default that of --delta)")
     _add_ledger_arguments(release)
     add("--force", action="store_true", help="write into DIR although it holds files")

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from attrs import frozen
 
-from dpsdk import Budget, Domain, Neighbors, PrivateData, Release, Session
+from dpsdk import Budget, Domain, Neighbors, PrivacyUnit, PrivateData, Release, Session
 from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.cli.declare import load
@@ -71,7 +71,7 @@ class Request:
         How many attributes each table has.
     budget
         As much of it is spent as one run can spend: all of it by Laplace noise.
-    neighbors, outside, max_rows, unit_rows, encoding, delimiter, strip, decimal, thousands
+    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands
         As declared for the table; see PrivateData.
     counts
         Counts of rows instead of shares of them.
@@ -86,6 +86,9 @@ class Request:
         Write into a directory that holds other files, over those of the same names.
     ledger
         What remembers the budget, by the name of the table; None if nothing does.
+    cap
+        What that budget is in all, of which this run spends `budget` or nothing; None where
+        `budget` is all of it, and this run spends what is left.
     """
 
     table: Path
@@ -93,10 +96,11 @@ class Request:
     out: Path
     marginals: int
     budget: Budget
-    neighbors: Neighbors = Neighbors.REPLACE_ONE
+    neighbors: Neighbors | None = None
     outside: Literal["cell", "clip"] = "cell"
     max_rows: int | None = None
     unit_rows: int = 1
+    unit: PrivacyUnit | None = None
     encoding: str = "utf-8"
     delimiter: str = ","
     strip: bool = False
@@ -108,6 +112,7 @@ class Request:
     force: bool = False
     method: Literal["auto", "local", "independent"] = "auto"
     ledger: LedgerOptions | None = None
+    cap: Budget | None = None
 
     @property
     def label(self) -> str:
@@ -129,12 +134,16 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         If a file cannot be read or written.
     """
     to_beta(float(request.beta))
-    if request.neighbors is not Neighbors.REPLACE_ONE and not request.counts:
+    hidden = request.neighbors is Neighbors.ADD_REMOVE
+    if (hidden or request.unit is not None) and not request.counts:
+        option = "--neighbors add-remove" if hidden else "--unit"
         expected = "given with --counts, as shares need the number of rows, which is private then"
-        raise InvalidArgument("--neighbors add-remove", expected, "no --counts")
+        raise InvalidArgument(option, expected, "no --counts")
     if request.ledger is not None and request.name is None:
         expected = "given with --ledger: it is what the ledger knows the table by"
         raise InvalidArgument("--name", expected, "none")
+    if request.cap is not None:
+        _check_cap(request, request.cap)
     domain = load(request.domain)
     _check_writable(request.domain, domain)
     _check_size(domain, request.marginals)
@@ -149,6 +158,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         outside=request.outside,
         max_rows=request.max_rows,
         unit_rows=request.unit_rows,
+        unit=request.unit,
         encoding=request.encoding,
         delimiter=request.delimiter,
         strip=request.strip,
@@ -156,14 +166,17 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         thousands=request.thousands,
     )
     ledger = None if request.ledger is None else request.ledger.open(made=True)
-    session = Session(data, request.budget, noise=noise, ledger=ledger)
+    whole = request.budget if request.cap is None else request.cap
+    session = Session(data, whole, noise=noise, ledger=ledger)
+    # What one run may spend is what a session with a budget of its own may.
+    alone = session if request.cap is None else Session(data, request.budget, noise=noise)
     if not session.remaining.epsilon and not session.remaining.rho:
         expected = "one with some of the budget of the table left"
         raise InvalidArgument("--ledger", expected, "one where all of it is spent")
     with staged(request.out, _SUMMARY) as folder:
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
-        made = _made(request, session, workload)
+        made = _made(request, session, alone, workload)
         for name, table, error in zip(names, made.release.value, made.errors, strict=True):
             write_table(folder / name, table, error)
         report = _report(request, session, made)
@@ -190,11 +203,13 @@ class _Made:
     """What each table rests on, where that is not the same for all."""
 
 
-def _made(request: Request, session: Session, workload: Workload[MarginalTable]) -> _Made:
+def _made(
+    request: Request, session: Session, alone: Session, workload: Workload[MarginalTable]
+) -> _Made:
     large = session.domain.size > DENSE_LIMIT and bool(request.budget.delta)
     if request.method == "local" or (request.method == "auto" and large):
         return _fitted(request, session, workload)
-    mechanism = _mechanism(session, workload)
+    mechanism = _mechanism(alone, workload)
     release = session.release(workload, using=mechanism)
     bound = release.bound(float(request.beta))
     price = mechanism.rho if isinstance(mechanism, Gaussian) else mechanism.epsilon
@@ -264,6 +279,17 @@ def _mechanism(session: Session, workload: Workload[MarginalTable]) -> Gaussian 
     return Gaussian(rho=rho)
 
 
+def _check_cap(request: Request, cap: Budget) -> None:
+    if request.ledger is None:
+        raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+    budget = request.budget
+    if budget.epsilon > cap.epsilon:
+        raise InvalidArgument("--epsilon", f"at most --cap, {cap.epsilon}", str(budget.epsilon))
+    if budget.delta > cap.delta:
+        expected = f"at most --cap-delta, {cap.delta}"
+        raise InvalidArgument("--delta", expected, str(budget.delta))
+
+
 def _check_writable(path: Path, domain: Domain) -> None:
     try:
         json.dumps(json.loads(domain.to_json()), ensure_ascii=False).encode("utf-8")
@@ -320,6 +346,7 @@ def _summary(
             "neighbors": facts.neighbors.value,
             "rows": facts.rows,
             "unit_rows": facts.unit_rows,
+            "protects": facts.unit,
             "outside": request.outside,
             "domain": json.loads(facts.domain.to_json()),
         },
@@ -397,7 +424,7 @@ def _report(request: Request, session: Session, made: _Made) -> str:
         f"{unit}.{vacuous}\n"
         f"{_variation(made)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
-        f"{_spent(session, made)}\n"
+        f"{_spent(request, session, made)}\n"
         f"{session!r}{seeded}\n"
         f"{_remembered(request)}\n"
     )
@@ -409,11 +436,13 @@ def _remembered(request: Request) -> str:
             "Nothing is remembered between runs: what another run on this table spends comes on "
             "top."
         )
-    return f"{printable(request.ledger.path)} remembers that, for the table {request.label!r}."
+    return f"{request.ledger.label} remembers that, for the table {request.label!r}."
 
 
-def _spent(session: Session, made: _Made) -> str:
+def _spent(request: Request, session: Session, made: _Made) -> str:
     share = session.spent.fraction
+    if request.cap is not None:
+        return f"{100 * share:.7g}% of {session.budget} is spent, by all runs on the ledger."
     if share >= 1:
         return f"The whole of {session.budget} is spent."
     rest = "" if made.listed is not None else "; no run with less Gaussian noise fits"

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from attrs import frozen
 
-from dpsdk.typing import Array, Bools
+from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["Column", "Kind", "array_column", "kind_of_array"]
 
@@ -22,6 +22,12 @@ class Kind(Enum):
     FLOAT = "floats"
     DECIMAL = "decimals"
     TEXT = "texts"
+    DATE = "dates"
+    """Days, without a time of day."""
+    NAIVE_TIME = "times without a zone"
+    """As a clock on the wall shows them; nobody says where."""
+    ZONED_TIME = "times with a zone"
+    """Instants, which clocks of different zones show differently."""
     UNTYPED = "values of any type"
     """An object array or a list, in which each value goes by its own type."""
     NULL = "nulls only"
@@ -35,7 +41,13 @@ class Column:
     kind: Kind | str
     """Or what it holds where no attribute reads that."""
     values: Array
+    """Of dates and times the seconds since 1970, of times with a zone in UTC; rounded down."""
     missing: Bools | None = None
+    places: Ints | None = None
+    """Where each row's value stands among `values`; None where each row has its own."""
+
+    def __len__(self) -> int:
+        return len(self.values if self.places is None else self.places)
 
 
 _KINDS = {
@@ -47,11 +59,14 @@ _KINDS = {
     "T": Kind.TEXT,
     "O": Kind.UNTYPED,
 }
-_NAMES = {"M": "dates", "m": "durations", "S": "bytes", "V": "records", "c": "complex numbers"}
+_NAMES = {"m": "durations", "S": "bytes", "V": "records", "c": "complex numbers"}
 
 
 def kind_of_array(dtype: np.dtype[np.generic]) -> Kind | str:
     """The kind of a dtype, or what it holds where no attribute reads that."""
+    if dtype.kind == "M":
+        unit, _ = np.datetime_data(cast("np.dtype[np.datetime64]", dtype))
+        return Kind.DATE if unit in {"Y", "M", "W", "D"} else Kind.NAIVE_TIME
     return _KINDS.get(dtype.kind) or _NAMES.get(dtype.kind, "values of an unknown type")
 
 

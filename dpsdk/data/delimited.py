@@ -20,6 +20,7 @@ from dpsdk._checks import shown
 from dpsdk.data.encode import Known
 from dpsdk.data.lines import LINE_LIMIT, decoded_lines, splitter, to_encoding
 from dpsdk.data.matching import Matcher
+from dpsdk.data.persons import PersonMatcher
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Ints
 
@@ -59,8 +60,8 @@ class FileFormat:
     complete: bool
 
 
-def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -> dict[str, Ints]:
-    """Cell numbers along each attribute, line by line; -1 is outside.
+def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -> list[Ints]:
+    """What each matcher makes of its column, line by line; -1 is outside, or nobody.
 
     Raises
     ------
@@ -87,9 +88,7 @@ def _opened(path: str) -> BinaryIO:
         raise DataError(path, "cannot be opened") from None
 
 
-def _read(
-    path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matcher]
-) -> dict[str, Ints]:
+def _read(path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matcher]) -> list[Ints]:
     split = splitter(wanted.delimiter, strip=wanted.strip)
     blocks = decoded_lines(file, wanted.encoding)
     first, *lines = next(blocks, [""])
@@ -107,12 +106,11 @@ def _read(
         short = any(len(record) != len(titles) for record in records)
         for matcher, place, numbers, parts in zip(matchers, places, known, codes, strict=True):
             part = _numbered(records, place, numbers, short=short)
-            if wanted.complete and (part < 0).any():
+            complete = wanted.complete and not isinstance(matcher, PersonMatcher)
+            if complete and (part < 0).any():
                 raise DataError(path, f"a value of {matcher.name!r} is outside the domain")
             parts.append(part)
-    return {
-        matcher.name: np.concatenate(parts) for matcher, parts in zip(matchers, codes, strict=True)
-    }
+    return [np.concatenate(parts) for parts in codes]
 
 
 def _titles(
@@ -151,13 +149,15 @@ def _record(line: str | None, split: Callable[[str], list[str] | None], most: in
     return () if fields is None or len(fields) > most else fields
 
 
-def _known(matcher: Matcher) -> Known[str | None]:
+def _known(matcher: Matcher) -> dict[str | None, int]:
+    if isinstance(matcher, PersonMatcher):
+        return matcher.seen
     # A field that a line does not have is outside, whatever an empty one would be.
     return Known[str | None](lambda value: -1 if value is None else matcher.text(value))
 
 
 def _numbered(
-    records: Sequence[_Fields], place: int, known: Known[str | None], *, short: bool
+    records: Sequence[_Fields], place: int, known: dict[str | None, int], *, short: bool
 ) -> Ints:
     values: Sequence[str | None] = (
         [record[place] if place < len(record) else None for record in records]

@@ -14,13 +14,15 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 
 from dpsdk.data.columns import Column, Kind
-from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.matching import BinnedMatcher, DateMatcher, IntegerMatcher, Matcher
+from dpsdk.data.moments import moment_of
 from dpsdk.data.texts import Number
 from dpsdk.data.values import plain, printed_decimal
 from dpsdk.typing import Array, Bools, Ints
 
-__all__ = ["Known", "encode"]
+__all__ = ["Known", "encode", "first_float_from"]
 
+_MOMENTS = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _REMEMBERED = 2**16
 _LONGEST_REMEMBERED = 64
 
@@ -49,6 +51,8 @@ def encode(matcher: Matcher, column: Column) -> Ints:
     # No warning of numpy's may depend on what it meets.
     with np.errstate(all="ignore"):
         codes = _encoded(matcher, column)
+    if column.places is not None:
+        codes = codes[column.places] if len(codes) else np.full(len(column), -1, dtype=np.int64)
     if column.missing is not None:
         codes[column.missing] = -1
     return codes
@@ -57,7 +61,11 @@ def encode(matcher: Matcher, column: Column) -> Ints:
 def _encoded(matcher: Matcher, column: Column) -> Ints:
     values, kind = column.values, column.values.dtype.kind
     if column.kind is Kind.NULL:
-        return np.full(len(values), -1, dtype=np.int64)
+        return _outside(values)
+    if column.kind in _MOMENTS:
+        if isinstance(matcher, DateMatcher):
+            return matcher.moments(column.kind, values)
+        return _outside(values)
     if kind == "b":
         return np.where(values, matcher.boolean(value=True), matcher.boolean(value=False)).astype(
             np.int64
@@ -76,6 +84,10 @@ def _encoded(matcher: Matcher, column: Column) -> Ints:
         distinct, places = np.unique(values, return_inverse=True)
         return _one_by_one(matcher, distinct)[places]
     return _one_by_one(matcher, values)
+
+
+def _outside(values: Array) -> Ints:
+    return np.full(len(values), -1, dtype=np.int64)
 
 
 def _integers(matcher: IntegerMatcher, values: Array) -> Ints:
@@ -101,7 +113,7 @@ def _whole_floats(matcher: IntegerMatcher, values: Array) -> Ints:
     codes = np.full(len(values), -1, dtype=np.int64)
     whole = plain & (values == np.rint(values))
     codes[whole] = _integers(matcher, values[whole].astype(np.int64))
-    if matcher.clip:
+    if matcher.clips:
         # A fraction beyond the bounds is moved to them, one between them stays outside.
         rest = plain & ~whole
         moved = np.full(int(rest.sum()), -1, dtype=np.int64)
@@ -126,14 +138,14 @@ def _bins_of_integers(matcher: BinnedMatcher, values: Array) -> Ints:
 
 def _bins_of_floats(matcher: BinnedMatcher, values: Array) -> Ints:
     kind = values.dtype.type
-    reached = np.array([_first_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
+    reached = np.array([first_float_from(edge, kind) for edge in matcher.exact], dtype=values.dtype)
     end = values == reached[-1] if printed_decimal(reached[-1]) == matcher.exact[-1] else None
     codes = _cells(matcher, np.searchsorted(reached, values, side="right"), end)
     codes[np.isnan(values)] = -1
     return codes
 
 
-def _first_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
+def first_float_from(edge: Decimal, kind: type[np.floating]) -> np.floating:
     """The smallest float of a type that prints as at least the edge; infinity may be the only."""
     found = kind(float(edge))
     while printed_decimal(found) < edge:
@@ -147,7 +159,7 @@ def _cells(matcher: BinnedMatcher, edges_reached: Ints, end: Bools | None) -> In
     codes = edges_reached.astype(np.int64) - 1
     if end is not None:
         codes[end] = matcher.size - 1
-    if matcher.clip:
+    if matcher.clips:
         return np.clip(codes, 0, matcher.size - 1)
     codes[codes >= matcher.size] = -1
     return codes
@@ -157,6 +169,7 @@ def _one_by_one(matcher: Matcher, values: Array) -> Ints:
     texts = Known(matcher.text)
     # Equal numbers are the same to a matcher, of whichever class they are.
     numbers = Known[Number](matcher.number)
+    dated = matcher if isinstance(matcher, DateMatcher) else None
 
     def number(item: object) -> int:
         value = plain(item)
@@ -164,7 +177,10 @@ def _one_by_one(matcher: Matcher, values: Array) -> Ints:
             return texts[value]
         if isinstance(value, bool):
             return matcher.boolean(value=value)
-        return -1 if value is None else numbers[value]
+        if value is not None:
+            return numbers[value]
+        moment = moment_of(item) if dated is not None else None
+        return -1 if dated is None or moment is None else dated.moment(moment)
 
     # The elements of an array of floats keep their width only as scalars of numpy.
     items = values if values.dtype.kind == "f" else cast("list[object]", values.tolist())

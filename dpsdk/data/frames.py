@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.data.listed import listed_column
 from dpsdk.data.matching import Matcher
+from dpsdk.data.moments import moment_column
 from dpsdk.errors import MissingExtra
 from dpsdk.typing import Array
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["frame_columns", "is_of_library", "require_narwhals", "series_column"]
+__all__ = [
+    "frame_columns",
+    "is_of_library",
+    "kind_of_dtype",
+    "require_narwhals",
+    "series_as_column",
+    "series_column",
+]
 
+_TEMPORAL = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
 
 
@@ -72,7 +82,7 @@ def series_column(series: object) -> Column | None:
     known = nw.from_native(cast("Any", series), series_only=True, pass_through=True)
     if not isinstance(known, nw.Series):
         return None
-    return _column(cast("Any", known))
+    return series_as_column(cast("Any", known))
 
 
 def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
@@ -86,9 +96,9 @@ def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
     if counts and max(counts.values()) > 1:
         # Names repeat among columns that nobody asked for.
         frame = (
-            cast("Any", frame).select(names)
+            cast("Any", frame).select(list(dict.fromkeys(names)))
             if hasattr(frame, "select")
-            else cast("Any", frame)[names]
+            else cast("Any", frame)[list(dict.fromkeys(names))]
         )
     table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
     if not isinstance(table, nw.DataFrame | nw.LazyFrame):
@@ -97,12 +107,13 @@ def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
     for matcher in matchers:
         if matcher.name not in schema:
             return f"no column {matcher.name!r}"
-        kind = _kind(schema[matcher.name])
+        kind = kind_of_dtype(schema[matcher.name])
         if kind is not None and (problem := matcher.mismatch(kind)):
             return problem
-    selected = table.select(*names)
+    # A column may tell persons apart and be an attribute as well.
+    selected = table.select(*dict.fromkeys(names))
     eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
-    return [_column(eager.get_column(name)) for name in names]
+    return [series_as_column(eager.get_column(name)) for name in names]
 
 
 def _counted_names(frame: object) -> Counter[str]:
@@ -113,7 +124,7 @@ def _counted_names(frame: object) -> Counter[str]:
     return Counter(cast("Any", frame).columns if names is None else names)
 
 
-def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
+def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
     """What the type of a series says of its values; None where its library must be asked."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
@@ -122,7 +133,11 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
             Kind.INTEGER if dtype.is_integer() else Kind.FLOAT if dtype.is_float() else Kind.DECIMAL
         )
     if dtype.is_temporal():
-        return "durations" if isinstance(dtype, nw.Duration) else "dates or times"
+        if isinstance(dtype, nw.Date):
+            return Kind.DATE
+        if isinstance(dtype, nw.Datetime):
+            return Kind.NAIVE_TIME if dtype.time_zone is None else Kind.ZONED_TIME
+        return "durations" if isinstance(dtype, nw.Duration) else None
     if dtype.is_nested():
         return "lists or records"
     named: dict[type[nw.dtypes.DType], Kind | str] = {
@@ -134,20 +149,27 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | str | None:
     return next((kind for known, kind in named.items() if isinstance(dtype, known)), None)
 
 
-def _column(series: nw.Series[Any]) -> Column:
+def series_as_column(series: nw.Series[Any]) -> Column:
+    """A series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
-    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     dtype, native = series.dtype, series.to_native()
-    kind = _kind(dtype)
+    if (listed := listed_column(native)) is not None:
+        return listed
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    kind = kind_of_dtype(dtype)
     if isinstance(dtype, nw.Categorical | nw.Enum) and series.implementation.is_polars():
         kind, series = Kind.TEXT, series.cast(nw.String)
     if kind is None:
         name = str(getattr(native, "dtype", None) or getattr(native, "type", "")).lower()
         kind = next((known for start, known in _NATIVE.items() if name.startswith(start)), None)
+        if kind is Kind.NAIVE_TIME and ("," in name or "tz=" in name):
+            kind = Kind.ZONED_TIME
     if kind is Kind.NULL or isinstance(kind, str):
         # Of nulls there are no values, and of what no attribute reads none are wanted.
         return Column(kind, np.zeros(len(missing)), missing)
+    if kind in _TEMPORAL:
+        return moment_column(_moments(series, missing), missing, cast("Kind", kind))
     values = _values(series, kind, missing)
     if kind is None:
         kind = kind_of_array(values.dtype)
@@ -157,13 +179,29 @@ def _column(series: nw.Series[Any]) -> Column:
     return Column(kind, values, missing)
 
 
-_NATIVE = {
+_NATIVE: dict[str, Kind | str] = {
     "null": Kind.NULL,
     "decimal": Kind.DECIMAL,
     "int128": Kind.INTEGER,
     "uint128": Kind.INTEGER,
+    "datetime64": Kind.NAIVE_TIME,
+    "timestamp": Kind.NAIVE_TIME,
+    "date": Kind.DATE,
+    "time": "times of day",
 }
 """Types that some version of narwhals does not tell, by how their library writes them."""
+
+
+def _moments(series: nw.Series[Any], missing: Array) -> Array:
+    """Dates and times as numpy's, times with a zone in UTC; or as objects."""
+    native = series.to_native()
+    dtype = getattr(native, "dtype", None)
+    # Of pandas: narwhals does not know all names of zones.
+    if hasattr(dtype, "pyarrow_dtype"):
+        return np.asarray(native.array.__arrow_array__().to_numpy())
+    if getattr(dtype, "tz", None) is not None:
+        return np.asarray(native.dt.tz_convert(None).to_numpy())
+    return _values(series, None, missing)
 
 
 def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> Array:

@@ -5,21 +5,17 @@ Only the kernel and the modules of this package may import this one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from threading import RLock
 
 import numpy as np
 
+from dpsdk.data.kept import Kept
 from dpsdk.domain import Domain
 from dpsdk.errors import Redacted
 from dpsdk.forms.blocks import numbered, tally
 from dpsdk.typing import Floats, Ints
 
 __all__ = ["Histogram"]
-
-_CACHED_CELLS = 2**24
-"""The tables kept for reuse have no more cells than this together: 128 MiB."""
 
 
 class Histogram:
@@ -28,15 +24,7 @@ class Histogram:
     Marginal tables are cached: reading the same attributes again costs one look-up.
     """
 
-    __slots__ = (
-        "_cached",
-        "_codes",
-        "_counts",
-        "_lock",
-        "_outside",
-        "_sizes",
-        "_tables",
-    )
+    __slots__ = ("_codes", "_counts", "_outside", "_sizes", "_tables")
 
     def __init__(
         self, domain: Domain, codes: Mapping[str, Ints], counts: Floats, outside: int
@@ -55,16 +43,17 @@ class Histogram:
         }
         self._counts = counts
         self._outside = outside
-        self._tables: OrderedDict[tuple[str, ...], Floats] = OrderedDict()
-        self._cached = 0
-        # A finaliser that runs meanwhile may read a table, too.
-        self._lock = RLock()
+        self._tables = Kept()
 
     def __repr__(self) -> str:
         return "Histogram(private)"
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         raise Redacted("pickling or copying")
+
+    @property
+    def process(self) -> None:
+        """Any process can read it: all of it is in memory."""
 
     @property
     def rows(self) -> int:
@@ -90,7 +79,7 @@ class Histogram:
     def table(self, names: tuple[str, ...]) -> Floats:
         """Counts on the cells of the named attributes; read-only, one axis a name."""
         known = self._tables.get(names)
-        return known if known is not None else self._tabulate(names)
+        return self._tables.keep(names, self.counted(names)) if known is None else known
 
     def counted(self, names: tuple[str, ...]) -> Floats:
         """The same, but not kept: for very many tables that are read once."""
@@ -100,18 +89,6 @@ class Histogram:
         shape = tuple([self._sizes[name] for name in names])
         cells = numbered((self._codes[name] for name in names), shape, len(self._counts))
         return tally(cells, self._counts, shape)
-
-    def _tabulate(self, names: tuple[str, ...]) -> Floats:
-        table = self.counted(names)
-        table.flags.writeable = False
-        with self._lock:
-            if names not in self._tables:
-                self._tables[names] = table
-                self._cached += table.size
-            while self._cached > _CACHED_CELLS and len(self._tables) > 1:
-                _, oldest = self._tables.popitem(last=False)
-                self._cached -= oldest.size
-        return table
 
 
 def _narrow(size: int) -> type[np.unsignedinteger | np.int64]:

@@ -7,6 +7,7 @@ rules, the same by whichever door a table comes in:
 - A text is a number where it spells one in strict decimals; numbers match by their exact value.
 - A truth value is the text True or False to a `Categorical`, and no number.
 - An empty text, nan and NaN are missing values, unless they are labels.
+- Dates and times match a `Date`, which no number does; see `dpsdk.data.moments`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from decimal import Decimal
+from functools import cached_property
+from math import gcd
+
+import numpy as np
 
 from dpsdk.data.columns import Kind
+from dpsdk.data.moments import Moment, read_moment
 from dpsdk.data.texts import Number, TextFormat, is_canonical, is_nan, is_number, is_text
-from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Integer
+from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
+from dpsdk.domain.calendar import DAY, UNITS
 from dpsdk.domain.spelling import normal
+from dpsdk.domain.zones import Offsets, offsets
 from dpsdk.errors import InvalidArgument
+from dpsdk.typing import Ints
 
-__all__ = ["BinnedMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
+__all__ = ["MISSING", "BinnedMatcher", "DateMatcher", "IntegerMatcher", "Matcher", "matcher_of"]
 
 _ANY = {Kind.TEXT, Kind.UNTYPED, Kind.NULL}
-_MISSING = {"", "nan", "NaN"}
+MISSING = {"", "nan", "NaN"}
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL}
 
 
@@ -34,6 +43,12 @@ class Matcher(ABC):
     def __init__(self, name: str, size: int, texts: TextFormat) -> None:
         self.name: str = name
         self.size: int = size
+        self.numbers: dict[Number, int] = {}
+        """The cells of the numbers that are labels."""
+        self.rest: int = -1
+        """The cell of what is neither missing nor a label."""
+        self.clips: bool = False
+        """Whether numbers beyond the bounds are moved to them."""
         self._texts = texts
 
     def mismatch(self, kind: Kind | str) -> str | None:
@@ -65,7 +80,7 @@ class Matcher(ABC):
 class _NumericMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
-        self.clip: bool = clip
+        self.clips = clip
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind in _NUMBERS:
@@ -84,9 +99,9 @@ class IntegerMatcher(_NumericMatcher):
 
     def number(self, value: Number) -> int:
         if value < self.low:
-            return 0 if self.clip else -1
+            return 0 if self.clips else -1
         if value > self.high:
-            return self.size - 1 if self.clip else -1
+            return self.size - 1 if self.clips else -1
         # Within the bounds, so turning it into an int is no work.
         whole = int(value)
         return whole - self.low if whole == value else -1
@@ -103,7 +118,7 @@ class BinnedMatcher(_NumericMatcher):
         cell = bisect_right(self.exact, value) - 1
         if cell == self.size and value == self.exact[-1]:
             return cell - 1
-        if self.clip:
+        if self.clips:
             return min(max(cell, 0), self.size - 1)
         return cell if cell < self.size else -1
 
@@ -114,12 +129,12 @@ class BooleanMatcher(Matcher):
     def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._words = {normal(word): int(cell) for word, cell in attribute.readings.items()}
-        self._numbers, self._odd = _numbers_among(self._words)
+        self.numbers, self._odd = _numbers_among(self._words)
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind is Kind.BOOLEAN:
             return None
-        if kind in _NUMBERS and self._numbers and self._odd is None:
+        if kind in _NUMBERS and self.numbers and self._odd is None:
             return None
         numbers = ", or list the numbers in true= and false=" if kind in _NUMBERS else ""
         return f"booleans, or texts among {_some(list(self._words))}{numbers}"
@@ -128,7 +143,7 @@ class BooleanMatcher(Matcher):
         return int(value)
 
     def number(self, value: Number) -> int:
-        return self._numbers.get(value, -1)
+        return self.numbers.get(value, -1)
 
     def text(self, value: str) -> int:
         found = _looked_up(self._words, value, self._texts)
@@ -141,11 +156,11 @@ class CategoricalMatcher(Matcher):
     def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._labels = {normal(str(label)): number for number, label in enumerate(attribute.values)}
-        self._other = -1 if attribute.other is None else attribute.index(attribute.other)
-        self._numbers, self._odd = _numbers_among(self._labels)
+        self.rest = -1 if attribute.other is None else attribute.index(attribute.other)
+        self.numbers, self._odd = _numbers_among(self._labels)
 
     def refusal(self, kind: Kind | str) -> str | None:
-        if kind in _ANY or (kind in _NUMBERS and self._numbers and self._odd is None):
+        if kind in _ANY or (kind in _NUMBERS and self.numbers and self._odd is None):
             return None
         if kind is Kind.BOOLEAN and not {"True", "False"}.isdisjoint(self._labels):
             return None
@@ -157,19 +172,92 @@ class CategoricalMatcher(Matcher):
         return expected
 
     def boolean(self, *, value: bool) -> int:
-        return self._labels.get(str(value), self._other)
+        return self._labels.get(str(value), self.rest)
 
     def number(self, value: Number) -> int:
-        return self._numbers.get(value, self._other)
+        return self.numbers.get(value, self.rest)
 
     def text(self, value: str) -> int:
         found = _looked_up(self._labels, value, self._texts)
         if found is not None:
             return found
-        if not is_text(value) or (value.strip() if self._texts.strip else value) in _MISSING:
+        if not is_text(value) or (value.strip() if self._texts.strip else value) in MISSING:
             return -1
-        number = self._texts.number(value) if self._numbers else None
-        return self._other if number is None else self.number(number)
+        number = self._texts.number(value) if self.numbers else None
+        return self.rest if number is None else self.number(number)
+
+
+_ERA = 2**25
+"""A little more than a year, in seconds."""
+
+
+class DateMatcher(Matcher):
+    """Along days, weeks, months or hours: by the calendar and the clock on the wall."""
+
+    def __init__(self, attribute: Date, texts: TextFormat, *, clip: bool) -> None:
+        super().__init__(attribute.name, attribute.size, texts)
+        self.clip: bool = clip
+        self.unit: str = attribute.unit
+        self.zone: str | None = attribute.zone
+        self._calendar = UNITS[attribute.unit]
+        self._first = attribute.first
+        self._start, self._stop = attribute.walls
+
+    def refusal(self, kind: Kind | str) -> str | None:
+        if kind in _ANY or kind is Kind.NAIVE_TIME:
+            return None
+        if kind is Kind.DATE:
+            return "times" if self.unit == "hour" else None
+        if kind is Kind.ZONED_TIME:
+            place = "or declare a zone to read them in, such as zone='UTC'"
+            return f"times without a zone, {place}" if self.zone is None else None
+        return "dates, times, or texts that spell them as 2024-03-31 or 2024-03-31T23:59"
+
+    def number(self, value: Number) -> int:  # noqa: ARG002  # no number is a date
+        return -1
+
+    def text(self, value: str) -> int:
+        moment = read_moment(value.strip() if self._texts.strip else value)
+        return -1 if moment is None else self.moment(moment)
+
+    def moment(self, value: Moment) -> int:
+        """The cell of a day or time."""
+        if self.refusal(value.kind) is not None:
+            return -1
+        wall = value.seconds
+        if value.kind is Kind.ZONED_TIME:
+            wall += self._offsets.at(wall)
+        if wall < self._start:
+            return 0 if self.clip else -1
+        if wall >= self._stop:
+            return self.size - 1 if self.clip else -1
+        return self._calendar.number(wall) - self._first
+
+    def moments(self, kind: Kind | str, seconds: Ints) -> Ints:
+        """The cells of many days or times of one kind, which is not refused."""
+        wall = seconds
+        if kind is Kind.ZONED_TIME:
+            known = self._offsets
+            places = np.searchsorted(np.array(known.changes, np.int64), seconds, side="right")
+            wall = seconds + np.array(known.seconds, np.int64)[places]
+        inside = np.clip(wall, self._start, self._stop - 1)
+        codes = self._calendar.numbers(inside) - self._first
+        codes[wall < self._start] = 0 if self.clip else -1
+        codes[wall >= self._stop] = self.size - 1 if self.clip else -1
+        return codes
+
+    def step(self, kind: Kind | str) -> int:
+        """Cells of days or times of a kind begin at multiples of so many seconds."""
+        step = self._calendar.step
+        if kind is not Kind.ZONED_TIME:
+            return step
+        return gcd(step, *self._offsets.seconds, *self._offsets.changes)
+
+    @cached_property
+    def _offsets(self) -> Offsets:
+        # Nowhere is a clock farther from UTC than two days. Round ends are asked for by many.
+        start, stop = (self._start - 2 * DAY) // _ERA, (self._stop + 2 * DAY) // _ERA + 1
+        return offsets(self.zone or "UTC", start * _ERA, stop * _ERA)
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:
@@ -207,10 +295,12 @@ def matcher_of(attribute: Attribute, texts: TextFormat, *, clip: bool) -> Matche
             return IntegerMatcher(attribute, texts, clip=clip)
         case Binned():
             return BinnedMatcher(attribute, texts, clip=clip)
+        case Date():
+            return DateMatcher(attribute, texts, clip=clip)
         case Boolean():
             return BooleanMatcher(attribute, texts)
         case Categorical():
             return CategoricalMatcher(attribute, texts)
         case _:
-            expected = "made of Boolean, Categorical, Integer and Binned"
+            expected = "made of Boolean, Categorical, Integer, Binned and Date"
             raise InvalidArgument("domain", expected, type(attribute).__name__)

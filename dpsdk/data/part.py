@@ -59,7 +59,10 @@ class Parts:
             raise UnknownAttribute(name, setting.names)
         if setting.unit_rows > 1:
             expected = "1 in a table that is divided, as rows of one person may lie in many parts"
-            raise InvalidArgument("unit_rows", expected, f"{setting.unit_rows:,}")
+            if setting.person is None:
+                raise InvalidArgument("unit_rows", expected, f"{setting.unit_rows:,}")
+            given = f"{setting.unit_rows:,} rows a person by {shown(setting.person)}"
+            raise InvalidArgument("unit", f"of max_rows={expected}", given)
         return cls(data, declared, name, setting.sizes[name], setting.replaced)
 
     def cell(self, label: Label) -> int:

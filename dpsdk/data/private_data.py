@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
-from typing import NoReturn, final
+from typing import Concatenate, NoReturn, ParamSpec, TypeAlias, final
 
-from dpsdk.data.declaration import Declaration, Outside, declared, has_public_rows
-from dpsdk.data.frames import require_narwhals
+from dpsdk.data.counts import Counts
+from dpsdk.data.declaration import (
+    Collect,
+    Declaration,
+    Outside,
+    declared,
+    has_public_rows,
+)
 from dpsdk.data.guard import attempt, outcome
-from dpsdk.data.histogram import Histogram
-from dpsdk.data.take import take_columns, take_counts, take_file, take_frame, to_path
-from dpsdk.data.texts import TextFormat
+from dpsdk.data.sources import Parameters
+from dpsdk.data.take import (
+    take_columns,
+    take_counts,
+    take_file,
+    take_frame,
+    take_parquet,
+    take_query,
+    to_path,
+)
+from dpsdk.data.unit import PrivacyUnit
 from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
 from dpsdk.errors import DataError, InvalidArgument, Redacted
 from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.typing import Array
 
-__all__ = ["Outside", "PrivateData"]
+__all__ = ["Collect", "Outside", "PrivateData"]
+
+
+P = ParamSpec("P")
+
+_Public: TypeAlias = tuple[
+    Domain, str, Neighbors | None, Outside, int | None, int, PrivacyUnit | None
+]
+"""What `declared` is given."""
 
 
 @final
 class PrivateData:
     """A private table over a declared universe. Opens to a `Session`, and shows itself to nobody.
 
-    Made by `from_columns`, `from_csv`, `from_frame` or `from_counts`. Under the default relation,
-    `Neighbors.REPLACE_ONE`, the number of rows is public; under `Neighbors.ADD_REMOVE` it is
-    private and only `max_rows` is known of it.
+    Made by `from_columns`, `from_csv`, `from_frame`, `from_parquet`, `from_sql` or `from_counts`.
+    Under the default relation, `Neighbors.REPLACE_ONE`, the number of rows is public; under
+    `Neighbors.ADD_REMOVE` it is private and only `max_rows` is known of it.
 
-    What is protected is one person, who has one row. Where people may have several, `unit_rows` is
-    how many at the most: noise then grows as many times, and all rows of a person are protected
-    together. It is your promise, never inferred and never checked: limit the rows of each person
-    before loading. Who has more rows than declared is protected less: a pure ε becomes ⌈m / k⌉ ε
-    for somebody with m rows where k were declared.
+    What is protected is one person, who has one row. Where people may have several and a column
+    says whose each row is, `unit=PrivacyUnit(column, max_rows=m)` keeps at most m rows of each.
+    Where no column does, `unit_rows` is how many rows a person has at the most. In both cases noise
+    grows as many times, and all rows of a person are protected together. But `unit_rows` is your
+    promise, never inferred and never checked: limit the rows of each person before loading. Who has
+    more rows than that is protected less: a pure ε becomes ⌈m / k⌉ ε for somebody with m rows where
+    k were declared.
 
     Rows outside the domain are kept, in one extra cell where every query is zero: dropping them
     would change the public row count by a private number. See `Outside` for the choices.
@@ -50,7 +74,7 @@ class PrivateData:
     _name: str
 
     def __init__(self) -> None:
-        expected = "made by from_columns, from_csv, from_frame or from_counts"
+        expected = "made by from_columns, from_csv, from_frame and others"
         raise InvalidArgument("PrivateData", expected, "a direct call")
 
     @property
@@ -80,10 +104,11 @@ class PrivateData:
         domain: Domain,
         *,
         name: str = "data",
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
@@ -99,6 +124,9 @@ class PrivateData:
             Values by the name of their attribute, all of one length. Masked values are missing.
         domain, name, neighbors, outside, max_rows, unit_rows
             What is public of the table, as the class and `Outside` say.
+        unit
+            Whom the table protects, where a column says whose each row is; see `PrivacyUnit`. The
+            relation is then add-remove, and `max_rows` bounds the rows that are kept.
         strip, decimal, thousands
             How to read values that are texts: without the white space around them, with this
             character before the decimals ("." or ","), and with this one between groups of three
@@ -109,13 +137,17 @@ class PrivateData:
         DataError
             If a column is missing, of another length or of a type that cannot match its attribute,
             if there are more than `max_rows` rows, or no row where the number of rows is public.
+            With a unit, also if its column is missing or of a type that tells no persons apart.
         InvalidArgument
             If another argument is not as expected.
         """
-        made = attempt(
-            "the columns", cls._from_columns, columns, domain, name, neighbors, outside, max_rows,
-            unit_rows, (strip, decimal, thousands),
-        )  # fmt: skip
+        made = cls._made(
+            "the columns",
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            take_columns,
+            columns,
+            (strip, decimal, thousands),
+        )
         # The traceback of an error must not carry the values.
         del columns
         return outcome(made)
@@ -127,10 +159,11 @@ class PrivateData:
         domain: Domain,
         *,
         name: str | None = None,
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
         strip: bool = False,
@@ -154,6 +187,8 @@ class PrivateData:
             What is public of the table, as the class and `Outside` say.
         name
             What a ledger knows the table by; the path unless given.
+        unit
+            As for `from_columns`. A line whose form hides its identifier is nobody's.
         delimiter, encoding
             The character between fields, and how the text is encoded: any encoding in which a line
             feed is the byte 10, or UTF-16.
@@ -168,13 +203,19 @@ class PrivateData:
         InvalidArgument
             If another argument is not as expected.
         """
+        source = to_path(path)
+        called = source if name is None else name
         # The file is read inside, so no frame of this call ever holds a value.
-        return outcome(
-            attempt(
-                "the file", cls._from_csv, path, domain, name, neighbors, outside, max_rows,
-                unit_rows, delimiter, encoding, (strip, decimal, thousands),
-            )
-        )  # fmt: skip
+        made = cls._made(
+            source,
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            take_file,
+            source,
+            (strip, decimal, thousands),
+            delimiter,
+            encoding,
+        )
+        return outcome(made)
 
     @classmethod
     def from_frame(
@@ -183,33 +224,158 @@ class PrivateData:
         domain: Domain,
         *,
         name: str = "data",
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Neighbors | None = None,
         outside: Outside = "cell",
         max_rows: int | None = None,
         unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        collect: Collect = "histogram",
     ) -> PrivateData:
-        """Take in a pandas, Polars or pyarrow table, or a lazy frame that narwhals reads.
+        """Count the rows of a frame of any library that narwhals reads.
 
-        Nulls are outside the domain. Arguments are those of `from_columns`. Needs the extra
-        `frames`.
+        A lazy frame, a relation of DuckDB, a table of Ibis or a frame of Spark is counted by its
+        engine, in one scan with one group-by, and only the counts of distinct keys come back.
+        Nulls are outside the domain, and every engine gives the same cells. Texts are told
+        apart as the engine's group-by does, so a column whose collation takes two texts for one
+        must be given another. Needs the extra `frames`.
+
+        Parameters
+        ----------
+        frame
+            The table. It must not change while it is read.
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands
+            As for `from_columns`.
+        collect
+            What comes back from the engine of the frame, as `Collect` says: all cells that are not
+            empty, or later each marginal table that a query touches.
 
         Raises
         ------
         DataError
             As for `from_columns`, and if narwhals does not know the object.
         InvalidArgument
-            If another argument is not as expected.
+            If another argument is not as expected, or no snapshot is taken of such a frame.
         MissingExtra
             If narwhals is not installed.
         """
-        made = attempt(
-            "the frame", cls._from_frame, frame, domain, name, neighbors, outside, max_rows,
-            unit_rows, (strip, decimal, thousands),
-        )  # fmt: skip
+        made = cls._made(
+            "the frame",
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            take_frame,
+            frame,
+            (strip, decimal, thousands),
+            collect,
+        )
         del frame
+        return outcome(made)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        *,
+        name: str | None = None,
+        neighbors: Neighbors | None = None,
+        outside: Outside = "cell",
+        max_rows: int | None = None,
+        unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
+        collect: Collect = "histogram",
+    ) -> PrivateData:
+        """Read Parquet files, through Polars, or else DuckDB, or else pyarrow.
+
+        Parameters
+        ----------
+        path
+            A file, a directory, of which all files *.parquet are read, or a pattern such as
+            "2024/*.parquet". All files have columns of the same names and types. The directories'
+            names are no columns.
+        name
+            What a ledger knows the table by; the path unless given.
+        domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect
+            As for `from_frame`.
+
+        Raises
+        ------
+        DataError
+            As for `from_frame`, and if there is no such file.
+        InvalidArgument
+            If another argument is not as expected.
+        MissingExtra
+            If narwhals, or all three of the libraries, are not installed.
+        """
+        source = to_path(path)
+        called = source if name is None else name
+        made = cls._made(
+            source,
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            take_parquet,
+            source,
+            (strip, decimal, thousands),
+            collect,
+        )
+        return outcome(made)
+
+    @classmethod
+    def from_sql(
+        cls,
+        connection: object,
+        query: str,
+        domain: Domain,
+        *,
+        parameters: Parameters | None = None,
+        name: str = "data",
+        neighbors: Neighbors | None = None,
+        outside: Outside = "cell",
+        max_rows: int | None = None,
+        unit_rows: int = 1,
+        unit: PrivacyUnit | None = None,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
+        collect: Collect = "histogram",
+    ) -> PrivateData:
+        """Count the rows of a query, inside its database.
+
+        Parameters
+        ----------
+        connection
+            Of DuckDB, a SparkSession (also of Spark Connect), an Ibis backend, or a connection of
+            sqlite3 or psycopg, which need Ibis.
+        query
+            In the connection's SQL. It is yours and counts as public; never build it from text of
+            strangers.
+        parameters
+            Values for the query's placeholders, for DuckDB and Spark.
+        domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, \
+collect
+            As for `from_frame`.
+
+        Raises
+        ------
+        DataError
+            As for `from_frame`.
+        InvalidArgument
+            If another argument is not as expected.
+        MissingExtra
+            If narwhals, or Ibis where it is needed, is not installed.
+        """
+        made = cls._made(
+            "the query",
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            take_query,
+            (connection, query, parameters),
+            (strip, decimal, thousands),
+            collect,
+        )
+        del connection, parameters
         return outcome(made)
 
     @classmethod
@@ -226,7 +392,9 @@ class PrivateData:
     ) -> PrivateData:
         """Take in a histogram: the number of rows in each cell, flat or shaped like the domain.
 
-        `outside_rows` rows are in the extra cell outside the domain.
+        `outside_rows` rows are in the extra cell outside the domain. Counts do not say whose a row
+        is, so there is no `unit`: bound the rows of each person before counting, and declare
+        `unit_rows`.
 
         Raises
         ------
@@ -235,80 +403,35 @@ class PrivateData:
         InvalidArgument
             If another argument is not as expected.
         """
-        made = attempt(
-            "the counts", cls._from_counts, counts, outside_rows, domain, name, neighbors, max_rows,
-            unit_rows,
-        )  # fmt: skip
+        made = cls._made(
+            "the counts",
+            (domain, name, neighbors, "cell", max_rows, unit_rows, None),
+            take_counts,
+            counts,
+            outside_rows,
+        )
         del counts, outside_rows
         return outcome(made)
 
     @classmethod
-    def _from_columns(
+    def _made(
         cls,
-        columns: Mapping[str, Array | list[object]],
-        domain: Domain,
-        name: str,
-        neighbors: Neighbors,
-        outside: Outside,
-        max_rows: int | None,
-        unit_rows: int,
-        texts: tuple[bool, str, str | None],
-    ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
-        return cls._keep(take_columns(columns, own, TextFormat(*texts)), own, "the columns")
+        source: str,
+        public: _Public,
+        take: Callable[Concatenate[Declaration, P], Counts],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> PrivateData | BaseException:
+        """A table of what is taken, or the error to raise once the caller has let go of it."""
+
+        def taken(*args: P.args, **kwargs: P.kwargs) -> PrivateData:
+            own = declared(*public)
+            return cls._keep(take(own, *args, **kwargs), own, source)
+
+        return attempt(source, taken, *args, **kwargs)
 
     @classmethod
-    def _from_csv(
-        cls,
-        path: str | PathLike[str],
-        domain: Domain,
-        name: str | None,
-        neighbors: Neighbors,
-        outside: Outside,
-        max_rows: int | None,
-        unit_rows: int,
-        delimiter: str,
-        encoding: str,
-        texts: tuple[bool, str, str | None],
-    ) -> PrivateData:
-        source = to_path(path)
-        called = source if name is None else name
-        own = declared(domain, called, neighbors, outside, max_rows, unit_rows)
-        taken = take_file(source, own, TextFormat(*texts), delimiter, encoding)
-        return cls._keep(taken, own, source)
-
-    @classmethod
-    def _from_frame(
-        cls,
-        frame: object,
-        domain: Domain,
-        name: str,
-        neighbors: Neighbors,
-        outside: Outside,
-        max_rows: int | None,
-        unit_rows: int,
-        texts: tuple[bool, str, str | None],
-    ) -> PrivateData:
-        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
-        require_narwhals()
-        return cls._keep(take_frame(frame, own, TextFormat(*texts)), own, "the frame")
-
-    @classmethod
-    def _from_counts(
-        cls,
-        counts: object,
-        outside_rows: object,
-        domain: Domain,
-        name: str,
-        neighbors: Neighbors,
-        max_rows: int | None,
-        unit_rows: int,
-    ) -> PrivateData:
-        own = declared(domain, name, neighbors, "cell", max_rows, unit_rows)
-        return cls._keep(take_counts(counts, outside_rows, own), own, "the counts")
-
-    @classmethod
-    def _keep(cls, taken: Histogram, own: Declaration, source: str) -> PrivateData:
+    def _keep(cls, taken: Counts, own: Declaration, source: str) -> PrivateData:
         rows = taken.rows
         if own.limit is not None and rows > own.limit:
             reason = f"more than max_rows={own.limit} rows; declare a larger max_rows"
@@ -323,8 +446,11 @@ class PrivateData:
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"
-        count, most = len(self.domain.names), self._facts.unit_rows
+        count, most, person = len(self.domain.names), self._facts.unit_rows, self._facts.person
         unit = f"up to {most:,} rows a person, " if most > 1 else ""
+        if person is not None:
+            rows = "private people and"
+            unit = f"up to {most:,} row{'s' if most > 1 else ''} a person by {person!r}, "
         return (
             f"PrivateData({self._name!r}, {self.neighbors.value}, {unit}{rows} rows, "
             f"{count} attribute{'s' if count > 1 else ''})"

@@ -7,25 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from dpsdk._checks import shown
 from dpsdk.data.columns import Column, array_column, kind_of_array
-from dpsdk.data.declaration import Declaration
+from dpsdk.data.counts import Counts
+from dpsdk.data.declaration import Collect, Declaration, own_collect
 from dpsdk.data.delimited import FileFormat, read_delimited
 from dpsdk.data.encode import encode
 from dpsdk.data.frames import frame_columns, is_of_library, require_narwhals, series_column
 from dpsdk.data.histogram import Histogram
 from dpsdk.data.matching import Matcher, matcher_of
+from dpsdk.data.moments import moment_column
+from dpsdk.data.persons import PersonMatcher, kept_codes, persons_of
+from dpsdk.data.sources import Parameters, parquet_frame, query_frame
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.values import plain
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["read_codes", "take_columns", "take_counts", "take_file", "take_frame", "to_path"]
+__all__ = [
+    "read_codes",
+    "take_columns",
+    "take_counts",
+    "take_file",
+    "take_frame",
+    "take_parquet",
+    "take_query",
+    "to_path",
+]
+
+Texts: TypeAlias = tuple[bool, str, str | None]
+"""What a `TextFormat` is made of, not checked yet."""
 
 
 def to_path(path: str | PathLike[str]) -> str:
@@ -40,37 +56,100 @@ def to_path(path: str | PathLike[str]) -> str:
 
 
 def take_columns(
-    columns: Mapping[str, Array | list[object]], declared: Declaration, texts: TextFormat
+    declared: Declaration, columns: Mapping[str, Array | list[object]], texts: Texts
 ) -> Histogram:
     """One array of values for each attribute; their types are checked before a value is read."""
-    source = "the columns"
-    matchers = _matchers(declared, texts)
-    found = [_column(source, columns, matcher) for matcher in matchers]
-    return _encoded(source, found, matchers, declared)
+    source, reading = "the columns", TextFormat(*texts)
+    matchers, person = _matchers(declared, reading), _person(declared, reading)
+    found = [_column(source, columns, matcher) for matcher in _all(matchers, person)]
+    return _encoded(source, found, matchers, person, declared)
 
 
-def take_frame(frame: object, declared: Declaration, texts: TextFormat) -> Histogram:
+def take_parquet(declared: Declaration, path: str, texts: Texts, collect: Collect) -> Counts:
+    """The columns of Parquet files."""
+    require_narwhals()
+    return _of_frame(path, declared, parquet_frame(path, declared.columns), texts, collect)
+
+
+def take_query(
+    declared: Declaration,
+    asked: tuple[object, str, Parameters | None],
+    texts: Texts,
+    collect: Collect,
+) -> Counts:
+    """The columns of what a query gives: a connection, its text and its parameters."""
+    require_narwhals()
+    return _of_frame("the query", declared, query_frame(*asked), texts, collect)
+
+
+def take_frame(declared: Declaration, frame: object, texts: Texts, collect: Collect) -> Counts:
     """The columns of a frame."""
-    source = "the frame"
-    matchers = _matchers(declared, texts)
-    found = frame_columns(frame, matchers)
+    require_narwhals()
+    return _of_frame("the frame", declared, frame, texts, collect)
+
+
+def _of_frame(
+    source: str, declared: Declaration, frame: object, texts: Texts, collect: Collect
+) -> Counts:
+    reading, whole = TextFormat(*texts), declared.outside == "raise"
+    matchers, person = _matchers(declared, reading), _person(declared, reading)
+    if own_collect(collect) == "marginals":
+        return _pushed(source, frame, matchers, person, declared)
+    from dpsdk.data.engine.bounded import groups_of_persons  # noqa: PLC0415  # an extra
+    from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
+
+    found = (
+        groups_of_frame(frame, matchers)
+        if declared.unit is None or person is None
+        else groups_of_persons(frame, matchers, person, declared.unit, whole=whole)
+    )
     if isinstance(found, str):
         raise DataError(source, found)
-    return _encoded(source, found, matchers, declared)
+    codes, counts = found
+    _refuse_outside(source, codes, declared)
+    return _inside(codes, declared.domain, counts)
+
+
+def _pushed(
+    source: str,
+    frame: object,
+    matchers: Sequence[Matcher],
+    person: PersonMatcher | None,
+    declared: Declaration,
+) -> Counts:
+    from dpsdk.data.engine.bounded import pushed_of_persons  # noqa: PLC0415  # an extra
+    from dpsdk.data.engine.pushed import pushed_of_frame  # noqa: PLC0415  # an extra
+
+    whole = declared.outside == "raise"
+    pushed = (
+        pushed_of_frame(frame, matchers)
+        if declared.unit is None or person is None
+        else pushed_of_persons(frame, matchers, person, declared.unit, whole=whole)
+    )
+    if isinstance(pushed, str):
+        raise DataError(source, pushed)
+    if whole and pushed.outside:
+        raise DataError(source, "a row is outside the domain")
+    return pushed
 
 
 def take_file(
-    path: str, declared: Declaration, texts: TextFormat, delimiter: str, encoding: str
+    declared: Declaration, path: str, texts: Texts, delimiter: str, encoding: str
 ) -> Histogram:
     """The lines of a delimited text file."""
-    wanted = FileFormat(
-        delimiter, encoding, texts.strip, declared.limit, declared.outside == "raise"
-    )
-    codes = read_delimited(path, wanted, _matchers(declared, texts))
+    reading = TextFormat(*texts)
+    matchers, person = _matchers(declared, reading), _person(declared, reading)
+    # Of persons, only rows that are kept count against the limit.
+    limit = declared.limit if person is None else None
+    wanted = FileFormat(delimiter, encoding, reading.strip, limit, declared.outside == "raise")
+    read = read_delimited(path, wanted, _all(matchers, person))
+    codes = {matcher.name: code for matcher, code in zip(matchers, read, strict=False)}
+    if declared.unit is not None and person is not None:
+        codes = kept_codes(codes, person, read[-1], declared.unit)
     return _inside(codes, declared.domain)
 
 
-def take_counts(counts: object, outside_rows: object, declared: Declaration) -> Histogram:
+def take_counts(declared: Declaration, counts: object, outside_rows: object) -> Histogram:
     """The number of rows in each cell."""
     source, domain = "the counts", declared.domain
     try:
@@ -97,6 +176,15 @@ def take_counts(counts: object, outside_rows: object, declared: Declaration) -> 
     codes = np.unravel_index(cells, domain.shape)
     named = {name: code.astype(np.int64) for name, code in zip(domain.names, codes, strict=True)}
     return Histogram(domain, named, flat[cells], others)
+
+
+def _person(declared: Declaration, texts: TextFormat) -> PersonMatcher | None:
+    return None if declared.unit is None else PersonMatcher(declared.unit.column, texts)
+
+
+def _all(matchers: Sequence[Matcher], person: PersonMatcher | None) -> Sequence[Matcher]:
+    """What reads the columns of a table; the one of persons, where there is one, comes last."""
+    return matchers if person is None else [*matchers, person]
 
 
 def _matchers(declared: Declaration, texts: TextFormat) -> list[Matcher]:
@@ -134,29 +222,45 @@ def _as_column(given: object) -> Column:
         if series is not None:
             return series
     values, missing = array_column(given)
+    if values.dtype.kind == "M":
+        return moment_column(values, missing)
     return Column(kind_of_array(values.dtype), values, missing)
 
 
 def _encoded(
-    source: str, columns: Sequence[Column], matchers: Sequence[Matcher], declared: Declaration
+    source: str,
+    columns: Sequence[Column],
+    matchers: Sequence[Matcher],
+    person: PersonMatcher | None,
+    declared: Declaration,
 ) -> Histogram:
-    codes = _codes(source, columns, matchers)
-    for name, code in codes.items():
-        if declared.outside == "raise" and (code < 0).any():
-            raise DataError(source, f"a value of {name!r} is outside the domain")
+    _check_columns(source, columns, _all(matchers, person))
+    codes = _codes(columns, matchers)
+    _refuse_outside(source, codes, declared)
+    if declared.unit is not None and person is not None:
+        codes = kept_codes(codes, person, persons_of(person, columns[-1]), declared.unit)
     return _inside(codes, declared.domain)
 
 
-def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
+def _refuse_outside(source: str, codes: Mapping[str, Ints], declared: Declaration) -> None:
+    for name, code in codes.items():
+        if declared.outside == "raise" and (code < 0).any():
+            raise DataError(source, f"a value of {name!r} is outside the domain")
+
+
+def _check_columns(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) -> None:
     for matcher, column in zip(matchers, columns, strict=True):
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)
     for matcher, column in zip(matchers, columns, strict=True):
-        if len(column.values) != len(columns[0].values):
+        if len(column) != len(columns[0]):
             raise DataError(source, f"column {matcher.name!r} is not as long as the others")
+
+
+def _codes(columns: Sequence[Column], matchers: Sequence[Matcher]) -> dict[str, Ints]:
     return {
         matcher.name: encode(matcher, column)
-        for matcher, column in zip(matchers, columns, strict=True)
+        for matcher, column in zip(matchers, columns, strict=False)
     }
 
 
@@ -181,18 +285,22 @@ def read_codes(columns: object, attributes: Sequence[Attribute]) -> dict[str, In
     if isinstance(columns, Mapping):
         source = "the columns"
         named = cast("Mapping[str, Array | list[object]]", columns)
-        return _codes(source, [_column(source, named, matcher) for matcher in matchers], matchers)
-    require_narwhals()
-    source, found = "the frame", frame_columns(columns, matchers)
+        found: list[Column] | str = [_column(source, named, matcher) for matcher in matchers]
+    else:
+        require_narwhals()
+        source, found = "the frame", frame_columns(columns, matchers)
     if isinstance(found, str):
         raise DataError(source, found)
-    return _codes(source, found, matchers)
+    _check_columns(source, found, matchers)
+    return _codes(found, matchers)
 
 
-def _inside(codes: Mapping[str, Ints], domain: Domain) -> Histogram:
+def _inside(codes: Mapping[str, Ints], domain: Domain, counts: Floats | None = None) -> Histogram:
     out = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for name, code in codes.items():
         # Also what another thread wrote into an array while it was read.
         out |= (code < 0) | (code >= domain[name].size)
-    kept = {name: code[~out] for name, code in codes.items()}
-    return Histogram(domain, kept, np.ones(int((~out).sum())), int(out.sum()))
+    inside = {name: code[~out] for name, code in codes.items()}
+    if counts is None:
+        return Histogram(domain, inside, np.ones(int((~out).sum())), int(out.sum()))
+    return Histogram(domain, inside, counts[~out], int(counts[out].sum()))

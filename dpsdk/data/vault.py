@@ -1,4 +1,4 @@
-"""Where private histograms are kept: beside the objects that stand for them, not inside.
+"""Where private counts are kept: beside the objects that stand for them, not inside.
 
 With each goes what was public about it when it was made: a `PrivateData` and its facts are in the
 hands of clients, and what they are made to say later must not change a price.
@@ -11,33 +11,49 @@ that play by the rules, not code in the same process that walks the interpreter'
 
 from __future__ import annotations
 
+import os
+
 from dpsdk._beside import Beside
-from dpsdk.data.histogram import Histogram
-from dpsdk.errors import InvalidArgument
+from dpsdk.data.counts import Counts
+from dpsdk.errors import Closed, InvalidArgument
 from dpsdk.forms.facts import Facts, Setting
 
-__all__ = ["keep", "open_histogram", "setting_of"]
+__all__ = ["in_engine", "keep", "open_histogram", "setting_of"]
 
-_kept: Beside[tuple[Histogram, Setting]] = Beside()
+_kept: Beside[tuple[Counts, Setting]] = Beside()
 
 
-def keep(owner: object, histogram: Histogram, facts: Facts | Setting) -> None:
-    """Keep a histogram, and what is public about it, as long as its owner lives."""
+def keep(owner: object, counts: Counts, facts: Facts | Setting) -> None:
+    """Keep counts, and what is public about them, as long as their owner lives."""
     setting = facts if isinstance(facts, Setting) else Setting.of(facts)
-    _kept.keep(owner, (histogram, setting))
+    _kept.keep(owner, (counts, setting))
 
 
-def open_histogram(owner: object) -> Histogram:
-    """The histogram of an owner. Charge first: whoever reads it must have paid."""
+def open_histogram(owner: object) -> Counts:
+    """The counts of an owner. Charge first: whoever reads it must have paid."""
     return _found(owner)[0]
 
 
+def in_engine(owner: object) -> bool:
+    """Whether an engine is asked for the counts of an owner, which takes many nested calls."""
+    return _found(owner)[0].process is not None
+
+
 def setting_of(owner: object) -> Setting:
-    """What is public about the histogram of an owner, as it was when it was kept."""
-    return _found(owner)[1]
+    """What is public about the counts of an owner, as it was when they were kept.
+
+    Raises
+    ------
+    Closed
+        If another process asks for what only one can read: before a charge, not after it.
+    """
+    counts, setting = _found(owner)
+    if counts.process is not None and counts.process != os.getpid():
+        raise Closed("a table of an engine in a forked process")
+    return setting
 
 
-def _found(owner: object) -> tuple[Histogram, Setting]:
+def _found(owner: object) -> tuple[Counts, Setting]:
     kept = _kept.get(owner)
     if kept is None:
         # What says that it equals a table, or was made without one, is none.

@@ -5,6 +5,7 @@ the rows of a table.
 """
 
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
+from dpsdk.domain.dates import Date
 from dpsdk.domain.product import Domain
 
-__all__ = ["Attribute", "Binned", "Boolean", "Categorical", "Domain", "Integer"]
+__all__ = ["Attribute", "Binned", "Boolean", "Categorical", "Date", "Domain", "Integer"]

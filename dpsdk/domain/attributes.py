@@ -17,14 +17,23 @@ from dpsdk.domain.spelling import normal, printed, require_different, to_text
 from dpsdk.errors import DomainError, InvalidArgument, UnknownLabel
 from dpsdk.typing import Label
 
-__all__ = ["Attribute", "Binned", "Boolean", "Categorical", "Integer", "JSONValue"]
+__all__ = [
+    "Attribute",
+    "Binned",
+    "Boolean",
+    "Categorical",
+    "Integer",
+    "JSONValue",
+    "to_attribute_name",
+]
 
 JSONValue: TypeAlias = (
     "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
 )
 
 
-def _to_attribute_name(value: str) -> str:
+def to_attribute_name(value: str) -> str:
+    """The name of an attribute, as a text that a file can hold."""
     return to_text("name", to_name("name", value), "a text that can be written in UTF-8")
 
 
@@ -119,7 +128,7 @@ class Boolean(Attribute):
 
     kind: ClassVar[str] = "boolean"
     ordered: ClassVar[bool] = False
-    name: str = field(converter=_to_attribute_name)
+    name: str = field(converter=to_attribute_name)
     true: tuple[str, ...] = field(default=("1",), converter=_to_words, kw_only=True)
     false: tuple[str, ...] = field(default=("0",), converter=_to_words, kw_only=True)
 
@@ -204,7 +213,7 @@ class Categorical(Attribute):
 
     kind: ClassVar[str] = "categorical"
     ordered: ClassVar[bool] = False
-    name: str = field(converter=_to_attribute_name)
+    name: str = field(converter=to_attribute_name)
     values: tuple[str | int, ...] = field(converter=_to_labels)
     other: str | int | None = field(default=None, converter=_to_other)
     _numbers: dict[str | int, int] = field(init=False, repr=False, eq=False, hash=False)
@@ -262,7 +271,7 @@ class Integer(Attribute):
 
     kind: ClassVar[str] = "integer"
     ordered: ClassVar[bool] = True
-    name: str = field(converter=_to_attribute_name)
+    name: str = field(converter=to_attribute_name)
     low: int = field(converter=_to_bound)
     high: int = field(converter=_to_bound)
 
@@ -339,7 +348,7 @@ class Binned(Attribute):
 
     kind: ClassVar[str] = "binned"
     ordered: ClassVar[bool] = True
-    name: str = field(converter=_to_attribute_name)
+    name: str = field(converter=to_attribute_name)
     edges: tuple[float, ...] = field(converter=_to_edges)
 
     @property

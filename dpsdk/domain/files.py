@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
+from datetime import date
 from typing import cast
 
 from dpsdk.domain.attributes import Attribute, Binned, Boolean, Categorical, Integer
+from dpsdk.domain.calendar import Unit
+from dpsdk.domain.dates import Date, read_end
 from dpsdk.errors import DomainError, InvalidArgument
 
 __all__ = ["FORMAT", "VERSION", "decoded", "read_attribute", "read_attributes"]
@@ -80,6 +83,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "categorical": (("labels",), ("other",)),
     "integer": (("low", "high"), ()),
     "binned": (("edges",), ()),
+    "date": (("low", "high", "unit"), ("zone",)),
 }
 """What the JSON of each kind must say, and what it may say, besides "kind" and "name"."""
 
@@ -142,8 +146,18 @@ def _attribute_from_json(item: object) -> Attribute:
             return Integer(name, cast("int", declared["low"]), cast("int", declared["high"]))
         if kind == "binned":
             return Binned(name, cast("list[float]", declared["edges"]))
+        if kind == "date":
+            return _date(name, declared)
         other = cast("str | int | None", declared.get("other"))
         return Categorical(name, cast("list[str | int]", declared["labels"]), other)
     except (TypeError, InvalidArgument) as error:
         message = f"attribute {name!r}: {error}"
         raise DomainError(message) from None
+
+
+def _date(name: str, declared: dict[str, object]) -> Date:
+    low, high = (cast("date", read_end(declared[key])) for key in ("low", "high"))
+    unit, zone = cast("Unit", declared["unit"]), declared.get("zone")
+    if "zone" in declared and zone is None:
+        raise InvalidArgument("zone", "left out, or the name of a time zone", "None")
+    return Date(name, low, high, unit=unit, zone=cast("str", zone))

@@ -6,7 +6,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_count
+from dpsdk._checks import shown, to_count, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 
@@ -16,7 +16,8 @@ __all__ = ["Facts", "Neighbors", "Setting", "replaces"]
 class Neighbors(Enum):
     """Which tables a release must not tell apart: those that differ in the rows of one person.
 
-    A person has one row, unless more are declared as `Facts.unit_rows`.
+    A person has one row, unless more are declared as `Facts.unit_rows`. Where a table was loaded
+    with a `PrivacyUnit`, a person may have any number, of which so many are kept.
     """
 
     REPLACE_ONE = "replace-one"
@@ -67,7 +68,10 @@ class Facts:
     unit_rows
         How many rows one person may have at the most. Neighbours then differ in as many: under
         replace-one up to so many rows are exchanged, under add-remove one table has up to so many
-        more. All sensitivities grow with it. It is declared, and nobody checks it.
+        more. All sensitivities grow with it. It is declared, and nobody checks it, unless there
+        is a `person`.
+    person
+        The column that tells persons apart, where rows were cut to `unit_rows` of each person.
     """
 
     domain: Domain
@@ -76,6 +80,19 @@ class Facts:
     outside: bool
     row_limit: int
     unit_rows: int = field(default=1, converter=_unit_rows)
+    person: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy: whose presence no release gives away."""
+        rows = "one row" if self.unit_rows == 1 else f"up to {self.unit_rows:,} rows"
+        if self.person is None:
+            return f"a person, who has {rows}"
+        return f"a person by {shown(self.person)}, of whom {rows} {_kept(self.unit_rows)} kept"
+
+
+def _kept(rows: int) -> str:
+    return "is" if rows == 1 else "are"
 
 
 def _sizes(setting: Setting) -> dict[str, int]:
@@ -99,6 +116,8 @@ class Setting:
     """In how many rows neighbours differ at the most."""
     names: tuple[str, ...]
     shape: tuple[int, ...]
+    person: str | None = None
+    """The column that tells persons apart, where rows were cut to so many of each person."""
     sizes: dict[str, int] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -118,6 +137,7 @@ class Setting:
             # Texts and integers of another class may answer as they like when they are asked again.
             tuple([str.__str__(name) for name in facts.domain.names]),
             tuple([_plain(size) for size in facts.domain.shape]),
+            None if facts.person is None else to_name("person", facts.person),
         )
 
 

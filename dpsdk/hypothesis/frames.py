@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -48,6 +49,9 @@ def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend 
     for name, labels in columns.items():
         kind = _kind(domain, name)
         schema[name] = kind
+        if isinstance(kind, nw.Date) and found == "pandas":
+            # It has no type of dates, but one of times.
+            schema[name] = nw.Datetime("us")
         if isinstance(kind, nw.String):
             attribute = domain[name]
             texts = {label: attribute.text(attribute.index(label)) for label in set(labels)}
@@ -58,12 +62,14 @@ def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend 
 
 
 def _kind(domain: Domain, name: str) -> nw.dtypes.DType:
-    """The type of a column: whole numbers and truth values as such, everything else as text."""
+    """The type of a column: whole numbers, truth values and dates as such, all else as text."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
     attribute = domain[name]
     if attribute.kind == "boolean":
         return nw.Boolean()
+    if attribute.kind == "date":
+        return nw.Datetime("us") if isinstance(attribute.label(0), datetime) else nw.Date()
     if attribute.kind == "integer":
         ends = [attribute.label(0), attribute.label(attribute.size - 1)]
     elif attribute.kind == "categorical":

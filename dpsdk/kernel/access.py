@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from threading import get_ident
 from typing import NoReturn, TypeVar, final
 
@@ -15,11 +16,12 @@ from attrs import frozen
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Composition, Dataset, Guarantee, Odometer
 from dpsdk.accounting.copies import book_copy, checked_copy
+from dpsdk.accounting.ledger.clock import system_clock, told
 from dpsdk.accounting.nested import ours
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
-from dpsdk.data.histogram import Histogram
-from dpsdk.data.vault import open_histogram, setting_of
+from dpsdk.data.counts import Counts
+from dpsdk.data.vault import in_engine, open_histogram, setting_of
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
@@ -36,6 +38,7 @@ __all__ = [
     "access_of",
     "dataset_of",
     "make_room",
+    "whose",
 ]
 
 R = TypeVar("R")
@@ -77,7 +80,7 @@ class Question(Lifetime):
         self.since: int = since
         self.observed: bool = observed
         self.answered: bool = False
-        self.request: str | None = None
+        self.request: str | None = asked.request
         """Names the request that the next charge is for; its other charges follow from that one."""
         self.events: list[Event] = []
         """What an observer is told when it is over, or when it has progressed."""
@@ -89,6 +92,11 @@ class Question(Lifetime):
             self.thread: int = get_ident()
             self.steps: dict[str, int] = {}
             """How far each unit of work was when it was last told."""
+
+
+def whose(asked: Asked) -> tuple[str, str, datetime | None]:
+    """What an event says of whom it concerns, and when: scope, request and the time."""
+    return asked.scope, asked.request or "", told(system_clock)
 
 
 _HEADROOM = 64
@@ -140,6 +148,8 @@ class _Shared:
     trusted: bool
     """Whether the odometer may be given what the kernel itself works with."""
     trust: frozenset[str]
+    room: int
+    """How many nested calls a release may take."""
 
 
 @final
@@ -161,9 +171,11 @@ class Access:
         trust: frozenset[str] = frozenset(),
     ) -> None:
         setting, process, known = setting_of(data), os.getpid(), ours(odometer)
+        room = DEEP if in_engine(data) else _HEADROOM
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust
-        )
+            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust,
+            room,
+        )  # fmt: skip
         self._question: Question | None = None
 
     def on(self, question: Question) -> Access:
@@ -282,7 +294,7 @@ class Access:
         if not self._shared.trusted:
             guarantees = tuple(map(checked_copy, guarantees))
         question, mechanism = self._question, self._shared.mechanism
-        asked = Asked("", mechanism) if question is None else question.asked
+        asked = question.asked if question is not None else self._unasked()
         if trusted:
             mechanism = f"{mechanism}, trusting {', '.join(sorted(trusted))}"
             asked = asked._replace(mechanism=mechanism)
@@ -298,12 +310,22 @@ class Access:
                 numbers = self._shared.odometer.charge_all(guarantees, asked)
         except BudgetExceeded:
             if self._observed:
-                self._tell(Refused(asked.query, mechanism, checked_copy(guarantees[0])))
+                guarantee, (scope, request, now) = checked_copy(guarantees[0]), whose(asked)
+                refused = Refused(
+                    asked.query, mechanism, guarantee, scope=scope, request_id=request, at=now
+                )
+                self._tell(refused)
             raise
         if self._observed:
+            scope, request, now = whose(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
-                self._tell(Charged(number, asked.query, mechanism, checked_copy(guarantee)))
+                what = number, asked.query, mechanism, checked_copy(guarantee)
+                self._tell(Charged(*what, scope=scope, request_id=request, at=now))
         return numbers
+
+    def _unasked(self) -> Asked:
+        """What is charged where there is no question."""
+        return Asked("", self._shared.mechanism, scope=self._shared.odometer.scope)
 
     @property
     def _observed(self) -> bool:
@@ -323,7 +345,7 @@ class Access:
         """
         self._check_process()
         self.check()
-        make_room()
+        make_room(self._shared.room)
 
     def _check_process(self) -> None:
         if os.getpid() != self._shared.process:
@@ -340,7 +362,7 @@ class Access:
                 with suppress(Exception):  # what was paid for must not be lost
                     self._shared.observer(event)
 
-    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+    def read(self, charge: int, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         """Do what was paid for. `work` should draw its noise before it opens the histogram.
 
         Raises
@@ -361,7 +383,7 @@ class Access:
         return result[0]
 
     def _attempt(
-        self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]
+        self, work: Callable[[NoiseSource, Callable[[], Counts]], R]
     ) -> tuple[tuple[R] | None, BaseException | None]:
         """Private values stay in the frames below this one, and no error leaves it."""
         try:
@@ -406,4 +428,4 @@ def dataset_of(data: PrivateData) -> Dataset:
     """What a ledger knows a table by, as it was declared."""
     setting = setting_of(data)
     relation = Neighbors.REPLACE_ONE if setting.replaced else Neighbors.ADD_REMOVE
-    return Dataset(data.name, relation.value, unit_rows=setting.unit_rows)
+    return Dataset(data.name, relation.value, setting.unit_rows, setting.person or "")

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import (
@@ -89,7 +89,7 @@ class LatticeGaps(Protocol):
         """A threshold in lattice steps, to the nearest."""
         ...
 
-    def read(self, histogram: Histogram) -> Ints:
+    def read(self, histogram: Counts) -> Ints:
         """The exact integers that are read; private."""
         ...
 
@@ -122,7 +122,7 @@ class LinearGaps:
         """Exact, since the steps of a row are a power of two."""
         return round(threshold * self.steps)
 
-    def read(self, histogram: Histogram) -> Ints:
+    def read(self, histogram: Counts) -> Ints:
         """The answers, and the number of rows after them."""
         numbers = np.empty(len(self.rates) + 1, dtype=np.int64)
         numbers[:-1] = exact(self.source.evaluate(histogram))
@@ -198,7 +198,7 @@ class ProximalGaps:
         lost = row_limit * self.change * self.ways.farthest()
         return 2.0 * step + lost / self.moved
 
-    def read(self, histogram: Histogram) -> Ints:
+    def read(self, histogram: Counts) -> Ints:
         """The summed gradient, and the number of rows after it."""
         numbers = np.empty(self.source.rows + 1, dtype=np.int64)
         numbers[:-1] = exact(self.source.evaluate(histogram))

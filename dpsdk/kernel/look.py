@@ -22,7 +22,7 @@ from dpsdk._checks import kept, shown, to_array, to_integer, to_name
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import client_copy
 from dpsdk.accuracy import NoiseAccuracy
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Sensitivity
@@ -231,7 +231,7 @@ class LookPricing:
     _facts: Facts = field(repr=False)
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
         """Look, as the kernel would if it were asked for the same now."""
         own = prepare_look(self._asked, Setting.of(self._facts), self._facts.domain)
@@ -257,7 +257,7 @@ class Looking:
         return NoiseAccuracy(self.law, len(self.tables), 2.0**-self.bits, 0.0)
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
         """Draw the noise, read, and compare cell by cell, in integers."""
         if self.rows is not None:

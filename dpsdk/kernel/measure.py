@@ -30,7 +30,7 @@ from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.prices.claims import claim_holds, claim_rho
 from dpsdk.accounting.prices.covering import cover_rho
 from dpsdk.accuracy import NoiseAccuracy
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Sensitivity, sensitivity
@@ -168,7 +168,7 @@ class Pricing:
     _facts: Facts = field(repr=False)
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
         """Measure, as the kernel would if it were asked for the same now."""
         return _prepared(self._asked, self._facts).run(noise, opened)
@@ -241,7 +241,7 @@ class Prepared:
         return self.accuracy.law
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[NoiseAccuracy]:
         """Draw, read and add; in that order, so that no draw's time depends on what is read.
 

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from dpsdk._checks import described, shown
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import book_copy
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument, Untrusted
 from dpsdk.kernel.terms import Terms
 from dpsdk.noise import NoiseSource
@@ -38,7 +38,7 @@ class Due(Protocol[R_co]):
         """What the run satisfies, and is charged for."""
         ...
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
         """Do what was paid for; see `Primitive`."""
         ...
 
@@ -54,7 +54,7 @@ class Primitive(Due[R_co], Protocol[R_co]):
         """How far off the result will be."""
         ...
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
         """Do what was paid for. Called by the kernel alone, once, after the charge.
 
         Parameters
@@ -101,9 +101,9 @@ class Vouched(Generic[R_co]):
 
     name: str
     guarantee: Guarantee
-    _run: Callable[[NoiseSource, Callable[[], Histogram]], R_co] = field(repr=False)
+    _run: Callable[[NoiseSource, Callable[[], Counts]], R_co] = field(repr=False)
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> R_co:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
         """Do what was paid for."""
         return self._run(noise, opened)
 

@@ -16,7 +16,7 @@ from dpsdk._checks import shown, to_integer, to_name
 from dpsdk._turns import Passage, Turns
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.errors import InvalidArgument
-from dpsdk.kernel.access import Access, Question
+from dpsdk.kernel.access import Access, Question, whose
 from dpsdk.observe import Progress
 
 __all__ = ["report"]
@@ -67,7 +67,16 @@ def _stops(access: Access, question: Question, count: int, most: int | None, nam
     stop = question.stop
     if stop is None or question.thread != get_ident() or _within(_LOCKED | _PRIVATE):
         return False
-    return bool(stop(Progress(question.asked.query, access.mechanism, count, most, name)))
+    return bool(stop(_progress(access, question, count, most, name)))
+
+
+def _progress(
+    access: Access, question: Question, count: int, most: int | None, name: str
+) -> Progress:
+    asked = question.asked
+    scope, request, now = whose(asked)
+    what = asked.query, access.mechanism, count, most, name
+    return Progress(*what, scope=scope, request_id=request, at=now)
 
 
 def _queue(access: Access, question: Question, count: int, most: int | None, name: str) -> None:
@@ -79,7 +88,7 @@ def _queue(access: Access, question: Question, count: int, most: int | None, nam
     if (last is not None and step <= last) or _within(_PRIVATE):
         return
     question.steps[name] = step
-    question.events.append(Progress(question.asked.query, access.mechanism, count, most, name))
+    question.events.append(_progress(access, question, count, most, name))
     listener = question.listener
     if listener is not None and question.thread == get_ident() and not _within(_LOCKED):
         listener(question)

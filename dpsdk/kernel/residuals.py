@@ -19,7 +19,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import client_copy
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms import Facts, Kronecker, Residual
@@ -138,7 +138,7 @@ class ResidualPricing:
     _facts: Facts = field(repr=False)
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[ResidualAccuracy]:
         """Measure, as the kernel would if it were asked for the same now."""
         return _prepared(self._asked, self._facts).run(noise, opened)
@@ -239,7 +239,7 @@ class PreparedResiduals:
         return ResidualAccuracy(self.law, self.cells, tuple(steps))
 
     def run(
-        self, noise: NoiseSource, opened: Callable[[], Histogram], /
+        self, noise: NoiseSource, opened: Callable[[], Counts], /
     ) -> Measurement[ResidualAccuracy]:
         """Draw, read and add; in that order, so that no draw's time depends on what is read.
 
@@ -266,7 +266,7 @@ class PreparedResiduals:
                     values[at] = known
         return Measurement(values, self.accuracy)
 
-    def _integers(self, place: int, histogram: Histogram) -> Floats:
+    def _integers(self, place: int, histogram: Counts) -> Floats:
         """N_T r_T, exactly: counts times cells stay within what floats hold."""
         names, shape = self.sets[place], self.shapes[place]
         block = Kronecker(names, tuple([Residual(size) for size in shape]))

@@ -23,7 +23,7 @@ from dpsdk._checks import shown, to_amount, to_integer
 from dpsdk.accounting import BoundedRangeGuarantee, Guarantee
 from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accuracy import ScalarAccuracy, Standing
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Boxes, Facts, FormBlock, GapForm, LinearForm, sensitivity
@@ -157,7 +157,7 @@ class SelectPricing:
     _asked: Select = field(repr=False)
     _facts: Facts = field(repr=False)
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> int:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
         """Choose, as the kernel would if it were asked for the same now."""
         own = prepare_select(self._asked, Setting.of(self._facts), self._facts.domain)
         return own.run(noise, opened)
@@ -177,7 +177,7 @@ class Selection:
     guarantee: Guarantee
     accuracy: ShortfallAccuracy
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> int:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
         """Read, score and choose. Every option is treated alike, whatever its score."""
         gaps = self.gaps
         scores = gaps.scores(gaps.read(opened()))

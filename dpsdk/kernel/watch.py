@@ -25,7 +25,7 @@ from dpsdk._beside import Beside
 from dpsdk._checks import shown, to_count, to_integer, to_positive
 from dpsdk._turns import Turns
 from dpsdk.accounting import Guarantee, PureGuarantee
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.forms import Facts, Gap, ProximalGapForm
 from dpsdk.forms.facts import Setting
@@ -239,7 +239,7 @@ class _Run:
     """A run that is about to be opened."""
 
     guarantee: Guarantee
-    run: Callable[[NoiseSource, Callable[[], Histogram]], None]
+    run: Callable[[NoiseSource, Callable[[], Counts]], None]
 
 
 @define(eq=False, repr=False)
@@ -331,7 +331,7 @@ class Watch:
         self._opened = True
         self._read(run.run)
 
-    def _redraw(self, noise: NoiseSource, _: Callable[[], Histogram]) -> None:
+    def _redraw(self, noise: NoiseSource, _: Callable[[], Counts]) -> None:
         _secrets[self].level = _unbounded(noise, self._laws[0])
 
     def first_above(
@@ -378,7 +378,7 @@ class Watch:
 
         return self._turns.take(work)
 
-    def _read(self, work: Callable[[NoiseSource, Callable[[], Histogram]], R]) -> R:
+    def _read(self, work: Callable[[NoiseSource, Callable[[], Counts]], R]) -> R:
         try:
             return self._access.read(self._charge, work)
         except BaseException:
@@ -405,7 +405,7 @@ class Watch:
     def _look(
         self,
         noise: NoiseSource,
-        opened: Callable[[], Histogram],
+        opened: Callable[[], Counts],
         asked: _Asked,
     ) -> Top | None:
         """Compare under the open threshold, which lives on only where an answer comes of it."""
@@ -427,7 +427,7 @@ class Watch:
     def _compare(
         self,
         noise: NoiseSource,
-        opened: Callable[[], Histogram],
+        opened: Callable[[], Counts],
         asked: _Asked,
         level: int,
     ) -> Top | None:
@@ -448,7 +448,7 @@ class Watch:
             chunk *= 4
         return None
 
-    def _numbers(self, gaps: LatticeGaps, opened: Callable[[], Histogram]) -> Ints:
+    def _numbers(self, gaps: LatticeGaps, opened: Callable[[], Counts]) -> Ints:
         """What is read for these gaps; once, as long as the same is asked."""
         secret = _secrets[self]
         kind, source, numbers = type(gaps), gaps.source, secret.numbers

@@ -10,7 +10,8 @@ from dpsdk.queries.linear import Linear
 from dpsdk.queries.marginal import Marginal, MarginalTable, marginals
 from dpsdk.queries.minimization import ConvexMinimization
 from dpsdk.queries.model import Model
-from dpsdk.queries.quantile import Median, Quantile, isotonic
+from dpsdk.queries.order import Between
+from dpsdk.queries.quantile import DateQuantile, Median, Quantile, isotonic
 from dpsdk.queries.rectangles import Rectangles
 from dpsdk.queries.threshold import Interval, Threshold
 from dpsdk.queries.totals import Count, Mean, Sum
@@ -20,6 +21,7 @@ __all__ = [
     "Above",
     "Answers",
     "Ball",
+    "Between",
     "Box",
     "Condition",
     "Conjunction",
@@ -27,6 +29,7 @@ __all__ = [
     "Count",
     "CountingQuery",
     "Cross",
+    "DateQuantile",
     "Feature",
     "Interval",
     "Linear",

@@ -5,16 +5,19 @@ from __future__ import annotations
 import heapq
 import numbers
 from collections.abc import Iterable
+from datetime import date
 from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.domain import Attribute, Binned, Boolean, Integer
+from dpsdk.domain import Attribute, Binned, Boolean, Date, Integer
+from dpsdk.domain.dates import own_date
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownLabel
 from dpsdk.forms import Factor, Range, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
+from dpsdk.queries.order import Between, between
 from dpsdk.typing import Label
 
 __all__ = ["Condition", "Not", "Wanted", "described", "indicator", "listed", "to_condition"]
@@ -39,7 +42,7 @@ def _to_wanted(value: Condition) -> Condition:
 
 @frozen(repr=False)
 class Not:
-    """The labels of an attribute other than these: a label, or a set or range of them."""
+    """Labels of an attribute other than these: one, a set or range of them, or `Between` two."""
 
     value: Condition = field(converter=_to_wanted)
 
@@ -47,9 +50,9 @@ class Not:
         return f"Not({described(self.value)})"
 
 
-Wanted: TypeAlias = "Label | range | set[Label] | frozenset[Label]"
+Wanted: TypeAlias = "Label | range | Between | set[Label] | frozenset[Label]"
 Condition: TypeAlias = "Wanted | Not"
-"""A label, a set or range of labels, or `Not` of these."""
+"""A label, a set or range of labels, all `Between` two, or `Not` of these."""
 
 
 def to_condition(parameter: str, value: Condition) -> Condition:
@@ -66,6 +69,8 @@ def to_condition(parameter: str, value: Condition) -> Condition:
         if any(n.bit_length() > LARGEST_BITS for n in (value.start, value.stop, value.step)):
             raise _refused(parameter, "a range of integers beyond 2**1000")
         return value
+    if isinstance(value, Between):
+        return value if type(value) is Between else Between(value.low, value.high)
     if isinstance(value, set | frozenset):
         return frozenset(_to_label(parameter, label) for label in value)
     return _to_label(parameter, value)
@@ -84,6 +89,11 @@ def _to_label(parameter: str, value: object) -> Label:
         if number.bit_length() > LARGEST_BITS:
             raise _refused(parameter, f"an integer of {number.bit_length():,} bits")
         return number
+    if isinstance(value, date):
+        own = own_date(value)
+        if own is None:
+            raise _refused(parameter, shown(value), "a datetime as a label has no zone")
+        return own
     if isinstance(value, tuple):
         return _to_bin(parameter, cast("tuple[object, ...]", value))
     if isinstance(value, Iterable | slice):
@@ -101,17 +111,21 @@ def _to_label(parameter: str, value: object) -> Label:
 def _to_bin(parameter: str, pair: tuple[object, ...]) -> Label:
     if not _flat(pair):
         raise _refused(parameter, "a tuple of other than a few texts and numbers")
-    plain = tuple(
-        str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
-        for part in pair
-    )
+    plain = tuple(map(_to_part, pair))
     return cast("tuple[float, float]", plain)
 
 
+def _to_part(part: object) -> object:
+    if isinstance(part, date):
+        return own_date(part)
+    return str.__str__(part) if isinstance(part, str) else _to_number(cast("numbers.Real", part))
+
+
 def _flat(parts: list[object] | tuple[object, ...]) -> bool:
-    """Whether there are few parts, each a text or a number that a float can hold."""
+    """Whether there are few parts, each a text, a date or a number that a float can hold."""
     return len(parts) <= 100 and all(
         isinstance(part, str | float)
+        or own_date(part) is not None
         or (isinstance(part, numbers.Integral) and int(part).bit_length() <= LARGEST_BITS)
         for part in parts
     )
@@ -124,7 +138,7 @@ def _to_number(value: numbers.Real) -> float:
 
 
 def _refused(parameter: str, got: str, hint: str = "") -> InvalidArgument:
-    expected = "a label, a set or range of labels, or Not of these"
+    expected = "a label, a set or range of labels, Between two of them, or Not of these"
     return InvalidArgument(parameter, f"{expected}; {hint}" if hint else expected, got)
 
 
@@ -133,7 +147,7 @@ def described(value: object) -> str:
     if isinstance(value, frozenset):
         labels = cast("frozenset[object]", value)
         return f"{{{listed(heapq.nsmallest(_SHOWN, labels, key=_order), len(labels))}}}"
-    if isinstance(value, Not):
+    if isinstance(value, Not | Between):
         return repr(value)
     return _text(value)
 
@@ -157,6 +171,8 @@ def _order(label: object) -> tuple[str, object]:
     if type(label) in {str, int, bool}:
         return type(label).__name__, label
     kind = type(label).__name__
+    if isinstance(label, date):
+        return kind, label.isoformat()
     if isinstance(label, tuple):
         pair = cast("tuple[object, ...]", label)
         return ("bin", pair) if _numeric(pair) else (kind, shown(pair))
@@ -184,6 +200,8 @@ def indicator(attribute: Attribute, wanted: Condition) -> Factor:
         return _complement(attribute, indicator(attribute, wanted.value))
     if isinstance(wanted, range):
         return _range(attribute, wanted)
+    if isinstance(wanted, Between):
+        return _between(attribute, wanted)
     if isinstance(wanted, set | frozenset):
         return _chosen(attribute, (_index(attribute, label) for label in wanted))
     index = _index(attribute, wanted)
@@ -212,6 +230,8 @@ def _hint(attribute: Attribute, label: object) -> str:
         return f"for a single label write {_text(parts[0])}"
     these = f"for these labels write {{{listed(parts, len(parts))}}}"
     low, high = parts[0], parts[-1]
+    if isinstance(attribute, Date) and isinstance(low, date) and len(parts) == 2:
+        return f"for all from {low} to {high} write Between(low, high), {these}"
     if isinstance(attribute, Integer) and isinstance(low, int) and isinstance(high, int):
         return f"for all from {low} to {high} write range({low}, {high + 1}), {these}"
     return these
@@ -228,12 +248,20 @@ def _range(attribute: Attribute, wanted: range) -> Factor:
                 return Range(attribute.size, first, last + 1)
             _limit(attribute)
             return _chosen(attribute, range(first, last + 1, abs(wanted.step)))
-    elif not isinstance(attribute, Binned | Boolean):
+    elif not isinstance(attribute, Binned | Boolean | Date):
         numbered = enumerate(attribute.labels)
         chosen = [i for i, label in numbered if type(label) is int and label in wanted]
         if chosen:
             return _chosen(attribute, chosen)
     raise UnknownLabel(attribute.name, f"in {wanted}", _labels_of(attribute))
+
+
+def _between(attribute: Attribute, wanted: Between) -> Factor:
+    what = f"a condition on {attribute.name!r}"
+    cells = between(attribute, wanted.low, wanted.high, what)
+    if cells.start == cells.stop:
+        raise QueryError(what, f"{wanted} holds no label")
+    return cells
 
 
 def _within(wanted: range, low: int, high: int) -> range:
@@ -247,6 +275,8 @@ def _within(wanted: range, low: int, high: int) -> range:
 def _labels_of(attribute: Attribute) -> str:
     if isinstance(attribute, Integer):
         return f"integers from {attribute.low} to {attribute.high}"
+    if isinstance(attribute, Date):
+        return f"a date or a set of dates, or Between two of them: {attribute.low}, ..."
     if isinstance(attribute, Binned):
         return f"a bin or a set of bins, or ask Interval({attribute.name!r}, ...)"
     kinds = (attribute.text(index) for index in range(attribute.size))

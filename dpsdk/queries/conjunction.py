@@ -73,10 +73,10 @@ def _exactly(value: object) -> object:
 class Conjunction(ScalarQuery):
     """The share of rows that meet a condition on each named attribute; a float.
 
-    A condition is a label, a set or range of labels, or `Not` of these. A range stands for those
-    labels of the attribute that lie in it, so it may reach beyond its bounds. Over boolean
-    attributes this is the class of monotone and negated conjunctions of Dwork and Roth (2014,
-    section 4.1).
+    A condition is a label, a set or range of labels, `Between` two of them, or `Not` of these. A
+    range stands for those labels of the attribute that lie in it, so it may reach beyond its
+    bounds. Over boolean attributes this is the class of monotone and negated conjunctions of Dwork
+    and Roth (2014, section 4.1).
 
     >>> from dpsdk.queries import Conjunction, Not
     >>> Conjunction({"sex": "Female", "age": range(17, 30), "race": Not("White")})

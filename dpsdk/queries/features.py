@@ -12,7 +12,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown, to_array, to_name
-from dpsdk.domain import Attribute, Binned, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError, TooLarge
 from dpsdk.queries.linear import to_names
 from dpsdk.typing import Array, Floats
@@ -114,10 +114,11 @@ class OneHot(Feature):
 
 @frozen(repr=False)
 class Scaled(Feature):
-    """A numeric attribute as one number, from -1 at its lower bound to 1 at its upper bound.
+    """An ordered attribute as one number, from -1 at its lower bound to 1 at its upper bound.
 
-    The natural feature of an `Integer` or `Binned` attribute. A bin stands for the middle between
-    its edges. An attribute of one value only is 0.
+    The natural feature of an `Integer`, `Binned` or `Date` attribute. A bin stands for the middle
+    between its edges; days, weeks, months and hours are counted, each as much as any other. An
+    attribute of one value only is 0.
 
     >>> from dpsdk.queries import Scaled
     >>> Scaled("age")
@@ -136,6 +137,9 @@ class Scaled(Feature):
     def values(self, domain: Domain, /) -> Floats:
         attribute = domain[self.attribute]
         _check_numbers(self, attribute.size)
+        if isinstance(attribute, Date):
+            units = np.arange(attribute.size, dtype=np.float64)
+            return scaled(units, 0.0, attribute.size - 1.0)[None, :]
         numbers = numbers_of(attribute)
         if numbers is None:
             reason = f"attribute {attribute.name!r} is not numeric, so it cannot be scaled"
@@ -252,7 +256,7 @@ def natural(part: str | Feature, domain: Domain) -> Feature:
     """The feature that a name stands for over a domain; any other as it is."""
     if isinstance(part, Feature):
         return part
-    return Scaled(part) if isinstance(domain[part], Integer | Binned) else OneHot(part)
+    return Scaled(part) if isinstance(domain[part], Integer | Binned | Date) else OneHot(part)
 
 
 def numbers_of(attribute: Attribute) -> Floats | None:

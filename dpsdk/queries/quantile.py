@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from datetime import date
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name, to_probability
-from dpsdk.domain import Attribute, Binned, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, LinearForm, Prefix
 from dpsdk.queries.conjunction import Conditioned, Where, masked, options, to_where
-from dpsdk.typing import Array, Floats, Real
+from dpsdk.typing import Array, Bools, Floats, Real
 
-__all__ = ["Median", "Quantile", "isotonic"]
+__all__ = ["DateQuantile", "Median", "Quantile", "isotonic"]
+
+A_co = TypeVar("A_co", covariant=True)
 
 _ALL = 2**24
 """No query asks for more numbers, so that an answer that rests on all of its own has this width."""
@@ -89,45 +94,31 @@ def _to_q(value: Real) -> Fraction:
 
 
 @frozen(repr=False)
-class Quantile(Conditioned[float]):
-    """The least value of an ordered attribute that at least a share q of the rows is at or below.
-
-    A float: a value of an `Integer` attribute, the upper edge of a bin of a `Binned` one. Rows
-    count that lie in the domain and meet `where`. It is read off the noisy counts of rows up to
-    each value, after these were made to rise by least squares, which costs nothing; so ask it of
-    what answers thresholds well, such as `Tree`, `SquareRoot`, `NoisyHistogram` or `OnlinePMW`.
-
-    Its bounds are the values at which the noisy counts, each within its own bound, may cross the
-    share; they are as wide as the values are sparse there. Where the number of rows that count
-    cannot be told from zero, with a confidence of 95%, the answer is NaN.
-
-    Parameters
-    ----------
-    attribute
-        An `Integer` or `Binned` attribute.
-    q
-        The share, strictly between 0 and 1.
-
-    Raises
-    ------
-    QueryError
-        When the query is asked, before anything is paid: if the attribute has no order.
-    TooLarge
-        Likewise, if it has more than 2^24 values.
-
-    >>> from dpsdk.queries import Quantile
-    >>> Quantile("hours", 0.9)
-    Quantile('hours', 0.9)
-    """
+class _Crossing(Conditioned[A_co]):
+    """Where the counts of rows up to each value of an attribute first reach a share of all rows."""
 
     attribute: str = field(converter=_to_attribute)
     q: Fraction = field(converter=_to_q)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
-        _value(attribute, 0, str(self))
+        self._value(attribute, 0)
         factors = {self.attribute: Prefix(attribute.size)}
         return LinearForm(domain, (masked(factors, self.where, domain),))
+
+    @abstractmethod
+    def _value(self, attribute: Attribute, place: int) -> float:
+        """What rows in a cell are at or below, as a number.
+
+        Raises
+        ------
+        QueryError
+            If such an attribute has no such numbers.
+        """
+
+    @abstractmethod
+    def _answer(self, attribute: Attribute, place: int) -> A_co:
+        """What rows in a cell are at or below."""
 
     def settled(self, raw: Floats, radii: Callable[[], Floats], facts: Facts, /) -> Floats:
         if self._rows(facts) is not None:
@@ -135,13 +126,6 @@ class Quantile(Conditioned[float]):
         radius = float(radii()[-1])
         # Of what has no bound at all nobody can say that it is nothing.
         return raw if radius == math.inf or float(raw[-1]) > radius else np.full(len(raw), np.nan)
-
-    def lift(self, raw: Floats, facts: Facts, /) -> float:
-        excess, _ = self._excess(raw, np.zeros(len(raw)), facts)
-        if not self._known(raw, facts):
-            return math.nan
-        slack = _SLACK * max(1.0, abs(float(raw[-1])))
-        return self._at(_first(isotonic(excess) >= -slack), facts)
 
     @property
     def width(self) -> int:
@@ -151,33 +135,50 @@ class Quantile(Conditioned[float]):
         return self._at(-1, facts) - self._at(0, facts)
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
-        return np.array([self.lift(raw, facts)])
+        place = self._found(raw, facts)
+        return np.array([math.nan if place is None else self._at(place, facts)])
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
-        if not self._known(raw, facts):
+        found = self._found(raw, facts)
+        if found is None:
             return np.array([self.span(facts)])
-        low, high = self.bracket(raw, radii, facts)
-        middle = self.lift(raw, facts)
+        low, high = (self._at(place, facts) for place in self._within(raw, radii, facts))
+        middle = self._at(found, facts)
         return np.array([max(middle - low, high - middle)])
 
-    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
+    def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[A_co, A_co]:
+        attribute = facts.domain[self.attribute]
+        low, high = self._within(raw, radii, facts)
+        return self._answer(attribute, low), self._answer(attribute, high)
+
+    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
+        low, high = self._within(raw, radii, facts)
+        return np.array([self._at(low, facts)]), np.array([self._at(high, facts)])
+
+    def _found(self, raw: Floats, facts: Facts) -> int | None:
+        """The cell in which the share is reached; None where nothing is known of it."""
+        excess, _ = self._excess(raw, np.zeros(len(raw)), facts)
+        if not self._known(raw, facts):
+            return None
+        slack = _SLACK * max(1.0, abs(float(raw[-1])))
+        return _first(isotonic(excess) >= -slack)
+
+    def _within(self, raw: Floats, radii: Floats, facts: Facts) -> tuple[int, int]:
+        """The first and the last cell in which the share may be reached."""
         excess, radius = self._excess(raw, radii, facts)
         counted = self._rows(facts) is not None or float(raw[-1] - radii[-1]) > 0
-        if not (counted and self._known(raw, facts)):
-            return self._at(0, facts), self._at(-1, facts)
+        found = self._found(raw, facts)
+        if not counted or found is None:
+            return 0, len(raw) - 1
         slack = _SLACK * max(1.0, abs(float(raw[-1])))
         # Below the first no count can reach the share; at the second one must have.
         low, high = excess + radius >= -slack, excess - radius >= slack
         last = _first(high)
-        least, most = self._at(_first(low), facts), self._at(last, facts)
+        least, most = _first(low), last
         if float(excess[last:].min()) < -slack:
             # Counts above that are low may have drawn the answer up, beyond where it must be.
-            most = max(most, self.lift(raw, facts))
+            most = max(most, found)
         return least, most
-
-    def ends(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[Floats, Floats]:
-        low, high = self.bracket(raw, radii, facts)
-        return np.array([low]), np.array([high])
 
     def _rows(self, facts: Facts) -> int | None:
         """How many rows count, where that is public."""
@@ -199,11 +200,101 @@ class Quantile(Conditioned[float]):
 
     def _at(self, place: int, facts: Facts) -> float:
         attribute = facts.domain[self.attribute]
-        return _value(attribute, place % attribute.size, str(self))
+        return self._value(attribute, place % attribute.size)
 
     def __repr__(self) -> str:
         given = options(self.where, normalized=True)
-        return f"Quantile({shown(self.attribute)}, {_written(self.q)}{given})"
+        return f"{type(self).__name__}({shown(self.attribute)}, {_written(self.q)}{given})"
+
+
+@frozen(repr=False)
+class Quantile(_Crossing[float]):
+    """The least value of a numeric attribute that at least a share q of the rows is at or below.
+
+    A float: a value of an `Integer` attribute, the upper edge of a bin of a `Binned` one. Rows
+    count that lie in the domain and meet `where`. It is read off the noisy counts of rows up to
+    each value, after these were made to rise by least squares, which costs nothing; so ask it of
+    what answers thresholds well, such as `Tree`, `SquareRoot`, `NoisyHistogram` or `OnlinePMW`.
+
+    Its bounds are the values at which the noisy counts, each within its own bound, may cross the
+    share; they are as wide as the values are sparse there. Where the number of rows that count
+    cannot be told from zero, with a confidence of 95%, the answer is NaN.
+
+    Parameters
+    ----------
+    attribute
+        An `Integer` or `Binned` attribute; `DateQuantile` is for a `Date`.
+    q
+        The share, strictly between 0 and 1.
+
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute has no order, or is of
+        dates.
+    TooLarge
+        Likewise, if it has more than 2^24 values.
+
+    >>> from dpsdk.queries import Quantile
+    >>> Quantile("hours", 0.9)
+    Quantile('hours', 0.9)
+    """
+
+    def _value(self, attribute: Attribute, place: int) -> float:
+        if isinstance(attribute, Integer):
+            return float(attribute.low + place)
+        if isinstance(attribute, Binned):
+            return float(attribute.edges[place + 1])
+        dates = isinstance(attribute, Date)
+        why = "is of dates; ask DateQuantile" if dates else "has no order"
+        raise QueryError(str(self), f"attribute {attribute.name!r} {why}")
+
+    def _answer(self, attribute: Attribute, place: int) -> float:
+        return self._value(attribute, place)
+
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
+        return float(self.numbers(raw, facts)[0])
+
+
+@frozen(repr=False)
+class DateQuantile(_Crossing[date | None]):
+    """The first label of a `Date` that at least a share q of the rows is at or before; or None.
+
+    As `Quantile`, with a label for an answer: a day, or the first day of a week or month, or the
+    `datetime` at which an hour begins. Its error bound is a number of such units. Where the number
+    of rows that count cannot be told from zero, with a confidence of 95%, the answer is None.
+
+    Parameters
+    ----------
+    attribute
+        A `Date` attribute.
+    q
+        The share, strictly between 0 and 1; one half is the median.
+
+    Raises
+    ------
+    QueryError
+        When the query is asked, before anything is paid: if the attribute is not of dates.
+    TooLarge
+        Likewise, if it has more than 2^24 labels.
+
+    >>> from dpsdk.queries import DateQuantile
+    >>> DateQuantile("visited", 0.5)
+    DateQuantile('visited', 0.5)
+    """
+
+    def _value(self, attribute: Attribute, place: int) -> float:
+        if isinstance(attribute, Date):
+            return float(place)
+        raise QueryError(str(self), f"attribute {attribute.name!r} is not of dates; ask Quantile")
+
+    def _answer(self, attribute: Attribute, place: int) -> date | None:
+        label = attribute.label(place % attribute.size)
+        return label if isinstance(label, date) else None
+
+    def lift(self, raw: Floats, facts: Facts, /) -> date | None:
+        place = self._found(raw, facts)
+        return None if place is None else self._answer(facts.domain[self.attribute], place)
 
 
 @frozen(init=False, repr=False)
@@ -231,15 +322,6 @@ def _written(share: Fraction) -> str:
     return text if exact or share.denominator.bit_length() > _SHORT else repr(share)
 
 
-def _first(reached: np.ndarray) -> int:
+def _first(reached: Bools) -> int:
     """The first place that is reached, the last place if none is."""
-    return int(reached.argmax()) if reached.any() else -1
-
-
-def _value(attribute: Attribute, place: int, query: str) -> float:
-    """What rows in a cell are at or below."""
-    if isinstance(attribute, Integer):
-        return float(attribute.low + place)
-    if isinstance(attribute, Binned):
-        return float(attribute.edges[place + 1])
-    raise QueryError(query, f"attribute {attribute.name!r} has no order")
+    return int(reached.argmax()) if reached.any() else len(reached) - 1

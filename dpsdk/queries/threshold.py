@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_finite, to_name
-from dpsdk.domain import Attribute, Binned, Domain, Integer
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk._checks import shown, to_name
+from dpsdk.domain import Domain
 from dpsdk.forms import LinearForm, Range
 from dpsdk.queries.conjunction import ConditionedScalar, masked
+from dpsdk.queries.order import Place, between, require_rising, to_place, up_to
 
 __all__ = ["Interval", "Threshold"]
 
@@ -19,32 +17,16 @@ def _to_attribute(value: str) -> str:
     return to_name("attribute", value)
 
 
-def _to_threshold(value: float) -> float:
-    return to_finite("threshold", value)
+def _to_threshold(value: Place) -> Place:
+    return to_place("threshold", value)
 
 
-def _to_low(value: float) -> float:
-    return to_finite("low", value)
+def _to_low(value: Place) -> Place:
+    return to_place("low", value)
 
 
-def _to_high(value: float) -> float:
-    return to_finite("high", value)
-
-
-def _up_to(attribute: Attribute, threshold: float, query: str) -> int:
-    """How many cells, from the first, lie at or below a threshold."""
-    if isinstance(attribute, Integer):
-        return min(max(math.floor(threshold) - attribute.low + 1, 0), attribute.size)
-    if isinstance(attribute, Binned):
-        if threshold < attribute.edges[0]:
-            return 0
-        if threshold > attribute.edges[-1]:
-            return attribute.size
-        if threshold in attribute.edges:
-            return attribute.edges.index(threshold)
-        reason = f"{threshold:g} is not an edge of {attribute.name!r}, so it cuts through a bin"
-        raise QueryError(query, reason)
-    raise QueryError(query, f"attribute {attribute.name!r} has no order")
+def _to_high(value: Place) -> Place:
+    return to_place("high", value)
 
 
 @frozen(repr=False)
@@ -54,7 +36,10 @@ class Threshold(ConditionedScalar):
     On an `Integer` attribute any finite threshold goes, also beyond its bounds. On a `Binned` one
     it must be an edge, or beyond the bounds, and the answer is the share of rows in the bins below
     that edge: bins are half-open, so rows exactly at an inner edge lie above it, and those at the
-    last edge below. Rows that do not meet `where` do not count, but stay in the denominator.
+    last edge below. On a `Date` it is a day, and the answer the share of rows at or before it: any
+    day where cells are days, the last day of a week or month where they are these. Along hours it
+    may also be a `datetime` on the hour, with rows before that. Rows that do not meet `where` do
+    not count, but stay in the denominator.
 
     >>> from dpsdk.queries import Threshold
     >>> Threshold("age", 40)
@@ -62,15 +47,15 @@ class Threshold(ConditionedScalar):
     """
 
     attribute: str = field(converter=_to_attribute)
-    threshold: float = field(converter=_to_threshold)
+    threshold: Place = field(converter=_to_threshold)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
-        cells = Range(attribute.size, 0, _up_to(attribute, self.threshold, str(self)))
+        cells = Range(attribute.size, 0, up_to(attribute, self.threshold, str(self)))
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:
-        return f"Threshold({shown(self.attribute)}, {self.threshold}{self._given})"
+        return f"Threshold({shown(self.attribute)}, {shown(self.threshold)}{self._given})"
 
 
 @frozen(repr=False)
@@ -78,7 +63,10 @@ class Interval(ConditionedScalar):
     """The share of rows from `low` to `high` of one ordered attribute, both included; a float.
 
     On a `Binned` attribute both ends must be edges, or beyond the bounds, and the answer is the
-    share of rows in the bins between them.
+    share of rows in the bins between them. On a `Date` they are days: any days where cells are
+    days, the first day of a week or month and the last of one where they are these. Along hours
+    they may also be a `datetime` on the hour, and the answer is the share of rows from the one to
+    before the other.
 
     >>> from dpsdk.queries import Interval
     >>> Interval("age", 25, 64)
@@ -86,20 +74,17 @@ class Interval(ConditionedScalar):
     """
 
     attribute: str = field(converter=_to_attribute)
-    low: float = field(converter=_to_low)
-    high: float = field(converter=_to_high)
+    low: Place = field(converter=_to_low)
+    high: Place = field(converter=_to_high)
 
     def __attrs_post_init__(self) -> None:
-        if self.low > self.high:
-            raise InvalidArgument("high", f"at least low, which is {self.low}", shown(self.high))
+        require_rising(self.low, self.high)
 
     def lower(self, domain: Domain, /) -> LinearForm:
         attribute = domain[self.attribute]
-        below = math.ceil(self.low) - 1 if isinstance(attribute, Integer) else self.low
-        start = _up_to(attribute, below, str(self))
-        stop = max(start, _up_to(attribute, self.high, str(self)))
-        cells = Range(attribute.size, start, stop)
+        cells = between(attribute, self.low, self.high, str(self))
         return LinearForm(domain, (masked({self.attribute: cells}, self.where, domain),))
 
     def __repr__(self) -> str:
-        return f"Interval({shown(self.attribute)}, {self.low}, {self.high}{self._given})"
+        ends = f"{shown(self.low)}, {shown(self.high)}"
+        return f"Interval({shown(self.attribute)}, {ends}{self._given})"

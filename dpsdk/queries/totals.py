@@ -9,7 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
-from dpsdk.domain import Attribute, Binned, Domain, Integer
+from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
 from dpsdk.forms.factors import MATRIX_LIMIT
@@ -50,7 +50,11 @@ def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
     elif isinstance(attribute, Binned):
         ends = attribute.edges[0], attribute.edges[-1]
     else:
-        raise QueryError(query, f"attribute {attribute.name!r} is not numeric")
+        reason = f"attribute {attribute.name!r} is not numeric"
+        if isinstance(attribute, Date):
+            reason = f"attribute {attribute.name!r} is of dates, which are not added up"
+            reason = f"{reason}; for what lies in the middle ask DateQuantile"
+        raise QueryError(query, reason)
     low, high = ends
     if max(-low, high) >= EXACT:
         reason = (

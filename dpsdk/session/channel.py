@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, NoReturn, TypeVar, cast, final
+from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from attrs import define
 from typing_extensions import override
@@ -16,7 +16,7 @@ from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
-from dpsdk.kernel.access import Access
+from dpsdk.kernel.access import Access, Question, whose
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
     FittedTable,
@@ -32,6 +32,7 @@ from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
+from dpsdk.session.reuse import question_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
@@ -39,6 +40,16 @@ __all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped", "Ta
 
 A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
+
+
+class Given(NamedTuple, Generic[A]):
+    """An answer, of what it was made, what its query calls itself, and what it cost."""
+
+    value: A
+    measurement: Measurement
+    label: str
+    cost: Callable[[], Cost]
+    reused: bool = False
 
 
 class Channel(Closable, Generic[F_contra]):
@@ -83,7 +94,7 @@ class Channel(Closable, Generic[F_contra]):
         Closed
             If the channel or its session is closed.
         """
-        return self._put(query, request_id)[0]
+        return self._asked(query, request_id, None).value
 
     def release(self, query: Query[A, F_contra], *, request_id: str | None = None) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does.
@@ -91,27 +102,27 @@ class Channel(Closable, Generic[F_contra]):
         One that is given again has the cost of the first; its bounds too, but where these rest on
         more than noise or a promise: then it has none, and says so.
         """
-        value, measurement, label, cost = self._put(query, request_id)
-        context = self._context
+        return self._released(query, self._asked(query, request_id, None))
+
+    def _released(self, query: Query[A, F_contra], given: Given[A]) -> Release[A]:
+        context, measurement = self._context, given.measurement
         return Release(
-            value,
-            label,
+            given.value,
+            given.label,
             self._name,
-            cost(),
+            given.cost(),
             measurement.source,
             context.noise.private,
             measurement,
             lifting(query),
             context.facts,
             query,
+            given.reused,
         )
 
-    def _put(
-        self, query: Query[A, F_contra], request_id: str | None
-    ) -> tuple[A, Measurement, str, Callable[[], Cost]]:
-        """Ask, as a question of its own: the answer, of what it was made, its name and its cost."""
+    def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:
+        """An answer, which may have been given before if it is one of a one-shot mechanism."""
         context = self._context
-        history, facts = context.history, context.forms.facts
         context.lifetime.check()
         form, label = context.forms.described(query)
         request: Request | None = None
@@ -124,18 +135,45 @@ class Channel(Closable, Generic[F_contra]):
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)
-        question = history.ask(label, self._name, context.lifetime)
-        question.request = None if request is None else request.name
+        reuse = None if using is None else context.reuse
+        same = None if reuse is None else question_of(context.place, using, form)
+        if reuse is None or same is None:
+            return self._put(query, form, label, request, None)
+        while True:
+            with reuse.asking(same) as free:
+                measurement = reuse.find(same, context.payer)
+                if measurement is not None:
+                    return self._reused(query, measurement, label, request)
+                if free:
+                    return self._put(query, form, label, request, same)
+
+    def _put(
+        self,
+        query: Query[A, F_contra],
+        form: F_contra,
+        label: str,
+        request: Request | None,
+        same: str | None,
+    ) -> Given[A]:
+        """Ask, as a question of its own, and keep the answer if it may be given again."""
+        context = self._context
+        history, facts = context.history, context.forms.facts
+        named = None if request is None else request.name
+        scope = context.payer.scope
+        question = history.ask(label, self._name, context.lifetime, scope=scope, request=named)
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            measurement = settled(query, self._ask(form, kernel), facts)
+            raw = self._ask(form, kernel)
+            measurement = settled(query, raw, facts)
             if request is not None:
                 measurement = request.kept(measurement)
+            if same is not None and context.reuse is not None:
+                context.reuse.keep(same, context.payer, raw)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
-                done = Answered(label, self._name)
+                done = self._answered(question)
         except QueryError as error:
             # A mechanism knows forms alone, so it leaves the query to be named here.
             told = error if error.query else error.about(label)
@@ -154,14 +192,42 @@ class Channel(Closable, Generic[F_contra]):
             raise
         finally:
             history.over(question, done)
-        return value, measurement, label, partial(history.cost, question)
+        return Given(value, measurement, label, partial(history.cost, question))
 
     def _again(
         self, query: Query[A, F_contra], known: Measurement, label: str, request: Request
-    ) -> tuple[A, Measurement, str, Callable[[], Cost]]:
-        """A stored answer, as `_put` gives it."""
+    ) -> Given[A]:
+        """The stored answer to a request."""
         value = query.lift(known.values, self._context.forms.facts)
-        return value, known, label, lambda: Cost([one.guarantee for one in request.charges()])
+        cost = lambda: Cost([one.guarantee for one in request.charges()])  # noqa: E731
+        return Given(value, known, label, cost)
+
+    def _reused(
+        self, query: Query[A, F_contra], known: Measurement, label: str, request: Request | None
+    ) -> Given[A]:
+        """An answer that was given before to the same question: one of its own, that is free."""
+        context = self._context
+        history, facts = context.history, context.forms.facts
+        named = None if request is None else request.name
+        scope = context.payer.scope
+        question = history.ask(label, self._name, context.lifetime, scope=scope, request=named)
+        done: Event | None = None
+        try:
+            measurement = settled(query, known, facts)
+            if request is not None:
+                measurement = request.kept(measurement)
+            value = query.lift(measurement.values, facts)
+            question.answered = True
+            if question.observed:
+                done = self._answered(question, reused=True)
+        finally:
+            history.over(question, done)
+        return Given(value, measurement, label, Cost, reused=True)
+
+    def _answered(self, question: Question, *, reused: bool = False) -> Answered:
+        scope, request, now = whose(question.asked)
+        label = question.asked.query
+        return Answered(label, self._name, reused, scope=scope, request_id=request, at=now)
 
     def _ask(self, form: F_contra, kernel: Kernel) -> Measurement:
         """Raw numbers for a form, of whoever answers such forms."""
@@ -185,6 +251,21 @@ class Channel(Closable, Generic[F_contra]):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a channel")
+
+
+def answered(
+    channel: Channel[F_contra], query: Query[A, F_contra], request_id: str | None, using: object
+) -> A:
+    """The answer of a channel to a one-shot mechanism; one that was given before, if it may."""
+    return channel._asked(query, request_id, using).value  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
+def released(
+    channel: Channel[F_contra], query: Query[A, F_contra], request_id: str | None, using: object
+) -> Release[A]:
+    """The same as a release."""
+    given = channel._asked(query, request_id, using)  # pyright: ignore[reportPrivateUsage]  # of this module
+    return channel._released(query, given)  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
 class DistributionChannel(Channel[LinearForm | ConvexForm]):

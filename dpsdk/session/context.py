@@ -15,6 +15,7 @@ from dpsdk.kernel.access import Access
 from dpsdk.noise import NoiseSource
 from dpsdk.session.history import History
 from dpsdk.session.memo import FormMemo
+from dpsdk.session.reuse import Reuse
 
 __all__ = ["Context"]
 
@@ -41,6 +42,10 @@ class Context:
         Of the session, whoever asks.
     lifetime
         Over when the session, scope, partition or channel is.
+    reuse
+        The answers that are given again for free; None where none are.
+    place
+        Names the table or, by attribute and cell, the part of it, for `reuse`.
     forms
         The forms of the queries asked last of this table.
     """
@@ -50,6 +55,8 @@ class Context:
     noise: NoiseSource
     history: History
     lifetime: Lifetime
+    reuse: Reuse | None = None
+    place: tuple[str, ...] = ()
     forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
 
     @property
@@ -67,9 +74,10 @@ class Context:
         """The same table, with another payer."""
         return evolve(self, payer=payer, lifetime=lifetime)
 
-    def part(self, data: PrivateData, payer: Odometer) -> Context:
+    def part(self, data: PrivateData, payer: Odometer, place: tuple[str, str]) -> Context:
         """A part of the table, with a payer of its own."""
-        return Context(data, payer, self.noise, self.history, self.lifetime)
+        own = (*self.place, *place)
+        return Context(data, payer, self.noise, self.history, self.lifetime, self.reuse, own)
 
     def until(self, lifetime: Lifetime) -> Self:
         """The same, for as long as something within it lasts."""

@@ -24,6 +24,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel
+from dpsdk.kernel.access import whose
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -45,8 +46,11 @@ from dpsdk.session.channel import (
     HypothesisChannel,
     Stopped,
     TablesChannel,
+    answered,
+    released,
 )
 from dpsdk.session.context import Context
+from dpsdk.session.reuse import question_of
 
 __all__ = ["Desk"]
 
@@ -122,7 +126,10 @@ class Desk:
         NoMechanism
             If `using` is left out.
         """
-        return self._channel(query, using).answer(query, request_id=request_id)
+        channel = self._channel(query, using)
+        if self._context.reuse is None or using is channel:
+            return channel.answer(query, request_id=request_id)
+        return answered(channel, query, request_id, using)
 
     def release(
         self,
@@ -132,7 +139,10 @@ class Desk:
         request_id: str | None = None,
     ) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        return self._channel(query, using).release(query, request_id=request_id)
+        channel = self._channel(query, using)
+        if self._context.reuse is None or using is channel:
+            return channel.release(query, request_id=request_id)
+        return released(channel, query, request_id, using)
 
     @overload
     def open(  # type: ignore[overload-overlap]  # F is LinearForm then
@@ -199,9 +209,9 @@ class Desk:
             if before is not None and not before[1].closed:
                 return self._same(request, before, mechanism)
         context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
-        question = context.history.ask("", name, context.lifetime)
+        scope = context.payer.scope
+        question = context.history.ask("", name, context.lifetime, scope=scope, request=request)
         question.stop, question.thread = stop, get_ident()
-        question.request = request
         done: Event | None = None
         ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel
@@ -228,7 +238,8 @@ class Desk:
                 channel = Channel(mechanism.open(kernel), name, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
-            done = Opened(name)
+            scope, named, now = whose(question.asked)
+            done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
                 self._requests[request] = mechanism, channel
         except AlreadyCharged as error:
@@ -258,11 +269,17 @@ class Desk:
     def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
         """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
 
-        Errors are in the unit of the answer.
+        Errors are in the unit of the answer. An answer that would be reused costs nothing.
         """
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
-        form = self._context.forms.form(query)
+        context = self._context
+        form = context.forms.form(query)
+        if context.reuse is not None:
+            same = question_of(context.place, using, form)
+            known = None if same is None else context.reuse.find(same, context.payer)
+            if known is not None:
+                return Quote(Cost(), Cost(), known.accuracy).for_query(lifting(query), self.facts)
         try:
             quote = using.quote(form, self._context.terms)
         except QueryError as error:

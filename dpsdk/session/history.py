@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from itertools import count
 
-from attrs import frozen
+from attrs import field, frozen
 
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer
@@ -33,17 +34,28 @@ class Receipt:
     answered
         Whether an answer came of it: False where a charge came to nothing, and None where another
         session on the same ledger asked, since only charges are on record.
+    scope
+        The scope that asked; empty where the session itself did.
+    request_id
+        The request that it was for, or empty.
+    at
+        When it was charged first, in UTC, by the clock of whoever charged it; None where it was
+        free, or no time was kept. Neither compared nor shown.
     """
 
     query: str
     mechanism: str
     cost: Cost
     answered: bool | None = True
+    scope: str = ""
+    request_id: str = ""
+    at: datetime | None = field(default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         asked = self.query or "opened"
         lost = ", no answer" if self.answered is False else ""
-        return f"{asked} by {self.mechanism}: {self.cost}{lost}"
+        scope = f" in scope {self.scope!r}" if self.scope else ""
+        return f"{asked} by {self.mechanism}{scope}: {self.cost}{lost}"
 
 
 class History:
@@ -69,9 +81,17 @@ class History:
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
-    def ask(self, query: str, mechanism: str, lifetime: Lifetime) -> Question:
+    def ask(
+        self,
+        query: str,
+        mechanism: str,
+        lifetime: Lifetime,
+        *,
+        scope: str = "",
+        request: str | None = None,
+    ) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
-        asked = Asked(query, mechanism, next(self._numbers))
+        asked = Asked(query, mechanism, next(self._numbers), scope, request)
         observed = self._observer is not None
         question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:
@@ -137,14 +157,25 @@ class History:
             if question.answered
         }
         costs: dict[tuple[int, int], list[Guarantee]] = {}
+        first: dict[tuple[int, int], datetime | None] = {}
         for charge in self._odometer.charges:
             key = charge.session, charge.question
             costs.setdefault(key, []).append(charge.guarantee)
+            first.setdefault(key, charge.at)
             if key not in found:
                 told = Asked(charge.label, charge.mechanism, charge.question)
+                told = told._replace(scope=charge.scope, request=charge.request_id)
                 found[key] = told, False if charge.session == mine else None
         return tuple(
-            Receipt(told.query, told.mechanism, Cost(tuple(costs.get(key, ()))), answered)
+            Receipt(
+                told.query,
+                told.mechanism,
+                Cost(tuple(costs.get(key, ()))),
+                answered,
+                told.scope,
+                told.request or "",
+                first.get(key),
+            )
             for key, (told, answered) in sorted(found.items(), key=lambda one: one[0])
         )
 

@@ -24,6 +24,7 @@ from dpsdk.observe import Observer
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipt
+from dpsdk.session.reuse import Reuse, place_of
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
 
@@ -64,6 +65,14 @@ class Session(Desk, Closable):
         the table's name and neighbours, the budget, the composition and `anytime`. A session on a
         ledger that was used before goes on with what is left; then a composition or bound that is
         left out is the ledger's. On a durable ledger, noise must be private and the table named.
+    reuse
+        Whether the same question to the same one-shot mechanism gets the same answer again, for
+        free: `release.reused` says so. Questions are the same if they ask for the same numbers, of
+        the whole table or of the same part, whatever they are called, and whichever scope asks; so
+        a scope may learn that another has asked. Sessions on a durable ledger reuse each other's
+        answers. Answers of mechanisms and losses of other authors, and of open channels, are not
+        reused. The newest 4,096 answers of 64 MiB together are kept; a durable ledger keeps all of
+        at most 65,536 numbers.
 
     Raises
     ------
@@ -94,6 +103,7 @@ class Session(Desk, Closable):
         observer: Observer | None = None,
         anytime: Anytime | None = None,
         ledger: Ledger | None = None,
+        reuse: bool = False,
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
@@ -105,12 +115,15 @@ class Session(Desk, Closable):
             raise InvalidArgument("noise", "a noise source", shown(noise))
         if anytime is not None and not isinstance(anytime, Anytime):
             raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
+        if type(reuse) is not bool:
+            raise InvalidArgument("reuse", "True or False", shown(reuse))
         if ledger is not None:
             _check_ledger(ledger, data, noise)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer), Lifetime("the session")
-        super().__init__(Context(data, odometer, source, history, lifetime))
+        kept, place = (Reuse(), place_of(data.name, data.domain)) if reuse else (None, ())
+        super().__init__(Context(data, odometer, source, history, lifetime, kept, place))
 
     @property
     def budget(self) -> Budget:
@@ -155,7 +168,8 @@ class Session(Desk, Closable):
         Parameters
         ----------
         name
-            What refusals call it; public.
+            What refusals, charges and events call it; public. Scopes of one name are one, for all
+            sessions on a ledger: one that is open is gone on with, where its cap is the same.
         share
             The cap as a share of the session's budget, above 0 and at most 1. Shares add up.
         epsilon, delta
@@ -173,6 +187,8 @@ class Session(Desk, Closable):
             If the cap is not given in one of the two ways, or out of range.
         BudgetExceeded
             If less is left than should be reserved.
+        LedgerConflict
+            If there is an open scope of this name with another cap or reserve.
         """
         self._context.lifetime.check()
         if share is not None and epsilon is None and not delta:

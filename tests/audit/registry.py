@@ -514,7 +514,7 @@ CASES = (
     Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(3),)),
     Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 1, LARGE),
     Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2),
-    Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(6),)),
+    Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(12),)),
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),
     Case("Laplace, workload", laplace(NESTED, outcome=tuple), pure, BIT, 1, LARGE),
     Case("Laplace, conjunction", laplace(BOTH), pure, PAIR, 2),
@@ -615,7 +615,9 @@ OF_TWO_ROWS = tuple(
         Case("sparse vector", sparse(*OPPOSED), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector, two tops", sparse(*ABOVE, tops=2), pure, BIT, 2, WIDE, lattice=0),
         Case("sparse vector with excess", sparse(LEVEL), pure, BIT, 2, WIDE, lattice=0),
-        Case("one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0),
+        Case(
+            "one round of PMW", online(COUNT), pure, BIT, 2, (Fraction(80),), lattice=0, slow=True
+        ),
         Case("residuals, the total", residuals([()], 1), concentrated, BIT, 2, (MANY,), lattice=0),
         Case(
             "residuals, a line",

@@ -21,6 +21,7 @@ from dpsdk.kernel.draw_database.request import Drawing, SmallDatabase
 from dpsdk.mechanisms import SmallDB
 from dpsdk.queries import Count, Interval, Marginal, Threshold, Workload
 from dpsdk.testing.audit import BranchingNoise, audit, enumerate_law, neighbours, tables
+from worlds import thinned
 
 RELATIONS = list(Neighbors)
 EPSILON = Fraction(2)
@@ -57,9 +58,8 @@ STRUCTURED = {
 }
 QUICK = {
     ("thresholds", 1, Neighbors.REPLACE_ONE),
-    ("thresholds", 2, Neighbors.ADD_REMOVE),
-    ("cells", 1, Neighbors.ADD_REMOVE),
     ("cells", 2, Neighbors.REPLACE_ONE),
+    ("cells", 1, Neighbors.ADD_REMOVE),
 }
 
 
@@ -164,7 +164,7 @@ def test_a_draw_that_is_not_broken_passes(queries):
     assert audit(small(*queries)(EPSILON), neighbours(THREE, 3), ranged(EPSILON)).passed
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", thinned(BROKEN, 2))
 def test_a_broken_draw_is_caught(name, monkeypatch):
     owner, attribute, wrong, queries = BROKEN[name]
     monkeypatch.setattr(owner, attribute, wrong)

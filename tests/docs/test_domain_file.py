@@ -3,11 +3,12 @@
 import json
 import re
 from copy import deepcopy
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DomainError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -69,6 +70,8 @@ def holds(schema, value):
 DOMAIN = Domain(
     Integer("age", -5, 2**60),
     Binned("income", [0, 1.5, 1e9]),
+    Date("visited", date(2024, 1, 1), date(2024, 12, 31), unit="week"),
+    Date("arrived", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     Categorical("region", ["north", "else\u00e9where"], other="north"),
     Categorical("grade", [1, 2, 3]),
     Boolean("member"),
@@ -86,7 +89,7 @@ def test_the_example_of_the_page_is_a_domain():
     domain = Domain.from_json(EXAMPLE)
     assert holds(SCHEMA, json.loads(EXAMPLE))
     assert [attribute.kind for attribute in domain.attributes] == [
-        "integer", "binned", "categorical", "categorical", "boolean",
+        "integer", "binned", "date", "date", "categorical", "categorical", "boolean",
     ]  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def mistakes():
     yield whole | {"attributes": [3]}
     yield whole | {"more": 1}
     for place, attribute in enumerate(whole["attributes"]):
-        for key in set(attribute) - {"other"}:
+        for key in set(attribute) - {"other", "zone"}:
             wrong = deepcopy(whole)
             del wrong["attributes"][place][key]
             yield wrong
@@ -110,6 +113,18 @@ def mistakes():
                     wrong = deepcopy(whole)
                     wrong["attributes"][place][key] = value
                     yield wrong
+        if attribute["kind"] == "date":
+            for key, value in (
+                ("unit", "year"),
+                ("unit", "hour" if attribute["unit"] != "hour" else "day"),
+                ("zone", None),
+                ("zone", "../UTC"),
+                ("low", "20240101"),
+                ("high", "2024-12-31 23:00"),
+            ):
+                wrong = deepcopy(whole)
+                wrong["attributes"][place][key] = value
+                yield wrong
 
 
 @pytest.mark.parametrize("wrong", list(mistakes()))

@@ -7,8 +7,6 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = DOCS / "reference"
 NOT_PAGES = {DOCS / "examples" / "README.md"}
@@ -68,17 +66,17 @@ def public_names():
     return [(m, name) for m in PAGES for name in import_module(m).__all__]
 
 
-@pytest.mark.parametrize(("module", "name"), public_names(), ids=lambda part: part)
-def test_a_public_name_has_an_entry(module, name):
+def test_a_public_name_has_an_entry():
     known = described()
-    full = f"{module}.{name}"
-    if full in known:
-        return
-    # The same object under another public name will do, if this module's page names it.
-    value = value_of(full)
-    others = [n for n in known if n.rpartition(".")[2] == name and value_of(n) is value]
-    assert others, f"{full} is missing from {PAGES[module]}"
-    assert re.search(rf"\b{name}\b", (REFERENCE / PAGES[module]).read_text(encoding="utf-8"))
+    for module, name in public_names():
+        full, page = f"{module}.{name}", REFERENCE / PAGES[module]
+        if full in known:
+            continue
+        # The same object under another public name will do, if this module's page names it.
+        value = value_of(full)
+        others = [n for n in known if n.rpartition(".")[2] == name and value_of(n) is value]
+        assert others, f"{full} is missing from {page.name}"
+        assert re.search(rf"\b{name}\b", page.read_text(encoding="utf-8")), full
 
 
 def test_an_entry_is_of_something_that_exists():
@@ -154,18 +152,18 @@ def inline(tree):
 MODULES = sorted(Path(import_module("dpsdk").__file__).parent.rglob("*.py"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
-def test_the_first_line_about_a_property_has_no_colon(module):
+def test_the_first_line_about_a_property_has_no_colon():
     # Sphinx takes what stands before a colon there for a type, and prints it as one.
-    for line, text in inline(ast.parse(module.read_text(encoding="utf-8"))):
-        assert ":" not in text, f"line {line}: {text}"
+    for module in MODULES:
+        for line, text in inline(ast.parse(module.read_text(encoding="utf-8"))):
+            assert ":" not in text, f"{module}, line {line}: {text}"
 
 
 PAGES_OF_ALL = sorted({*DOCS.rglob("*.md"), *MODULES, DOCS.parent / "README.md"})
 
 
-@pytest.mark.parametrize("page", PAGES_OF_ALL, ids=lambda path: "/".join(path.parts[-2:]))
-def test_papers_are_cited_by_author_and_year(page):
+def test_papers_are_cited_by_author_and_year():
     # Nobody but us could tell what a numbered document is.
-    text = page.read_text(encoding="utf-8")
-    assert not re.search(r"\bseeds?[ /]0\d\d\b", text, re.IGNORECASE)
+    for page in PAGES_OF_ALL:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"\bseeds?[ /]0\d\d\b", text, re.IGNORECASE), page

@@ -1,11 +1,12 @@
 """Engines and servers, each started once, for tests that need the extra `platforms`.
 
 Where an engine is not installed, its tests are skipped, unless DPSDK_PLATFORMS=1 says that all of
-them must be there.
+them must be there. Spark needs a Java, which no package brings; without one its tests are skipped.
 """
 
 import importlib
 import os
+import shutil
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -33,9 +34,16 @@ def ibis() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def apsw() -> ModuleType:
+    return engine("apsw")
+
+
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local Spark with two threads, whose tables fall into four parts."""
     sql = engine("pyspark.sql")
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        pytest.skip("Spark needs a Java")
     place = tmp_path_factory.mktemp("spark")
     session = (
         sql.SparkSession.builder.master("local[2]")

@@ -10,7 +10,7 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.__main__ import main
-from dpsdk.accounting import FileAnchor, SQLiteLedger
+from dpsdk.accounting import FileAnchor, Odometer, RenyiComposition, SQLiteLedger
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.testing import seeded
@@ -80,7 +80,13 @@ def test_a_ledger_is_shown_and_verified(folder, capsys):
         scope.answer(Count(), using=Laplace("0.25"), request_id="a7")
         assert main(["ledger", "show", str(path)]) == 0
     said = capsys.readouterr().out
-    for words in ("people (replace-one", "25%", "'weekly': 1 charges, reserved", "request 'a7'"):
+    for words in (
+        "people (replace-one",
+        "25%",
+        "'weekly': 1 charges, reserved",
+        "request 'a7'",
+        "scope 'weekly': Count",
+    ):
         assert words in said
     before = path.read_bytes()
     assert main(["ledger", "verify", str(path)]) == 0
@@ -94,3 +100,89 @@ def test_a_ledger_is_shown_and_verified(folder, capsys):
     os.truncate(path, 4096)
     assert main(["ledger", "verify", str(path)]) == 2
     assert "not as it was written" in capsys.readouterr().err
+
+
+def test_a_release_may_spend_a_part_of_the_budget_in_the_ledger(folder, capsys):
+    words = (
+        "--ledger",
+        str(folder / "spent.db"),
+        "--name",
+        "people",
+        "--cap",
+        "1",
+        "--marginals",
+        "1",
+    )
+    assert release(folder, "one", *words, "--epsilon", "0.4") == 0
+    assert "40% of 1-DP is spent, by all runs" in capsys.readouterr().out
+    assert release(folder, "two", *words, "--epsilon", "0.4") == 0
+    assert "80% of 1-DP" in capsys.readouterr().out
+    # What does not fit is refused, and not made smaller.
+    assert release(folder, "three", *words, "--epsilon", "0.4") == 2
+    assert "remain" in capsys.readouterr().err
+    assert not (folder / "three").exists()
+    assert release(folder, "three", *words, "--epsilon", "0.2") == 0
+    ledger = SQLiteLedger(folder / "spent.db").dataset("people")
+    budget = ledger.read().binding.budget
+    assert budget == Budget(1)
+    assert [charge.guarantee.epsilon for charge in ledger.charges()] == [
+        Fraction(2, 5),
+        Fraction(2, 5),
+        Fraction(1, 5),
+    ]
+
+
+@pytest.mark.parametrize("method", ["independent", "local"])
+def test_a_part_with_a_delta_costs_what_it_would_cost_alone(folder, capsys, method):
+    words = ("--name", "people", "--marginals", "1", "--method", method, "--epsilon", "0.5")
+    words = (*words, "--delta", "1e-7")
+    kept = ("--ledger", str(folder / "spent.db"), "--cap", "2", "--cap-delta", "1e-6")
+    for out in ("one", "two"):
+        assert release(folder, out, *words, *kept) == 0
+    capsys.readouterr()
+    ledger = SQLiteLedger(folder / "spent.db").dataset("people")
+    for session in (1, 2):
+        runs = [one.guarantee for one in ledger.charges() if one.session == session]
+        assert runs
+        assert Odometer(Budget("0.5", "1e-7")).affords_all(runs) == 1
+    assert ledger.read().binding.budget == Budget(2, "1e-6")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("--epsilon", "0.5", "--cap", "1"), "--cap"),
+        (("--epsilon", "0.5", "--cap-delta", "0.1"), "--cap-delta"),
+        (("--epsilon", "2", "--cap", "1", "--ledger", "LEDGER"), "--epsilon"),
+        (("--epsilon", "1", "--delta", "0.1", "--cap", "1", "--cap-delta", "0.01", "--ledger",
+          "LEDGER"), "--delta"),
+        (("--epsilon", "1", "--cap", "much", "--ledger", "LEDGER"), "--cap"),
+        (("--epsilon", "1", "--cap", "1", "--cap-delta", "2", "--ledger", "LEDGER"), "--cap-delta"),
+        (("--epsilon", "1", "--schema", "x", "--ledger", "LEDGER"), "--schema"),
+    ],
+)  # fmt: skip
+def test_caps_that_make_no_sense_are_refused_by_name(folder, capsys, words, option):
+    words = [str(folder / "spent.db") if word == "LEDGER" else word for word in words]
+    assert release(folder, "one", *words, "--name", "people") == 2
+    assert f"{option} " in capsys.readouterr().err
+    assert not (folder / "one").exists()
+    assert not (folder / "spent.db").exists()
+
+
+def test_a_composition_is_shown_in_words(folder, capsys):
+    data = PrivateData.from_csv(folder / "table.csv", DOMAIN, name="people")
+    ledger = SQLiteLedger(folder / "spent.db")
+    Session(data, Budget(1, "1e-6"), ledger=ledger)
+    Session(
+        PrivateData.from_csv(folder / "table.csv", DOMAIN, name="others"),
+        Budget(1, "1e-6"),
+        composition=RenyiComposition(30),
+        ledger=ledger,
+    )
+    assert main(["ledger", "show", str(folder / "spent.db")]) == 0
+    said = capsys.readouterr().out
+    assert "whichever fits of basic composition, " in said
+    assert "mixed composition (0.3% of delta), 0.2% of delta kept for leaks" in said
+    assert "Rényi composition of order 30" in said
+    for raw in ("AnyOf", "Fraction", "members="):
+        assert raw not in said

@@ -35,7 +35,7 @@ from dpsdk.queries import (
     marginals,
 )
 from dpsdk.testing.noise import seeded
-from worlds import QUIET, told
+from worlds import QUIET, crossed, told
 
 WORD, NUMBER, COUNT = "marzipan-zebra", 271828182, 5309
 SECRETS = [
@@ -106,8 +106,11 @@ def test_the_secrets_are_in_the_table_and_the_search_finds_them(neighbors):
     assert hits(f"x{WORD}") == [WORD]
 
 
-@pytest.mark.parametrize("neighbors", Neighbors)
-@pytest.mark.parametrize("mechanism", [Laplace("0.01"), Gaussian(rho="0.0001")], ids=str)
+@pytest.mark.parametrize(
+    ("mechanism", "neighbors"),
+    crossed([Laplace("0.01"), Gaussian(rho="0.0001")], Neighbors, 2),
+    ids=str,
+)
 def test_no_failure_and_no_text_tells_a_secret(neighbors, mechanism, caplog, recwarn):
     caplog.set_level(logging.DEBUG)
     warnings.simplefilter("always")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from fractions import Fraction
+from logging import Logger
 from pathlib import Path
 from typing import assert_type
 
@@ -134,7 +136,7 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
-from dpsdk.observe import Progress
+from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
 from dpsdk.queries import (
     Above,
     Answers,
@@ -233,6 +235,21 @@ def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
         assert_type(ledger.stored("request"), bytes | None)
         assert_type(Books.from_record(ledger.read().to_record()), Books)
     Session(data, budget, ledger="spent.json")  # type: ignore[arg-type]  # must stay an error
+
+
+def who_asked_and_when_is_told(
+    data: PrivateData, budget: Budget, logger: Logger, charge: Charge
+) -> None:
+    observer = Observers(LoggingObserver(logger), OpenTelemetryObserver(), print)
+    session = Session(data, budget, observer=observer, reuse=True)
+    assert_type(session.release(Count(), using=Laplace(epsilon=0.1)).reused, bool)
+    for receipt in session.history:
+        assert_type(receipt.scope, str)
+        assert_type(receipt.at, datetime | None)
+    assert_type(charge.at, datetime | None)
+    assert_type(charge.request_id, str)
+    LoggingObserver("dpsdk")  # type: ignore[arg-type]  # must stay an error
+    Session(data, budget, reuse="yes")  # type: ignore[arg-type]  # must stay an error
 
 
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from copy import deepcopy
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -76,9 +77,10 @@ VALUES = [
     (Budget("0.1", "1e-9"), Budget),
     (Anytime("1e-6", "0.02"), Anytime),
     (
-        Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id"),
+        Charge(7, "a ü ", PureGuarantee(1), "m", 3, 2, Payer((5, 6), 8, 0), "id", "s"),
         Charge,
     ),
+    (Charge(8, "", PureGuarantee(1), at=datetime(2026, 1, 31, 9, 30, tzinfo=UTC)), Charge),
 ]
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.binding import Binding
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.charge import Charge
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, LedgerUnavailable
 
-__all__ = ["Decide", "Decision", "Ledger", "Ledgers", "binding_of", "ledger_of", "to_ledger"]
+__all__ = [
+    "Decide",
+    "Decision",
+    "Ledger",
+    "Ledgers",
+    "asking",
+    "binding_of",
+    "ledger_of",
+    "to_ledger",
+]
 
 
 class Decision(NamedTuple):
@@ -113,7 +123,29 @@ class Ledgers(Protocol):
 def ledger_of(value: Ledger, dataset: str) -> Ledger:
     """The ledger of one table, where a ledger has those of several. Raises as `to_ledger` does."""
     ledger = to_ledger(value)
-    return to_ledger(ledger.dataset(dataset)) if isinstance(ledger, Ledgers) else ledger
+    if not isinstance(ledger, Ledgers):
+        return ledger
+    with asking(ledger):
+        return to_ledger(ledger.dataset(dataset))
+
+
+@contextmanager
+def asking(ledger: Ledger, decided: Sequence[BaseException] = ()) -> Generator[None]:
+    """Type what the system says to a ledger of another author, without its text.
+
+    That may tell anything, as how a server is reached. What a decision raised passes.
+
+    Raises
+    ------
+    LedgerUnavailable
+        In place of an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        if any(error is one for one in decided):
+            raise
+        raise LedgerUnavailable(type(ledger).__name__, type(error).__name__) from None
 
 
 def binding_of(books: Books) -> Binding:

@@ -25,11 +25,14 @@ class Dataset(NamedTuple):
         Its neighbour relation, as `Neighbors` spells it.
     unit_rows
         How many rows one person may have.
+    person
+        The column that tells persons apart, or nothing where each row is somebody's own.
     """
 
     name: str = ""
     neighbors: str = ""
     unit_rows: int = 1
+    person: str = ""
 
 
 class Binding(NamedTuple):
@@ -83,6 +86,7 @@ def check_same(
     for what, bound, asked in (
         ("dataset", binding.dataset.name, dataset.name),
         ("neighbour relation", binding.dataset.neighbors, dataset.neighbors),
+        ("column of persons", binding.dataset.person, dataset.person),
         ("rows of a person", binding.dataset.unit_rows, dataset.unit_rows),
         ("budget", binding.budget, budget),
     ):
@@ -95,7 +99,9 @@ def check_same(
 
 
 _DATASETS: Single[Dataset] = Single(
-    Dataset, "dataset.1", {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL}
+    Dataset,
+    "dataset.2",
+    {"name": TEXT, "neighbors": TEXT, "unit_rows": NATURAL, "person": TEXT},
 )
 
 BINDINGS: Single[Binding] = Single(

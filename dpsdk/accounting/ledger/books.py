@@ -320,11 +320,14 @@ def forgotten(books: Books, name: str) -> Books:
     return books._replace(accounts=kept) if len(kept) < len(books.accounts) else books
 
 
-def named(books: Books, name: str, outer: tuple[int, ...]) -> int | None:
-    """The number of the open account of a name, paying with these others; None if there is none."""
-    for number, account in books.accounts.items():
-        if (account.name, account.outer, account.closed) == (name, outer, False):
-            return number
+def named(books: Books, name: str) -> int | None:
+    """The number of the open account of a name, within open ones; None if there is none."""
+    accounts = books.accounts
+    for number, account in accounts.items():
+        if account.name == name and not account.closed:
+            outer = [accounts.get(other) for other in account.outer]
+            if not any(other is None or other.closed for other in outer):
+                return number
     return None
 
 

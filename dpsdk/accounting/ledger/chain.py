@@ -4,6 +4,11 @@ With a key the code is an HMAC (Bellare, Canetti & Krawczyk 1996): whoever does 
 neither change an entry, nor leave one out between two others, nor add one. Without a key it tells
 what was damaged by accident alone. That the newest entries were cut off is told by neither; an
 `Anchor` remembers how many there were.
+
+At every `SPACING`-th place stands a checkpoint, an entry that says where the last decision on each
+table is. Who opens a ledger follows its chain from the last one on. That comes to the same for what
+is spent: the code of the checkpoint rests on all codes before, and nothing before it is believed,
+once it is read, unless it fits its own code.
 """
 
 from __future__ import annotations
@@ -12,34 +17,52 @@ import hmac
 from hashlib import sha256
 from typing import NamedTuple
 
-__all__ = ["ANSWER", "START", "TAKEN", "Entry", "code_of", "digest_of", "fits"]
+__all__ = [
+    "ANSWER",
+    "CHECKPOINT",
+    "SPACING",
+    "START",
+    "TAKEN",
+    "Entry",
+    "code_of",
+    "coded",
+    "digest_of",
+    "fits",
+]
 
-START = sha256(b"dpsdk.ledger.1").digest()
+START = sha256(b"dpsdk.ledger.2").digest()
 """Stands for the code before the first entry."""
+
+SPACING = 256
+"""Every so many entries there is a checkpoint, and nowhere else."""
 
 TAKEN = "taken"
 ANSWER = "answer"
+CHECKPOINT = "checkpoint"
 
 
 class Entry(NamedTuple):
-    """One thing that was written: a decision with its charges, or an answer.
+    """One thing that was written: a decision with its charges, an answer, or a checkpoint.
 
     Parameters
     ----------
     seq
-        Counted from 1, for all tables of a file together.
+        Counted from 1, for all tables of a ledger together.
     dataset
         The name of the table.
     kind
-        `TAKEN` or `ANSWER`.
+        `TAKEN`, `ANSWER` or `CHECKPOINT`.
     runs
         How many charges the table's books have counted then.
     request
         The request that was charged or answered, if it has a name.
     body
-        The charges, or the answer.
+        The charges, the answer, or where the last decision on each table is.
     books
-        The digest of the books as they are from then on; empty for an answer.
+        The digest of the books as they are from then on; empty for other kinds.
+    token
+        Random bytes: so nobody takes another's entry for one that he tried to write, though both
+        say the same.
     code
         Of all this, and of the code before.
     """
@@ -51,6 +74,7 @@ class Entry(NamedTuple):
     request: str | None
     body: bytes
     books: str
+    token: bytes
     code: bytes = b""
 
 
@@ -71,10 +95,16 @@ def code_of(key: bytes, before: bytes, entry: Entry) -> bytes:
         request,
         entry.body,
         entry.books.encode("utf-8"),
+        entry.token,
     )
     # With its length before each, no two entries are written alike.
     framed = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
     return hmac.digest(key, framed, "sha256")
+
+
+def coded(key: bytes, before: bytes, entry: Entry) -> Entry:
+    """An entry with its code, behind another."""
+    return entry._replace(code=code_of(key, before, entry))
 
 
 def fits(key: bytes, before: bytes, entry: Entry) -> bool:

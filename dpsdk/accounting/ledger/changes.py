@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from dpsdk.accounting.ledger.books import Books
 
-__all__ = ["Change", "Changes"]
+__all__ = ["Change", "Changes", "Holder"]
 
 Change: TypeAlias = Callable[[Books], Books]
 """A pure function that makes no difference when it comes a second time."""
+
+
+class Holder:
+    """What all who hold one account of books in memory share, so that it ends with the last."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _Gone(ref[object]):
@@ -29,11 +35,13 @@ _Pending: TypeAlias = tuple[Change | _Gone, ...]
 class Changes:
     """What becomes of books with the next decision, and to every reader from now on."""
 
-    __slots__ = ("_seen", "_watched", "pending")
+    __slots__ = ("_seen", "_watched", "holders", "pending")
 
     def __init__(self) -> None:
         self.pending: list[Change | _Gone] = []
         """What waits. To be looked at alone."""
+        self.holders: WeakValueDictionary[int, Holder] = WeakValueDictionary()
+        """By the numbers of their accounts. To be looked at alone."""
         self._watched: dict[int, _Gone] = {}
         self._seen: tuple[Books, _Pending, Books] | None = None
 

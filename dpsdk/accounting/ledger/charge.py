@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
+from dpsdk._checks import shown
 from dpsdk._records import (
     NATURAL,
     TEXT,
@@ -17,10 +20,13 @@ from dpsdk._records import (
 )
 from dpsdk.accounting.copies import client_copy
 from dpsdk.accounting.guarantee import GUARANTEES, Guarantee
+from dpsdk.errors import RecordError
 
 __all__ = ["CHARGES", "SESSION", "Charge", "Payer", "shown_copies"]
 
 _MOST_ACCOUNTS = 64
+
+_MOMENT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{6}Z", re.ASCII)
 
 
 class Payer(NamedTuple):
@@ -56,6 +62,11 @@ class Charge(NamedTuple):
         The accounts of scopes that it counts on, and the part of the table that it was run on.
     request_id
         The request that it was charged for, or empty.
+    scope
+        The name of the scope that paid; empty where the session itself did.
+    at
+        When, in UTC, by the clock of whoever charged it. Clocks differ and jump: the order is that
+        of the numbers. None where no time was kept.
     """
 
     number: int
@@ -66,6 +77,8 @@ class Charge(NamedTuple):
     session: int = 1
     payer: Payer = SESSION
     request_id: str = ""
+    scope: str = ""
+    at: datetime | None = None
 
     def to_record(self) -> Record:
         """The charge as plain data, for a ledger to write.
@@ -99,20 +112,42 @@ _PAYERS: Single[Payer] = Single(
     },
 )
 
+
+class _Moment:
+    """A moment in UTC, as 2026-01-31T09:30:00.000000Z."""
+
+    def write(self, value: datetime, where: str) -> str:
+        if value.tzinfo is None:
+            raise RecordError(where, "a moment in a time zone", "one without")
+        at = value.astimezone(UTC)
+        return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+    def read(self, plain: object, where: str) -> datetime:
+        text = TEXT.read(plain, where)
+        if _MOMENT.fullmatch(text):
+            try:
+                return datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC)
+            except ValueError:
+                pass
+        raise RecordError(where, "a moment, as 2026-01-31T09:30:00.000000Z", shown(text))
+
+
+_FIRST_FIELDS = {
+    "number": NATURAL,
+    "label": TEXT,
+    "guarantee": GUARANTEES,
+    "mechanism": TEXT,
+    "question": NATURAL,
+    "session": NATURAL,
+    "payer": _PAYERS,
+    "request_id": TEXT,
+}
+
 CHARGES: Single[Charge] = Single(
-    Charge,
-    "charge.1",
-    {
-        "number": NATURAL,
-        "label": TEXT,
-        "guarantee": GUARANTEES,
-        "mechanism": TEXT,
-        "question": NATURAL,
-        "session": NATURAL,
-        "payer": _PAYERS,
-        "request_id": TEXT,
-    },
+    Charge, "charge.2", {**_FIRST_FIELDS, "scope": TEXT, "at": Optional(_Moment())}
 )
+# Of whom and when was not written then.
+CHARGES.read_also(Charge, "charge.1", _FIRST_FIELDS)
 
 
 def shown_copies(charges: Iterable[Charge]) -> tuple[Charge, ...]:

@@ -7,21 +7,24 @@ import stat
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from dpsdk.accounting.ledger.anchor import sync_folder
-from dpsdk.accounting.ledger.chain import START, TAKEN, Entry, digest_of, fits
+from dpsdk.accounting.ledger.chain import Entry
 from dpsdk.accounting.ledger.forks import unforked
 from dpsdk.accounting.ledger.turnstile import Turnstile
-from dpsdk.errors import Closed, LedgerDamaged, LedgerUnavailable
+from dpsdk.accounting.ledger.work import Row, Store, Wanted, Work
+from dpsdk.errors import Closed, LedgerUnavailable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["NOTHING", "LedgerFile", "Seen", "Work"]
+__all__ = ["FileWork", "LedgerFile"]
 
 _APPLICATION = 0x64505344
-_VERSION = 1
+_VERSION = 2
 
 _SAFE_LOG = (3, 51, 3)
 """From this version on connections cannot lose each other's pages in a write-ahead log."""
@@ -32,7 +35,7 @@ _PATIENCE = 60.0
 _ENTRY = (
     "CREATE TABLE entry (seq INTEGER PRIMARY KEY, dataset TEXT NOT NULL, kind TEXT NOT NULL, "
     "runs INTEGER NOT NULL, request TEXT, body BLOB NOT NULL, books TEXT NOT NULL, "
-    "code BLOB NOT NULL)"
+    "token BLOB NOT NULL, code BLOB NOT NULL)"
 )
 _BOOKS = "CREATE TABLE books (dataset TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
 _BY_RUNS = "CREATE INDEX by_runs ON entry (dataset, kind, runs, seq)"
@@ -51,21 +54,20 @@ _TABLES = (
 )
 
 _WITH_BEFORE = (
-    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.code, b.code "
+    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, "
+    "e.code, b.code "
     "FROM entry e LEFT JOIN entry b ON b.seq = e.seq - 1 WHERE "
 )
 
-_SHAPE: tuple[type | tuple[type, ...], ...] = (
-    int,
-    str,
-    str,
-    int,
-    (str, type(None)),
-    bytes,
-    str,
-    bytes,
-    (bytes, type(None)),
+_TERMS = (
+    "e.seq = ?",
+    "e.seq > ?",
+    "e.dataset = ?",
+    "e.kind = ?",
+    "e.request = ?",
+    "e.runs > ?",
 )
+"""What each field of `Wanted` asks."""
 
 _PASSING = {
     5: "it is busy",
@@ -80,22 +82,11 @@ _PASSING = {
 """What a code of SQLite says of a file that may be whole."""
 
 
-class Seen(NamedTuple):
-    """How far a chain was followed: nothing before it changes any more."""
-
-    seq: int
-    code: bytes
-    latest: dict[str, int]
-    """The last decision on each table."""
-
-
-NOTHING = Seen(0, START, {})
-
 _inherited: list[object] = []
 """What a forked process must not close, since its parent works with it."""
 
 
-class LedgerFile:
+class LedgerFile(Store):
     """A file with the entries and books of any number of tables.
 
     A connection lasts for one piece of work, so that nothing is open when a process is forked, or
@@ -109,22 +100,18 @@ class LedgerFile:
         Of the codes.
     """
 
-    __slots__ = ("_turnstile", "key", "path", "seen")
+    __slots__ = ("_turnstile", "path")
+
+    keeps_turn = True
 
     def __init__(self, path: Path, key: bytes) -> None:
+        super().__init__(str(path), key)
         self.path: Path = path
-        self.key: bytes = key
-        self.seen: Seen = NOTHING
-        """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
         self._turnstile = Turnstile(path, _PATIENCE)
 
-    def damaged(self, why: str) -> LedgerDamaged:
-        """The error that says what does not fit."""
-        return LedgerDamaged(str(self.path), why)
-
+    @override
     @contextmanager
     def typed(self) -> Generator[None]:
-        """Raise what goes wrong with the file as one of two errors, in public words."""
         from sqlite3 import Error  # noqa: PLC0415  # some Pythons are built without it
 
         try:
@@ -141,14 +128,8 @@ class LedgerFile:
             why = error.strerror or type(error).__name__
             raise LedgerUnavailable(str(self.path), why) from error
 
+    @override
     def begin(self) -> None:
-        """Make the file, if there is none or an empty one.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If it cannot be made.
-        """
         with self.typed():
             with suppress(FileNotFoundError):
                 found = self.path.stat()
@@ -181,15 +162,15 @@ class LedgerFile:
             connection.execute(f"PRAGMA user_version = {_VERSION}")
             connection.execute("COMMIT")
 
+    @override
     @contextmanager
     def reading(self) -> Generator[Work]:
-        """A moment of the file."""
         with self._working("BEGIN") as work:
             yield work
 
+    @override
     @contextmanager
     def writing(self) -> Generator[Work]:
-        """A turn to write, which ends with nothing written unless `Work.commit` comes before."""
         turn = self._turnstile.turn()
         with self.typed():
             turn.__enter__()
@@ -214,7 +195,7 @@ class LedgerFile:
                 self._check(connection)
                 self._journal(connection, fresh=False)
                 connection.execute(begin)
-            yield Work(self, connection)
+            yield FileWork(self, connection)
         finally:
             if os.getpid() != process:
                 _inherited.append(connection)
@@ -253,6 +234,8 @@ class LedgerFile:
         """Have commits survive the end of the machine, in whichever mode SQLite does that."""
         from sqlite3 import sqlite_version_info  # noqa: PLC0415  # some Pythons are without it
 
+        # Also what changes the mode must not come back with a journal that was deleted.
+        connection.execute("PRAGMA synchronous = EXTRA")
         safe = sqlite_version_info >= _SAFE_LOG
         ((mode,),) = connection.execute("PRAGMA journal_mode")
         if mode != "wal" or not safe:
@@ -261,126 +244,63 @@ class LedgerFile:
         if mode == "wal" and not safe:
             why = "it has a write-ahead log, in which this version of SQLite may lose charges"
             raise LedgerUnavailable(str(self.path), why)
-        connection.execute(f"PRAGMA synchronous = {'FULL' if mode == 'wal' else 'EXTRA'}")
+        if mode == "wal":
+            connection.execute("PRAGMA synchronous = FULL")
         # Apple's disks keep to themselves what they were told to write, unless asked like this.
         connection.execute("PRAGMA fullfsync = 1")
         connection.execute("PRAGMA checkpoint_fullfsync = 1")
 
 
-class Work:
+class FileWork(Work):
     """One transaction on a file."""
 
-    __slots__ = ("_connection", "_file", "_process")
+    __slots__ = ("_connection", "_process")
 
     def __init__(self, file: LedgerFile, connection: Connection) -> None:
-        self._file = file
+        super().__init__(file)
         self._connection = connection
         self._process = os.getpid()
 
-    def follow(self, seen: Seen | None = None) -> Seen:
-        """Follow the chain to its end, from where it was last followed to or from another place.
+    @override
+    def _rows(self, wanted: Wanted) -> Iterator[Row]:
+        given = [
+            (term, value) for term, value in zip(_TERMS, wanted, strict=True) if value is not None
+        ]
+        condition = " AND ".join([term for term, _ in given])
+        values = [value for _, value in given]
+        return self._connection.execute(f"{_WITH_BEFORE} {condition} ORDER BY e.seq", values)
 
-        Raises
-        ------
-        LedgerDamaged
-            If it is not as it was written, or shorter than it was before.
-        """
-        file = self._file
-        seq, code, latest = file.seen if seen is None else seen
-        with file.typed():
-            if seq:
-                known = self._connection.execute("SELECT code FROM entry WHERE seq = ?", (seq,))
-                if known.fetchone() != (code,):
-                    raise file.damaged("it is an older copy, or another ledger")
-            rows = self._connection.execute(f"{_WITH_BEFORE} e.seq > ? ORDER BY e.seq", (seq,))
-            for entry in self._entries(rows):
-                if entry.seq != seq + 1:
-                    raise file.damaged(f"there is no entry {seq + 1}")
-                seq, code = entry.seq, entry.code
-                if entry.kind == TAKEN:
-                    latest = {**latest, entry.dataset: seq}
-        file.seen = Seen(seq, code, latest)
-        return file.seen
+    @override
+    def _last(self) -> object:
+        return self._connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
 
-    def _entries(self, rows: Iterator[tuple[object, ...]]) -> Iterator[Entry]:
-        file = self._file
-        for row in rows:
-            if not all(isinstance(part, kind) for part, kind in zip(row, _SHAPE, strict=True)):
-                raise file.damaged("an entry has fields of other types")
-            entry, before = Entry(*row[:-1]), row[-1]  # type: ignore[arg-type]  # see _SHAPE
-            if entry.seq == 1:
-                before = START
-            if not isinstance(before, bytes) or not fits(file.key, before, entry):
-                raise file.damaged(
-                    f"entry {entry.seq} does not fit its code, or the key is another"
-                )
-            yield entry
+    @override
+    def _written(self, dataset: str) -> object:
+        named = "SELECT record FROM books WHERE dataset = ?"
+        row = self._connection.execute(named, (dataset,)).fetchone()
+        return None if row is None else row[0]
 
-    def check_pages(self) -> None:
-        """Refuse a file that SQLite finds damaged, as an index that leaves something out.
+    @override
+    def datasets(self) -> list[str]:
+        with self._store.typed():
+            names = self._connection.execute("SELECT dataset FROM books")
+            return sorted([str(name) for (name,) in names])
 
-        Raises
-        ------
-        LedgerDamaged
-            If it is.
-        """
-        with self._file.typed():
+    @override
+    def check(self) -> None:
+        with self._store.typed():
             found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
-            raise self._file.damaged("SQLite finds its pages damaged")
+            raise self._store.damaged("SQLite finds its pages damaged")
 
-    def where(self, condition: str, *values: object) -> Iterator[Entry]:
-        """The entries of which something is true, each held against its code, in their order."""
-        statement = f"{_WITH_BEFORE} {condition} ORDER BY e.seq"
-        with self._file.typed():
-            yield from self._entries(self._connection.execute(statement, values))
-
-    def datasets(self) -> list[str]:
-        """The names of the tables that there are books for."""
-        with self._file.typed():
-            names = self._connection.execute("SELECT dataset FROM books ORDER BY dataset")
-            return [str(name) for (name,) in names]
-
-    def record(self, dataset: str, seen: Seen) -> str | None:
-        """The books of a table as they were written last; None if there are none.
-
-        Raises
-        ------
-        LedgerDamaged
-            If they are others than the last entry says.
-        """
-        file, seq = self._file, seen.latest.get(dataset)
-        with file.typed():
-            named = "SELECT record FROM books WHERE dataset = ?"
-            row = self._connection.execute(named, (dataset,)).fetchone()
-        if row is None and seq is None:
-            return None
-        last = next(self.where("e.seq = ?", seq), None) if seq is not None else None
-        text = None if row is None else row[0]
-        if last is None or not isinstance(text, str) or digest_of(text) != last.books:
-            raise file.damaged(f"the books of {dataset!r} are not those of their last entry")
-        return text
-
-    def code_at(self, seq: int) -> bytes | None:
-        """The code of an entry; None if there is no such entry."""
-        entry = next(self.where("e.seq = ?", seq), None)
-        return None if entry is None else entry.code
-
-    def commit(self, entry: Entry, record: str | None) -> None:
-        """Write an entry, and with it the books that it leads to, and wait for the disk.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If that fails. Then nothing of it is there for anybody.
-        Closed
-            In a forked process.
-        """
+    @override
+    def _commit(self, entries: list[Entry], record: str | None) -> None:
         if os.getpid() != self._process:
             raise Closed("a ledger in a forked process")
-        with self._file.typed():
+        with self._store.typed():
             execute = self._connection.execute
-            execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", entry)
+            for entry in entries:
+                execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entry)
             if record is not None:
-                execute("INSERT OR REPLACE INTO books VALUES (?, ?)", (entry.dataset, record))
+                execute("INSERT OR REPLACE INTO books VALUES (?, ?)", (entries[-1].dataset, record))
             execute("COMMIT")

@@ -8,6 +8,7 @@ never write to the file again, and would read it without a lock.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from threading import Condition, get_ident
@@ -33,15 +34,18 @@ _now = _Connections()
 def unforked() -> Generator[None]:
     """For the length of a block, let no other thread fork."""
     mine, thread = _now, get_ident()
-    with mine.changed:
-        mine.threads[thread] = mine.threads.get(thread, 0) + 1
+    # Nobody else has a say in this thread's number, and it is put back whatever comes between.
+    before = mine.threads.get(thread, 0)
     try:
+        with mine.changed:
+            mine.threads[thread] = before + 1
         yield
     finally:
+        if before:
+            mine.threads[thread] = before
+        else:
+            mine.threads.pop(thread, None)
         with mine.changed:
-            left = mine.threads.pop(thread) - 1
-            if left:
-                mine.threads[thread] = left
             mine.changed.notify_all()
 
 
@@ -49,7 +53,12 @@ def _before() -> None:
     mine, thread = _now, get_ident()
     # Held until the fork is over, so that nobody begins meanwhile.
     mine.changed.acquire()
-    mine.changed.wait_for(lambda: mine.threads.keys() <= {thread}, _PATIENCE)
+    mine.changed.wait_for(lambda: _others(mine) <= {thread}, _PATIENCE)
+
+
+def _others(mine: _Connections) -> set[int]:
+    """The threads that have connections. One that has ended has none, whatever interrupted it."""
+    return set(mine.threads) & sys._current_frames().keys()
 
 
 def _in_parent() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 
 from dpsdk._turns import Passage
 from dpsdk.accounting.copies import book_copy
-from dpsdk.accounting.ledger.base import Decide, Decision, Ledger
+from dpsdk.accounting.ledger.base import Decide, Decision, Ledger, asking
 from dpsdk.accounting.ledger.books import Books
-from dpsdk.accounting.ledger.changes import Change, Changes
+from dpsdk.accounting.ledger.changes import Change, Changes, Holder
 from dpsdk.accounting.ledger.charge import Charge, shown_copies
+from dpsdk.accounting.ledger.clock import Clock, system_clock, told
 from dpsdk.accounting.ledger.memory import memory_of
 from dpsdk.errors import Closed, Reentered
 
@@ -27,13 +29,17 @@ class Keeper:
     ----------
     ledger
         What remembers.
+    clock
+        Says when something is charged.
     """
 
-    __slots__ = ("_changes", "_durable", "_last", "_ledger", "_memory", "_passage")
+    __slots__ = ("_changes", "_clock", "_durable", "_last", "_ledger", "_memory", "_passage")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock = system_clock) -> None:
         self._ledger = ledger
-        self._durable = bool(ledger.durable)
+        self._clock = clock
+        with asking(ledger):
+            self._durable = bool(ledger.durable)
         # Any other ledger is asked by the protocol alone.
         self._memory = memory_of(ledger)
         # Sessions that share a ledger in memory share what waits for it.
@@ -46,12 +52,20 @@ class Keeper:
         """Whether the ledger outlives the process."""
         return self._durable
 
+    def now(self) -> datetime | None:
+        """What time it is, to be written down and never to decide by."""
+        return told(self._clock)
+
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""
         # What waits is read first: then it is in one of the two, and twice does no harm.
         waiting = self._changes.waiting()
         memory = self._memory
-        books = self._ledger.read() if memory is None else memory.books
+        if memory is None:
+            with asking(self._ledger):
+                books = self._ledger.read()
+        else:
+            books = memory.books
         return self._changes.made(books, waiting)
 
     def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
@@ -70,15 +84,20 @@ class Keeper:
         return self._passage.take(lambda: self._take(decide, request_id))
 
     def _take(self, decide: Decide, request_id: str | None) -> Decision:
-        memory, waiting = self._memory, self._changes.waiting()
+        memory, waiting, raised = self._memory, self._changes.waiting(), list[OSError]()
 
         def all_of_it(books: Books) -> Decision:
-            return decide(self._changes.made(books, waiting))
+            try:
+                return decide(self._changes.made(books, waiting))
+            except OSError as error:
+                raised.append(error)
+                raise
 
         if memory is not None:
             taken = memory.transact(all_of_it, request_id)
         else:
-            taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
+            with asking(self._ledger, raised):
+                taken = self._ledger.transact(lambda books: _shown(all_of_it(books)), request_id)
         if waiting and not taken.repeated:
             self._changes.done(waiting)
         self._last = taken.books.runs
@@ -100,13 +119,26 @@ class Keeper:
         if not self._durable:
             self._changes.when_gone(owner, change)
 
+    def hold(self, number: int, change: Change) -> Holder:
+        """Hold an account that is to be opened; once nobody does any more, there is a change."""
+        holder = Holder()
+        self.when_gone(holder, change)
+        self._changes.holders[number] = holder
+        return holder
+
+    def holder(self, number: int) -> Holder | None:
+        """Who holds an account; None if nobody does, which ends it only where it is in memory."""
+        return self._changes.holders.get(number)
+
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request; see `Ledger`."""
-        self._ledger.store(request_id, answer)
+        with asking(self._ledger):
+            self._ledger.store(request_id, answer)
 
     def stored(self, request_id: str) -> bytes | None:
         """The answer that is stored for a request; None if there is none."""
-        return self._ledger.stored(request_id)
+        with asking(self._ledger):
+            return self._ledger.stored(request_id)
 
     @property
     def since(self) -> int:
@@ -118,7 +150,8 @@ class Keeper:
         memory = self._memory
         if memory is not None:
             return memory.rows[since : memory.books.runs]
-        found = self._ledger.charges(since)
+        with asking(self._ledger):
+            found = self._ledger.charges(since)
         return [charge._replace(guarantee=book_copy(charge.guarantee)) for charge in found]
 
 

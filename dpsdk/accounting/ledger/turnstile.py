@@ -85,8 +85,8 @@ else:
 @contextmanager
 def _held(path: Path, patience: float) -> Generator[None]:
     with FileIO(path, "a") as file:
-        _open.add(file)
         try:
+            _open.add(file)
             if not _wait(file, patience):
                 raise TimeoutError(errno.ETIMEDOUT, "others have had it for too long")
             try:

@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 from attrs import frozen
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.forms.facts import Setting
 from dpsdk.noise import NoiseSource
 from dpsdk.typing import Ints
@@ -133,7 +133,7 @@ class Sampler(ABC):
         """What a draw may take, in time and in memory."""
 
     @abstractmethod
-    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         """The records of one small database, drawn for this table.
 
         Time and errors in here are private: whoever calls must hide both.

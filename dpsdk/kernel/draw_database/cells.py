@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
 from dpsdk.kernel.draw_database.spread import choose
@@ -27,11 +27,11 @@ class Cells(Part):
     __slots__ = ()
 
     @abstractmethod
-    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         """Atoms, some of them repeatedly, and how many rows are there. The spare one may lack."""
 
     @override
-    def profile(self, histogram: Histogram, aim: Aim) -> Profile:
+    def profile(self, histogram: Counts, aim: Aim) -> Profile:
         asked = self.atoms - self.spare
         where, weights = self.locate(histogram)
         occupied, inverse = np.unique(where, return_inverse=True)
@@ -185,7 +185,7 @@ class Pieces(Cells):
         return self.chosen is not None
 
     @override
-    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         (codes,), counts = histogram.records((self.axis.name,))
         pieces, weights = self.axis.locate(codes), counts.astype(np.int64)
         if self.chosen is None:
@@ -250,7 +250,7 @@ class Table(Cells):
         return self._asked + self.spare
 
     @override
-    def locate(self, histogram: Histogram) -> tuple[Ints, Ints]:
+    def locate(self, histogram: Counts) -> tuple[Ints, Ints]:
         codes, counts = histogram.records(self.names)
         cells = np.zeros(len(counts), dtype=np.int64)
         inside = np.ones(len(counts), dtype=bool)

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.enumeration import Scores
@@ -96,7 +96,7 @@ class Counting(Sampler):
         return Work(seconds, 2 * states * width + 32 * final)
 
     @override
-    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         table = self._counted()
         counts = table[self.terms.size].reshape(-1)
         scores = self._scores(histogram)
@@ -116,7 +116,7 @@ class Counting(Sampler):
         sums = [int(sum_) for sum_ in np.unravel_index(int(within[at]), self._shape[1:])]
         return self.merged.records(self._taken_back(table, sums, rank), noise)
 
-    def _scores(self, histogram: Histogram) -> Ints:
+    def _scores(self, histogram: Counts) -> Ints:
         """The score of each combination of sums, in C order."""
         rows, shape = histogram.rows, self._shape[1:]
         answers = self.merged.answers(histogram, rows)

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.atoms import Atoms
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.multisets import HEAD_SUMS, Batch, Multisets
@@ -118,7 +118,7 @@ class Enumeration(Sampler):
         return Work(seconds, counters + 8 * tails + 16 * heads + buffers)
 
     @override
-    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         rows, multisets = histogram.rows, self._multisets
         answers = self.merged.answers(histogram, rows)
         scores = Scores(answers, rows, self.terms.size, self.merged.widest)

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.chain import Chain, Course
@@ -86,12 +86,12 @@ class Intervals(Sampler):
         return Work(once.seconds, once.bytes + windows * (200 + bits // 8))
 
     @override
-    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         found = draw(self.levels(histogram), self.rate / self.grain, noise)
         part = Thresholds(self.axis)
         return records(self.names, self.shape, (part,), (found,), self.terms.size, noise)
 
-    def levels(self, histogram: Histogram) -> Near:
+    def levels(self, histogram: Counts) -> Near:
         """The small databases by their score for a private table, in parts of a row."""
         aim = Aim(histogram.rows, self.terms.size, ordered=False)
         along = course(self.axis, histogram, aim)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.base import Work
 from dpsdk.kernel.draw_database.ways import Ways
 from dpsdk.noise import NoiseSource
@@ -104,7 +104,7 @@ class Part(ABC):
         """Whether all functions are 0 on one of the atoms."""
 
     @abstractmethod
-    def profile(self, histogram: Histogram, aim: Aim) -> Profile:
+    def profile(self, histogram: Counts, aim: Aim) -> Profile:
         """What this part sees of a private table."""
 
     @abstractmethod

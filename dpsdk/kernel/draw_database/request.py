@@ -20,7 +20,7 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import book_own, client_copy
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accuracy import HalfWidths, Standing
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm
@@ -148,7 +148,7 @@ class Drawing:
     entries: int
     """How many functions the workload has."""
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> SmallDatabase:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> SmallDatabase:
         """Draw. How many records have which score follows from the table, so it is opened first."""
         records = self.chosen.sampler.draw(opened(), noise)
         return SmallDatabase(records, deepcopy(self.chosen.bound))
@@ -171,7 +171,7 @@ class DrawPricing:
     _asked: DrawDatabase = field(repr=False)
     _facts: Facts = field(repr=False)
 
-    def run(self, noise: NoiseSource, opened: Callable[[], Histogram], /) -> SmallDatabase:
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> SmallDatabase:
         """Draw, as the kernel would if it were asked for the same now."""
         return draw_due(self._asked, Setting.of(self._facts), self._facts.domain).run(noise, opened)
 

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.base import DrawTerms, Sampler, Work
 from dpsdk.kernel.draw_database.levels import Levels, draw
 from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
@@ -68,12 +68,12 @@ class Structured(Sampler):
         return whole.work(COUNTS, math.ceil(self.log2_candidates), ordered=self.ordered)
 
     @override
-    def draw(self, histogram: Histogram, noise: NoiseSource) -> Ints:
+    def draw(self, histogram: Counts, noise: NoiseSource) -> Ints:
         near = self.levels(histogram)
         found = draw(near, self.rate, noise)
         return records(self.names, self.shape, self.parts, found, self.terms.size, noise)
 
-    def levels(self, histogram: Histogram) -> Near:
+    def levels(self, histogram: Counts) -> Near:
         """The small databases by their score for a private table."""
         aim = Aim(histogram.rows, self.terms.size, self.ordered)
         profiles = tuple(part.profile(histogram, aim) for part in self.parts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 from typing_extensions import override
 
-from dpsdk.data.histogram import Histogram
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.draw_database.axis import Axis
 from dpsdk.kernel.draw_database.chain import Chain, Course
 from dpsdk.kernel.draw_database.part import Aim, Effort, Part, Profile
@@ -17,7 +17,7 @@ from dpsdk.noise import NoiseSource
 __all__ = ["Thresholds", "course"]
 
 
-def course(axis: Axis, histogram: Histogram, aim: Aim) -> Course:
+def course(axis: Axis, histogram: Counts, aim: Aim) -> Course:
     """The running counts of a private table along an attribute."""
     (codes,), counts = histogram.records((axis.name,))
     return Course.of(axis.pieces, aim.rows, aim.size, axis.locate(codes), counts.astype("int64"))
@@ -45,7 +45,7 @@ class Thresholds(Part):
         return True
 
     @override
-    def profile(self, histogram: Histogram, aim: Aim) -> Profile:
+    def profile(self, histogram: Counts, aim: Aim) -> Profile:
         return _Near(course(self.axis, histogram, aim), aim)
 
     @override

@@ -13,6 +13,7 @@ from dpsdk.accounting import (
     DiscreteGaussianGuarantee,
     EnvelopeComposition,
     Guarantee,
+    MemoryLedger,
     Odometer,
     PureGuarantee,
     State,
@@ -20,11 +21,13 @@ from dpsdk.accounting import (
     default_composition,
 )
 from dpsdk.accounting.filters.comparison import lessened, serves, share_of, worst
+from dpsdk.accounting.ledger.books import named
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import (
     BudgetExceeded,
     Closed,
     InvalidArgument,
+    LedgerConflict,
     NotCopyable,
     UnsupportedGuarantee,
 )
@@ -387,3 +390,74 @@ def test_members_that_cannot_hold_a_reserve_are_left_out_of_it():
     scope = ScopeOdometer(outer, "kept", "0.599", reserve=True)
     assert scope.state.parts[1] is None
     assert spend(scope, PureGuarantee("0.05")) == 11
+
+
+def test_scopes_of_one_name_are_one():
+    ledger = MemoryLedger()
+    first, second = (Odometer(Budget(1), BasicComposition(), ledger=ledger) for _ in range(2))
+    scope = ScopeOdometer(first, "weekly", "0.5")
+    scope.charge(TENTH, "a")
+    again = ScopeOdometer(second, "weekly", "0.5")
+    again.charge(TENTH, "b")
+    assert scope.spent == again.spent
+    assert scope.affords(TENTH) == again.affords(TENTH) == 3
+    assert [one.scope for one in first.charges] == ["weekly", "weekly"]
+    for cap, reserve in (("0.4", False), ("0.5", True), (Budget("0.5", "1e-7"), False)):
+        with pytest.raises(LedgerConflict, match="weekly"):
+            ScopeOdometer(second, "weekly", cap, reserve=reserve)
+    with pytest.raises(LedgerConflict, match="weekly"):
+        ScopeOdometer(ScopeOdometer(second, "other", "0.5"), "weekly", "0.5")
+    assert second.count == 2
+
+
+def test_a_name_is_free_again_once_its_scope_was_closed_or_nobody_holds_it():
+    odometer = Odometer(Budget(1), BasicComposition())
+    scope = ScopeOdometer(odometer, "weekly", "0.5")
+    scope.charge(TENTH, "a")
+    scope.close()
+    fresh = ScopeOdometer(odometer, "weekly", "0.2")
+    assert fresh.affords(TENTH) == 2
+    assert scope.spent.charges == 1
+    with pytest.raises(Closed):
+        scope.charge(TENTH, "late")
+    again = ScopeOdometer(odometer, "weekly", "0.2")
+    del fresh
+    again.charge(TENTH, "b")  # it is held still
+    assert again.affords(TENTH) == 1
+    del again
+    assert ScopeOdometer(odometer, "weekly", "0.3").affords(TENTH) == 3
+    numbers = {one.payer.accounts for one in odometer.charges}
+    assert len(numbers) == 2
+
+
+def test_closing_one_of_a_name_closes_all():
+    odometer = Odometer(Budget(1), BasicComposition())
+    scopes = [ScopeOdometer(odometer, "weekly", "0.5", reserve=True) for _ in range(2)]
+    scopes[0].close()
+    with pytest.raises(Closed):
+        scopes[1].charge(TENTH, "late")
+    assert odometer.remaining.epsilon == 1
+
+
+def test_a_name_within_a_scope_that_was_closed_is_free():
+    odometer = Odometer(Budget(1), BasicComposition())
+    outer = ScopeOdometer(odometer, "outer", "0.5")
+    inner = ScopeOdometer(outer, "inner", "0.4")
+    outer.close()
+    fresh = ScopeOdometer(odometer, "inner", "0.3")
+    assert fresh.affords(TENTH) == 3
+    with pytest.raises(Closed, match="outer"):
+        inner.charge(TENTH, "late")
+
+
+def test_a_scope_whose_last_holder_goes_while_another_opens_it_is_opened_anew(monkeypatch):
+    odometer = Odometer(Budget(1), BasicComposition())
+    held = [ScopeOdometer(odometer, "weekly", "0.5")]
+    held[0].charge(TENTH, "a")
+
+    def gone(books, name):
+        held.clear()
+        return named(books, name)
+
+    monkeypatch.setattr("dpsdk.accounting.nested.named", gone)
+    assert ScopeOdometer(odometer, "weekly", "0.2").affords(TENTH) == 2

@@ -47,7 +47,7 @@ def opened(epsilon: float = 1, delta: float = 1e-6) -> Odometer:
 
 
 def test_charges_are_numbered_from_one_and_remembered():
-    odometer = opened()
+    odometer = Odometer(Budget(1), clock=lambda: None)
     assert odometer.charge(TENTH, "a") == 1
     assert odometer.charge(PureGuarantee(0.2), "b") == 2
     assert odometer.charges == (

@@ -129,7 +129,7 @@ def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition: Comp
             if move < 0.08 and len(promises) < 3:
                 cap = rng.choice([Fraction(rng.randint(1, 50), 100), Budget("0.2", "1e-8")])
                 try:
-                    scope = ScopeOdometer(outer, "kept", cap, reserve=True)
+                    scope = ScopeOdometer(outer, f"kept {made}", cap, reserve=True)
                 except BudgetExceeded:
                     continue
                 promises.append(Promise(scope))
@@ -171,7 +171,8 @@ def test_what_a_reserve_shows_is_true(composition: Composition):
             tried(outer, any_run(rng))
             if rng.random() < 0.1:
                 try:
-                    others.append(ScopeOdometer(outer, "other", "0.2", reserve=True))
+                    name = f"other {len(others)}"
+                    others.append(ScopeOdometer(outer, name, "0.2", reserve=True))
                 except BudgetExceeded:
                     others.clear()  # and all others give back what they held
         remaining = scope.remaining

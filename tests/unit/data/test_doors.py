@@ -26,7 +26,7 @@ from tables_loaded import cells, from_bytes
 
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, PrivateData
 from dpsdk.errors import DataError
-from worlds import repeatable
+from worlds import crossed, repeatable, thinned
 
 NAN, INF = float("nan"), float("inf")
 
@@ -370,8 +370,8 @@ def expectation(attribute, values):
     return [found.count(cell) for cell in range(attribute.size)], found.count(-1)
 
 
-# Each column quickly with a third of the attributes, by turns, and slowly with all of them.
-TURNS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+# Each column quickly with a sixth of the attributes, by turns, and slowly with all of them.
+TURNS = thinned(range(6), 6)
 
 
 @pytest.mark.parametrize("turn", TURNS)
@@ -435,7 +435,7 @@ TYPED = {
     "dates": [
         np.array(["2020-01-01"], dtype="M8[D]"), pd.Series(pd.to_datetime(["2020-01-01", None])),
         pl.Series([dt.date(2020, 1, 1)]), pl.Series([dt.time(1)]),
-        pa.array([dt.date(2020, 1, 1)]), pa.array([dt.datetime(2020, 1, 1)]),  # noqa: DTZ001
+        pa.array([dt.date(2020, 1, 1)]), pa.array([dt.datetime(2020, 1, 1)]),
         pl.Series([None], dtype=pl.Datetime),
         pd.Series(pd.to_datetime(["2020-01-01"]).date).astype(pd.ArrowDtype(pa.date32())),
         pd.Series(pd.to_datetime(["2020-01-01"])).astype("category"),
@@ -452,8 +452,10 @@ TYPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("attribute", sorted({name for names in MATCH.values() for name in names}))
-@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize(
+    ("kind", "attribute"),
+    crossed(TYPED, sorted({name for names in MATCH.values() for name in names}), 3),
+)
 def test_a_column_that_cannot_match_is_refused_by_its_type(kind, attribute):
     domain = Domain(ATTRIBUTES[attribute])
     for given in TYPED[kind]:

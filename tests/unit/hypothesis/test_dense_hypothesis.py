@@ -31,7 +31,7 @@ def kept_apart(hypothesis):
 @pytest.mark.parametrize("logs", [False, True])
 def test_answers_are_the_expected_weights(outside, logs):
     rng = np.random.default_rng(1)
-    for seed in range(12):
+    for seed in range(5):
         hypothesis, reference = pair(seed, outside)
         if logs:
             for moved in (hypothesis, reference):
@@ -52,8 +52,8 @@ def test_many_like_functions_are_answered_together_or_apart_alike():
     rng = np.random.default_rng(2)
     cells = rng.random(domain.size)
     hypothesis = DenseHypothesis.from_weights(domain, cells)
-    narrow = [one(domain, a=Range(100, i, i + 1), b=Range(40, 3, 5)) for i in range(30)]
-    wide = [one(domain, a=Range(100, 0, i + 1), b=Range(40, 0, 39)) for i in range(90)]
+    narrow = [one(domain, a=Range(100, i, i + 1), b=Range(40, 3, 5)) for i in range(20)]
+    wide = [one(domain, a=Range(100, 0, i + 1), b=Range(40, 0, 39)) for i in range(0, 90, 2)]
     for forms in (narrow, wide, narrow + wide):
         form = LinearForm.stack(forms)
         assert hypothesis.answers(form) == pytest.approx(weights(form) @ cells / cells.sum())
@@ -107,13 +107,14 @@ def test_a_shift_multiplies_by_the_exponential_and_normalises(outside):
         assert seen(hypothesis) == pytest.approx(reference.probabilities, rel=1e-11, abs=0)
 
 
-def test_five_thousand_updates_stay_within_a_trillionth():
+@pytest.mark.parametrize("updates", [1500, pytest.param(5000, marks=pytest.mark.slow)])
+def test_thousands_of_updates_stay_within_a_trillionth(updates):
     domain = Domain(Integer("a", 0, 15), Integer("b", 0, 15))
     rng = np.random.default_rng(6)
     forms = [random_function(rng, domain) for _ in range(80)]
     hypothesis = DenseHypothesis.uniform(domain, outside=True)
     reference = Reference(np.ones(domain.size), 1 / (domain.size + 1))
-    for turn in range(5000):
+    for turn in range(updates):
         form = forms[rng.integers(len(forms))]
         answer = hypothesis.answer(form)
         step = float(np.sign(rng.random() - answer)) * rng.integers(1, 400) / 1024
@@ -335,14 +336,14 @@ def test_samples_carry_labels_of_their_attributes():
 
 
 def test_no_second_array_is_made():
-    domain = Domain(Integer("a", 0, 2**10 - 1), Integer("b", 0, 2**9 - 1), Integer("c", 0, 0))
+    domain = Domain(Integer("a", 0, 2**8 - 1), Integer("b", 0, 2**9 - 1), Integer("c", 0, 0))
     size = 8 * domain.size
     rng = np.random.default_rng(18)
     forms = [
         written(domain, rng.random(domain.size) < 0.5),
         written(domain, rng.random(domain.size)),
-        one(domain, a=Range(2**10, 0, 2**9)),
-        one(domain, a=Weights(rng.random((1, 2**10)))),
+        one(domain, a=Range(2**8, 0, 2**7)),
+        one(domain, a=Weights(rng.random((1, 2**8)))),
         one(domain, b=Weights(rng.random((1, 2**9)) < 0.5)),
     ]
     hypothesis = DenseHypothesis.uniform(domain, outside=True)

@@ -216,7 +216,7 @@ def test_what_is_drawn_and_paid_is_the_same_on_neighbouring_tables(noise, neighb
     runs = []
     for rows in (ROWS, other):
         happened = []
-        odometer = Odometer(Budget(1, 1e-6), _composition())
+        odometer = Odometer(Budget(1, 1e-6), _composition(), clock=lambda: None)
         data = PrivateData.from_columns(
             {name: [row[name] for row in rows] for name in PEOPLE.names},
             PEOPLE,

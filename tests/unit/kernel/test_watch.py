@@ -23,7 +23,7 @@ from dpsdk.noise import Geometric, NoiseSource
 from dpsdk.queries import Above, NumericAbove, Threshold, Workload
 from dpsdk.testing.audit import enumerate_law
 from dpsdk.testing.noise import seeded
-from worlds import facts
+from worlds import crossed, facts
 
 LINE = Domain(Integer("x", 0, 3))
 COUNTS = [40, 30, 20, 10]
@@ -549,10 +549,11 @@ def same_law(found, wanted):
 
 
 @pytest.mark.usefixtures("coarse")
-@pytest.mark.parametrize("absolute", [True, False])
-@pytest.mark.parametrize("watching", SETTINGS, ids=str)
-@pytest.mark.parametrize("batch", [True, False], ids=["together", "one by one"])
-def test_the_law_of_a_watch_is_the_one_that_its_theorem_speaks_of(watching, batch, absolute):
+@pytest.mark.parametrize(
+    ("watching", "way"), crossed(SETTINGS, itertools.product([True, False], repeat=2), 2), ids=str
+)
+def test_the_law_of_a_watch_is_the_one_that_its_theorem_speaks_of(watching, way):
+    batch, absolute = way
     data = PrivateData.from_counts([2, 5], BIT)
     offsets = np.array([3.0, 3.0, 1.0])
     gap = GapForm(CELLS, np.zeros(3), offsets, absolute)

@@ -335,13 +335,13 @@ def test_what_is_no_mechanism_is_refused(make):
 @pytest.mark.parametrize(
     "make", [lambda e: MWEM.textbook(LINE, e), lambda e: MWEM.averaged(LINE, e, rounds=200)]
 )
-@pytest.mark.parametrize("unit_rows", [1, 2])
+@pytest.mark.parametrize("unit_rows", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_promise_holds_and_is_about_the_workload_alone(make, unit_rows):
     many = PrivateData.from_counts(TABLE * 50, DOMAIN, unit_rows=unit_rows)
     mechanism = make(2)
     promise = mechanism.plan(Terms(many.facts))
     assert 0 < promise.error < many.facts.rows
-    for seed in range(3):
+    for seed in range(2):
         opened = Session(many, Budget(2), noise=seeded(seed))
         channel = opened.open(mechanism)
         release = channel.release(LINE)

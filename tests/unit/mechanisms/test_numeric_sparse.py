@@ -287,7 +287,7 @@ def test_a_quote_of_several_numbers_covers_all_their_runs(delta, tops):
 
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_numbers_of_several_gaps_are_bounded_by_their_own_noise(delta):
-    mechanism, beta, trials = NumericSparse(4, delta, tops=4), 0.2, 120
+    mechanism, beta, trials = NumericSparse(4, delta, tops=4), 0.2, 80
     data, source = PrivateData.from_counts(COUNTS, LINE), seeded(6)
     levels = np.array([-(10.0**4), 10.0**4, -(10.0**4), 10.0**4])
     true = np.cumsum(COUNTS) - levels

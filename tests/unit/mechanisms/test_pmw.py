@@ -888,7 +888,14 @@ def test_noise_that_leaves_no_rows_inside_does_not_stop_an_opening(epsilon):
 BIT = Domain(Boolean("bit"))
 
 
-@pytest.mark.parametrize(("questions", "updates"), [((True, False), 2), ((True, False, True), 1)])
+@pytest.mark.parametrize(
+    ("questions", "updates"),
+    [
+        ((True, False), 1),
+        pytest.param((True, False), 2, marks=pytest.mark.slow),
+        pytest.param((True, False, True), 1, marks=pytest.mark.slow),
+    ],
+)
 def test_a_workload_has_the_law_of_its_questions_one_by_one(questions, updates, monkeypatch):
     monkeypatch.setattr("dpsdk.kernel.lattice._FINEST", 0)
     data = PrivateData.from_counts([1, 4], BIT)

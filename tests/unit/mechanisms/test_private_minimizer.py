@@ -37,6 +37,7 @@ from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
+from worlds import crossed
 
 DOMAIN = Domain(Integer("age", 0, 5), Integer("hours", 0, 3), Boolean("rich"), Boolean("idle"))
 RNG = np.random.default_rng(3)
@@ -587,8 +588,10 @@ class OddBetween(Loss):
         return self._said("slopes", z, slopes), self._said("bends", z, bends)
 
 
-@pytest.mark.parametrize("oddity", ODDITIES)
-@pytest.mark.parametrize("rule", ["value", "derivative", "curvature", "slopes", "bends"])
+@pytest.mark.parametrize(
+    ("rule", "oddity"),
+    crossed(["value", "derivative", "curvature", "slopes", "bends"], ODDITIES, 3),
+)
 def test_a_loss_that_is_odd_between_margins_of_its_check_fails_nothing_once_all_is_paid(
     rule, oddity
 ):

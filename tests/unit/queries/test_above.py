@@ -86,7 +86,7 @@ def test_a_level_far_beyond_all_rows_is_not_met_by_wide_noise():
 def test_the_truth_is_on_the_wrong_side_of_the_level_by_no_more_than_the_error(normalized):
     unit, wrong = 0.001 if normalized else 1.0, Counter()
     session, query = session_over(), Threshold("x", 1, normalized=normalized)
-    for turn in range(800):
+    for turn in range(400):
         # Each has a threshold of its own, so that failures are independent.
         opened = session.open(NumericSparse("0.1", tops=1))
         level = (700 + (turn % 21 - 10) * 20) * unit
@@ -96,7 +96,7 @@ def test_the_truth_is_on_the_wrong_side_of_the_level_by_no_more_than_the_error(n
             wrong[beta] += (excess if not release.value else -excess) > release.error(beta)
             assert release.interval(beta) == (False, True)
     for beta, failures in wrong.items():
-        assert binom.sf(failures - 1, 800, beta) > 1e-6
+        assert binom.sf(failures - 1, 400, beta) > 1e-6
     assert wrong[0.9] > 0
 
 
@@ -148,17 +148,17 @@ def test_a_measured_number_is_unbiased_where_one_read_off_the_gap_is_not():
     for numbers in ("measured", "gap"):
         opened = channel(numbers=numbers)
         query = NumericAbove(Threshold("x", 0, normalized=False), 400)
-        found = [opened.answer(query) for _ in range(1500)]
+        found = [opened.answer(query) for _ in range(800)]
         means[numbers] = float(np.mean([number for number in found if number is not None]))
-    # A number's noise has a standard deviation of about 6, so a mean of 600 is within 1.3.
-    assert means["measured"] == pytest.approx(400, abs=1.3)
+    # A number's noise has a standard deviation of about 6, so a mean of 320 is within 1.7.
+    assert means["measured"] == pytest.approx(400, abs=1.7)
     assert means["gap"] > 401
 
 
 @pytest.mark.parametrize("numbers", ["measured", "gap"])
 def test_the_bounds_of_numbers_hold(numbers):
     session, missed, betas = session_over(), Counter(), (0.5, 0.2, 0.02)
-    for turn in range(600):
+    for turn in range(300):
         opened = session.open(NumericSparse("0.5", tops=1, numbers=numbers))
         release = opened.release(NumericAbove(Threshold("x", 1), 0.69 + turn % 3 / 100))
         for beta in betas:
@@ -169,9 +169,9 @@ def test_the_bounds_of_numbers_hold(numbers):
                 assert high - low == pytest.approx(2 * release.error(beta))
                 missed[beta] += not low <= 0.7 <= high
     for beta in betas:
-        assert binom.sf(missed[beta] - 1, 600, beta) > 1e-6
+        assert binom.sf(missed[beta] - 1, 300, beta) > 1e-6
     if numbers == "measured":
-        assert missed[0.5] > 50
+        assert missed[0.5] > 25
 
 
 def test_a_numeric_share_needs_a_public_number_of_rows_and_a_count_does_not():

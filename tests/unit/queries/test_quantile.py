@@ -22,6 +22,7 @@ from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, OnlinePMW, SquareRoot, Tree
 from dpsdk.queries import Median, Quantile, Threshold, Workload, isotonic
 from dpsdk.testing import seeded
+from worlds import crossed
 
 DOMAIN = Domain(Integer("age", 10, 49), Binned("hours", [0, 10, 20, 40]), Boolean("member"))
 RNG = np.random.default_rng(3)
@@ -89,8 +90,7 @@ def test_every_mechanism_answers_from_thresholds(mechanism):
             assert low <= least(COLUMNS["age"], 0.5) <= high
 
 
-@pytest.mark.parametrize("neighbors", Neighbors)
-@pytest.mark.parametrize("outside", ["cell", "raise"])
+@pytest.mark.parametrize(("neighbors", "outside"), crossed(Neighbors, ["cell", "raise"], 2))
 def test_bounds_hold_as_often_as_they_say(neighbors, outside):
     asked, missed, runs = session(neighbors, outside, noise=7), np.zeros(3), 200
     truth = least(COLUMNS["age"], 0.25)

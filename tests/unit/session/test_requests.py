@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +21,8 @@ from dpsdk.errors import (
     NoBound,
 )
 from dpsdk.losses import LogisticLoss, SVMLoss
-from dpsdk.mechanisms import Gaussian, Laplace, Matrix, NoisyHistogram
+from dpsdk.mechanisms import MWEM, Gaussian, Laplace, Matrix, NoisyHistogram
+from dpsdk.observe import Event
 from dpsdk.queries import (
     Ball,
     ConvexMinimization,
@@ -45,6 +47,11 @@ def ledger(request, quick_disk) -> Ledger:
     if request.param == "memory":
         return MemoryLedger()
     return SQLiteLedger(quick_disk / "spent.db")
+
+
+def ledger_of(ledger: Ledger) -> Ledger:
+    """The ledger of the table."""
+    return ledger.dataset("adults") if isinstance(ledger, SQLiteLedger) else ledger
 
 
 def opened(ledger: Ledger) -> Session:
@@ -252,3 +259,46 @@ def test_openings_are_told_apart_by_what_mechanisms_hold(ledger):
     assert session.open(kinds[1], request_id="m") is channel
     with pytest.raises(InvalidArgument, match="request_id"):
         session.open(kinds[2], request_id="m")
+
+
+def test_events_and_history_say_which_scope_asked_for_which_request_and_when(ledger):
+    events: list[Event] = []
+    session = Session(
+        DATA, Budget(1), composition=BasicComposition(), ledger=ledger, observer=events.append
+    )
+    session.answer(ROWS, using=TENTH)
+    scope = session.scope("weekly", "0.5")
+    scope.answer(ROWS, using=TENTH, request_id="a7")
+    with pytest.raises(BudgetExceeded):
+        scope.answer(ROWS, using=Laplace("0.9"), request_id="a8")
+    scope.open(NoisyHistogram(epsilon="0.1"), request_id="a9")
+    told = [(type(one).__name__, one.scope, one.request_id) for one in events]
+    assert told == [
+        ("Opened", "", ""),
+        ("Charged", "", ""),
+        ("Answered", "", ""),
+        ("Opened", "weekly", ""),
+        ("Charged", "weekly", "a7"),
+        ("Answered", "weekly", "a7"),
+        ("Opened", "weekly", ""),
+        ("Refused", "weekly", "a8"),
+        ("Charged", "weekly", "a9"),
+        ("Opened", "weekly", "a9"),
+    ]
+    assert all(one.at is not None and one.at.tzinfo is UTC for one in events)
+    receipts = [("", ""), ("weekly", "a7"), ("weekly", "a9")]
+    for known in (session, opened(ledger)):
+        assert [(one.scope, one.request_id) for one in known.history] == receipts
+        assert [one.at for one in known.history] == [one.at for one in ledger_of(ledger).charges()]
+    assert "in scope 'weekly'" in str(session.history[1])
+
+
+def test_every_charge_of_a_question_says_for_which_request_it_was(ledger):
+    session = opened(ledger)
+    learner = MWEM(Marginal("age"), rounds=2, epsilon="0.5")
+    session.open(learner, request_id="a7")
+    charges = ledger_of(ledger).charges()
+    assert len(charges) > 1
+    assert {one.request_id for one in charges} == {"a7"}
+    with pytest.raises(AnswerLost):
+        opened(ledger).open(learner, request_id="a7")

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, DiscreteLaplaceGuarantee, ZCDPComposition
@@ -43,7 +44,7 @@ def test_a_scope_answers_like_its_session():
             assert repr(one) == repr(two)
             assert scope.quote(query, using=Laplace(0.1)).error() == one.error()
     assert session.spent.epsilon == whole.spent.epsilon == Fraction(3, 10)
-    assert session.history == whole.history
+    assert session.history == tuple(evolve(one, scope="same") for one in whole.history)
 
 
 def test_a_scope_stops_at_its_cap_and_the_session_goes_on():

@@ -111,7 +111,7 @@ def test_a_process_that_is_forked_while_another_thread_works_can_work_itself(
     begun, end = threading.Event(), threading.Event()
 
     def work() -> None:
-        with getattr(ledger._shared.file, kind)() as moment:
+        with getattr(ledger._shared.store, kind)() as moment:
             moment.follow()
             begun.set()
             end.wait(60)
@@ -139,7 +139,7 @@ def test_a_fork_waits_for_nobody_for_ever(path, monkeypatch):
     begun, end = threading.Event(), threading.Event()
 
     def work() -> None:
-        with ledger._shared.file.reading():
+        with ledger._shared.store.reading():
             begun.set()
             end.wait(60)
 

@@ -7,7 +7,6 @@ import os
 import pickle
 import random
 import shutil
-import signal
 import sqlite3
 import threading
 from collections import Counter
@@ -18,14 +17,11 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import (
-    BasicComposition,
     Books,
     Dataset,
     Decision,
     FileAnchor,
-    Ledger,
     Odometer,
-    PureGuarantee,
     SQLiteLedger,
     ZCDPComposition,
 )
@@ -34,7 +30,6 @@ from dpsdk.accounting.ledger.place import network_of
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,
-    BudgetExceeded,
     Closed,
     InvalidArgument,
     LedgerConflict,
@@ -45,16 +40,11 @@ from dpsdk.errors import (
 )
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
+from spenders import HUNDREDTH, ignored, killed, needs_fork, opened, shares
 
 fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
 
-HUNDREDTH = PureGuarantee("0.01")
 KEY = b"a key of thirty-two random bytes"
-
-
-def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odometer:
-    cap = Budget(1) if budget is None else budget
-    return Odometer(cap, BasicComposition(), ledger=ledger, dataset=Dataset(name))
 
 
 @pytest.fixture
@@ -97,80 +87,10 @@ def test_one_file_has_the_books_of_many_tables(path):
     assert ledger.verify() == 6
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-ignored = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
-class Worker:
-    """A forked process that spends hundredths, or smaller parts, until nothing is left."""
-
-    def __init__(self, path: Path, parts: int, *, answers: bool = False) -> None:
-        told, tell = os.pipe()
-        wait, go = os.pipe()
-        self.process = os.fork()
-        if self.process == 0:
-            code = 1
-            try:
-                os.close(go)
-                self.work(path, parts, tell, wait, answers)
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(tell)
-        os.close(wait)
-        self.told, self.gate = os.fdopen(told), go
-
-    def work(self, path: Path, parts: int, tell: int, wait: int, answers: bool) -> None:
-        ledger, turn = SQLiteLedger(path), 0
-        odometer = opened(ledger)
-        part = PureGuarantee(Fraction(1, parts))
-        os.write(tell, b"ready\n")
-        os.read(wait, 1)
-        while True:
-            turn += 1
-            name = f"{odometer.session}-{turn}"
-            try:
-                number = odometer.charge(part, name, request_id=name)
-            except BudgetExceeded:
-                return
-            os.write(tell, f"{number} {name}\n".encode())
-            if answers:
-                ledger.store(name, str(number).encode())
-
-    def ready(self) -> None:
-        assert self.told.readline() == "ready\n"
-
-    def go(self) -> None:
-        os.write(self.gate, b"!")
-        os.close(self.gate)
-
-    def end(self) -> tuple[list[str], int]:
-        """The lines that it has told since, and how it ended."""
-        with self.told:
-            lines = self.told.readlines()
-        return lines, os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-
-
-def shares(path: Path, processes: int, runs: int) -> list[int]:
-    workers = [Worker(path, runs) for _ in range(processes)]
-    for one in workers:
-        one.ready()
-    for one in workers:
-        one.go()
-    told = [one.end() for one in workers]
-    assert [code for _, code in told] == [0] * processes
-    numbers = [[int(line.split()[0]) for line in lines] for lines, _ in told]
-    assert sorted(number for one in numbers for number in one) == list(range(1, runs + 1))
-    odometer = opened(SQLiteLedger(path))
-    assert odometer.spent.epsilon == 1
-    assert odometer.count == runs
-    return [len(one) for one in numbers]
-
-
 @needs_fork
 @ignored
 def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(path):
-    one, other = shares(path, 2, 120)
+    one, other = shares(lambda: SQLiteLedger(path), 2, 120)
     assert one + other == 120
     assert min(one, other) >= 20
 
@@ -203,7 +123,7 @@ def test_who_waits_has_the_next_turn_and_not_who_just_had_it(path):
 @needs_fork
 @ignored
 def test_thirty_two_processes_end_on_the_budget_and_nobody_starves(path):
-    each = shares(path, 32, 1600)
+    each = shares(lambda: SQLiteLedger(path), 32, 1600)
     assert min(each) >= 10, each
 
 
@@ -223,59 +143,17 @@ def test_threads_take_turns_with_other_threads_and_other_objects(path):
     assert odometers[0].spent.epsilon == Fraction(60, 100)
 
 
-def killed(path: Path, rng: random.Random, kills: int, busy: int) -> None:
-    """Kill one of several spending processes, again and again, and hold the books against it."""
-    told: list[str] = []
-    parts = 10**6
-
-    def one_more() -> Worker:
-        fresh = Worker(path, parts, answers=True)
-        fresh.ready()
-        fresh.go()
-        return fresh
-
-    def end(victim: Worker) -> None:
-        os.kill(victim.process, signal.SIGKILL)
-        lines, code = victim.end()
-        assert code == -signal.SIGKILL
-        told.extend(lines)
-
-    workers = [one_more() for _ in range(busy)]
-    for _ in range(kills):
-        victim = workers.pop(rng.randrange(busy))
-        told += [victim.told.readline() for _ in range(rng.randint(0, 6))]
-        end(victim)
-        workers.append(one_more())
-    for one in workers:
-        end(one)
-    ledger = SQLiteLedger(path)
-    odometer = opened(ledger)
-    ledger.verify()
-    charged = {one.request_id: one.number for one in odometer.charges}
-    released = [line.split() for line in told if line.endswith("\n") and "-" in line]
-    # Nothing was released that is not charged, and no charge is lost, added or doubled.
-    assert all(charged[name] == int(number) for number, name in released)
-    assert 0 <= len(charged) - len(released) <= kills + busy
-    assert odometer.spent.epsilon == Fraction(len(charged), parts)
-    assert sorted(charged.values()) == list(range(1, len(charged) + 1))
-    for name, number in charged.items():
-        assert ledger.stored(name) in {None, str(number).encode()}
-    name = next(iter(charged))
-    with pytest.raises(AlreadyCharged):
-        odometer.charge(HUNDREDTH, "again", request_id=name)
-
-
 @needs_fork
 @ignored
 def test_a_process_that_is_killed_loses_no_charge(path):
-    killed(path, random.Random(3), 8, 2)
+    killed(lambda: SQLiteLedger(path), random.Random(3), 8, 2)
 
 
 @pytest.mark.slow
 @needs_fork
 @ignored
 def test_five_hundred_kills_lose_no_charge(path):
-    killed(path, random.Random(5), 500, 4)
+    killed(lambda: SQLiteLedger(path), random.Random(5), 500, 4)
 
 
 @needs_fork
@@ -442,7 +320,9 @@ def test_a_commit_that_fails_charges_nothing_and_releases_nothing(path, monkeypa
     ledger = SQLiteLedger(path)
     odometer = opened(ledger)
     before = path.read_bytes()
-    monkeypatch.setattr(files.Work, "commit", lambda *_: throw(LedgerUnavailable("x", "it broke")))
+    monkeypatch.setattr(
+        files.FileWork, "_commit", lambda *_: throw(LedgerUnavailable("x", "it broke"))
+    )
     with pytest.raises(LedgerUnavailable):
         odometer.charge(HUNDREDTH, "x")
     monkeypatch.undo()
@@ -500,13 +380,13 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
     monkeypatch.setattr("sqlite3.sqlite_version_info", version)
     ledger = SQLiteLedger(tmp_path / "spent.db")
     opened(ledger).charge(HUNDREDTH, "x")
-    with ledger._shared.file.reading() as work:
+    with ledger._shared.store.reading() as work:
         assert work._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
         assert work._connection.execute("PRAGMA synchronous").fetchone() == (sync,)
     # A version that may lose charges takes the log away, or refuses the file.
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 40, 1))
     assert opened(ledger).charge(HUNDREDTH, "x") == 2
-    with ledger._shared.file.reading() as work:
+    with ledger._shared.store.reading() as work:
         assert work._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",)
 
 
@@ -559,9 +439,9 @@ EDITS = {
     "table": "UPDATE entry SET dataset = 'two' WHERE seq = 3",
     "type": "UPDATE entry SET body = CAST(body AS TEXT) WHERE seq = 2",
     "trigger": "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM books; END",
-    "version": "PRAGMA user_version = 2",
+    "version": "PRAGMA user_version = 9",
     "application": "PRAGMA application_id = 2",
-    "repeated": "INSERT INTO entry SELECT 9, dataset, kind, runs, 'c', body, books, code "
+    "repeated": "INSERT INTO entry SELECT 9, dataset, kind, runs, 'c', body, books, token, code "
     "FROM entry WHERE seq = 8",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from dpsdk.kernel.draw_database.levels import Levels, attempt, segmented
 from dpsdk.kernel.draw_database.recognition import recognised
 from dpsdk.testing import seeded
 from dpsdk.testing.audit import BranchingNoise
+from worlds import crossed
 
 LINE = Domain(Integer("x", 0, 4))
 SHORT = Domain(Integer("x", 0, 2))
@@ -178,12 +180,16 @@ def exact_law(plain: World, drawn: Sampler, table: np.ndarray) -> dict[object, f
     return {candidate: mass / total for candidate, mass in masses.items()}
 
 
-@pytest.mark.parametrize("replaced", [True, False])
-@pytest.mark.parametrize("outside", [False, True])
 @pytest.mark.parametrize(
-    "name", ["thresholds of three", "a histogram and all", "all cells and thresholds"]
+    ("name", "kind"),
+    crossed(
+        ["thresholds of three", "a histogram and all", "all cells and thresholds"],
+        itertools.product([False, True], repeat=2),
+        2,
+    ),
 )
-def test_every_path_together_gives_the_exact_law(name: str, outside: bool, replaced: bool) -> None:
+def test_every_path_together_gives_the_exact_law(name: str, kind: tuple[bool, bool]) -> None:
+    outside, replaced = kind
     plain = world(name, 2, outside=outside, replaced=replaced)
     drawn = sampler(name, terms(plain, 3, replaced=replaced, epsilon=Fraction(3, 2)))
     for seed in range(2):

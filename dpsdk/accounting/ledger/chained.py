@@ -1,0 +1,364 @@
+"""What ledgers have in common that keep a chain of entries in a store many processes share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from threading import local
+from time import sleep
+from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
+
+from dpsdk._checks import shown, to_name
+from dpsdk.accounting.ledger.anchor import Anchor
+from dpsdk.accounting.ledger.base import Decide, Decision
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.chain import ANSWER, TAKEN, Entry
+from dpsdk.accounting.ledger.charge import Charge
+from dpsdk.accounting.ledger.work import Seen, Store, Uncertain, Work, dumped
+from dpsdk.errors import (
+    InvalidArgument,
+    LedgerConflict,
+    LedgerUnavailable,
+    NotCopyable,
+    RecordError,
+    Reentered,
+)
+
+__all__ = ["Chained", "to_anchor", "to_key"]
+
+_SHORTEST_KEY = 16
+
+_LONGEST_ANSWER = 1 << 28
+
+_PAUSES = (0.05, 0.5, 2.0)
+"""So many seconds pass before a turn begins again, when a connection was lost in it."""
+
+R = TypeVar("R")
+
+
+def to_key(key: bytes | None) -> bytes:
+    """The key of the codes; empty for none."""
+    if key is not None and (not isinstance(key, bytes) or len(key) < _SHORTEST_KEY):
+        # Not what was given, which may be most of a key.
+        expected = f"at least {_SHORTEST_KEY} random bytes"
+        raise InvalidArgument("key", expected, type(key).__name__)
+    return b"" if key is None else bytes(key)
+
+
+def to_anchor(anchor: Anchor | None) -> Anchor | None:
+    """An anchor, if there is to be one."""
+    if anchor is not None and (isinstance(anchor, type) or not isinstance(anchor, Anchor)):
+        raise InvalidArgument("anchor", "an anchor", shown(anchor))
+    return anchor
+
+
+class _Writing(NamedTuple):
+    """What is to be appended; see `Entry`."""
+
+    dataset: str
+    kind: str
+    body: bytes
+    runs: int = 0
+    request: str | None = None
+    record: str | None = None
+    """The books to which a decision leads."""
+
+
+class _Shared:
+    """What the ledgers on one store have in common in a process."""
+
+    __slots__ = ("anchor", "busy", "store")
+
+    def __init__(self, store: Store, anchor: Anchor | None) -> None:
+        self.store = store
+        self.anchor = anchor
+        self.busy = local()
+
+
+class Chained:
+    """A ledger on a store of entries; see `SQLiteLedger` and `PostgresLedger`."""
+
+    __slots__ = ("__weakref__", "_name", "_shared")
+
+    def _begin(self, store: Store, anchor: Anchor | None) -> None:
+        """Make the store if there is none, and look how it stands."""
+        self._shared = _Shared(store, anchor)
+        self._name: str | None = None
+        store.begin()
+        with store.reading() as work:
+            self._check_anchor(work, work.follow())
+
+    @property
+    def durable(self) -> bool:
+        """True, since it outlives its process."""
+        return True
+
+    def dataset(self, name: str) -> Self:
+        """The same ledger for the books of one table. Sessions ask for theirs by themselves.
+
+        Raises
+        ------
+        LedgerConflict
+            If this is the ledger of another table.
+        InvalidArgument
+            If it is no name. Odometers without a table have the empty one.
+        """
+        own = name if type(name) is str and not name else to_name("dataset", name)
+        if self._name is not None and own != self._name:
+            raise LedgerConflict("dataset", shown(self._name), shown(own))
+        other = object.__new__(type(self))
+        other._shared = self._shared
+        other._name = own
+        return other
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of all tables that there are books for."""
+        with self._shared.store.reading() as work:
+            return tuple(sorted(work.follow().latest))
+
+    def transact(self, decide: Decide, request_id: str | None = None) -> Decision:
+        """Take a decision whole or not at all, and have it on the disk; see `Ledger`.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If the ledger, or the anchor, cannot be written. What was decided may be charged, and
+            nothing may be released for it.
+        LedgerDamaged
+            If the ledger is not as it was written.
+        Reentered
+            From within a decision.
+        Closed
+            In a process that was forked within a decision.
+        """
+        request = None if request_id is None else to_name("request_id", request_id)
+
+        def plan(work: Work, seen: Seen) -> tuple[Decision, _Writing | None]:
+            name = self._only(seen)
+            books = self._books(work, seen, name)
+            if request is not None:
+                known = work.of_request(name or "", TAKEN, request)
+                if known is not None:
+                    return Decision(books, self._loaded(known), repeated=True), None
+            decision = decide(books)
+            after, charges = decision.books, decision.charges
+            if after is books and not charges:
+                return decision, None
+            if name is None:
+                name = "" if after.binding is None else after.binding.dataset.name
+            body = dumped([charge.to_record() for charge in charges]).encode("ascii")
+            record = dumped(after.to_record())
+            asked = request if charges else None
+            return decision, _Writing(name, TAKEN, body, after.runs, asked, record)
+
+        return self._take(plan)
+
+    def read(self) -> Books:
+        """The books at this moment. Waits for what is being written, and for no decision.
+
+        Raises
+        ------
+        InvalidArgument
+            If there are books for several tables, and none was named.
+        """
+        with self._shared.store.reading() as work:
+            seen = work.follow()
+            return self._books(work, seen, self._only(seen))
+
+    def charges(self, since: int = 0) -> Sequence[Charge]:
+        """The charges in order, without the first `since`. Raises as `read` does."""
+        store, found, since = self._shared.store, list[Charge](), max(since, 0)
+        with store.reading() as work:
+            name = self._only(work.follow())
+            for entry in work.taken(name or "", since):
+                charges = self._loaded(entry)
+                if charges and charges[-1].number != entry.runs:
+                    raise store.damaged(f"entry {entry.seq} has charges of other numbers")
+                found += charges
+        found = [charge for charge in found if charge.number > since]
+        if [charge.number for charge in found] != list(range(since + 1, since + 1 + len(found))):
+            raise store.damaged("charges are missing")
+        return found
+
+    def store(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request; see `Ledger`.
+
+        Raises
+        ------
+        InvalidArgument
+            If another answer is stored already, or it is none.
+        TooLarge, LedgerUnavailable, LedgerDamaged
+            If it cannot be written.
+        """
+        name = to_name("request_id", request_id)
+        if not isinstance(answer, bytes) or len(answer) > _LONGEST_ANSWER:
+            expected = f"at most {_LONGEST_ANSWER:,} bytes"
+            raise InvalidArgument("answer", expected, type(answer).__name__)
+
+        def plan(work: Work, seen: Seen) -> tuple[None, _Writing | None]:
+            dataset = self._only(seen)
+            if dataset is None:
+                raise InvalidArgument("request_id", "of a table with books", "one of none")
+            known = work.of_request(dataset, ANSWER, name)
+            if known is None:
+                return None, _Writing(dataset, ANSWER, bytes(answer), request=name)
+            if known.body != answer:
+                raise InvalidArgument("answer", "the one that is stored for the request", "another")
+            return None, None
+
+        self._take(plan)
+
+    def stored(self, request_id: str) -> bytes | None:
+        """The answer that is stored for a request; None if there is none."""
+        name = to_name("request_id", request_id)
+        with self._shared.store.reading() as work:
+            found = work.of_request(self._only(work.follow()) or "", ANSWER, name)
+            return None if found is None else found.body
+
+    def verify(self) -> int:
+        """Read everything, hold it against its codes and the anchor, and count the entries.
+
+        Raises
+        ------
+        LedgerDamaged
+            If something is not as it was written.
+        LedgerUnavailable
+            If it cannot be read.
+        """
+        store = self._shared.store
+        with store.reading() as work:
+            work.check()
+            work.follow()  # which tells an older copy than this process has seen
+            seen = work.follow_all()
+            self._check_anchor(work, seen)
+            if work.datasets() != sorted(seen.latest):
+                raise store.damaged("there are books that no entry tells of")
+            for name in seen.latest:
+                books = self._books(work, seen, name)
+                count = 0
+                for entry in work.taken(name):
+                    count += len(self._loaded(entry))
+                    if entry.runs != count:
+                        raise store.damaged(f"entry {entry.seq} counts other charges")
+                if books.runs != count:
+                    raise store.damaged(f"the books of {name!r} count other charges")
+            return seen.seq
+
+    def _take(self, plan: Callable[[Work, Seen], tuple[R, _Writing | None]]) -> R:
+        """Write what a plan makes of the ledger, and give its result once that is safe."""
+        store, tried = self._shared.store, dict[Entry, R]()
+
+        def act(work: Work, seen: Seen) -> tuple[R, Seen | None]:
+            self._check_anchor(work, seen)
+            # Whoever may have written it had a turn, which is over: it is there or never will be.
+            for entry, result in tried.items():
+                if work.holds(entry):
+                    return result, seen
+            result, writing = plan(work, seen)
+            if writing is None:
+                return result, None
+            entries = work.chained(seen, *writing[:-1], record=writing.record)
+            tried[entries[-1]] = result
+            after = work.commit(seen, entries, writing.record)
+            if store.keeps_turn:
+                self._put(after)
+            return result, after
+
+        result, after = self._turn(act)
+        if after is not None and not store.keeps_turn and self._shared.anchor is not None:
+            self._turn(self._catch_up)
+        return result
+
+    def _turn(self, act: Callable[[Work, Seen], R]) -> R:
+        """Act in a turn, which nobody waits for who has it; again if the connection is lost."""
+        shared = self._shared
+        if getattr(shared.busy, "inside", False):
+            raise Reentered("a ledger")
+        pauses, lost = iter(_PAUSES), False
+        try:
+            shared.busy.inside = True
+            while True:
+                try:
+                    with shared.store.writing() as work:
+                        return act(work, work.follow())
+                except Uncertain as error:
+                    why, lost = error.why, True
+                except LedgerUnavailable as error:
+                    # Once a connection was lost, its server may need a moment to come back.
+                    if not lost:
+                        raise
+                    why = error
+                pause = next(pauses, None)
+                if pause is None:
+                    raise why
+                sleep(pause)
+        finally:
+            shared.busy.inside = False
+
+    def _put(self, seen: Seen) -> None:
+        """Have the anchor know how far the ledger has come."""
+        shared = self._shared
+        if shared.anchor is not None:
+            with shared.store.typed():
+                shared.anchor.put(seen.seq, seen.code)
+
+    def _catch_up(self, work: Work, seen: Seen) -> None:
+        """Have the anchor know all that was written, unless somebody saw to that already."""
+        if self._check_anchor(work, seen) < seen.seq:
+            self._put(seen)
+
+    def _check_anchor(self, work: Work, seen: Seen) -> int:
+        """Refuse a ledger that has not what its anchor knows of; how far the anchor knows it."""
+        shared = self._shared
+        if shared.anchor is None:
+            return 0
+        with shared.store.typed():
+            put = shared.anchor.get()
+        if put is not None and (put[0] > seen.seq or (put[0] and work.code_at(put[0]) != put[1])):
+            raise shared.store.damaged("its anchor knows of entries that it does not have")
+        return 0 if put is None else put[0]
+
+    def _only(self, seen: Seen) -> str | None:
+        """The table of this ledger, or the only one; None if there is none."""
+        if self._name is not None:
+            return self._name
+        if len(seen.latest) > 1:
+            expected = f"named by dataset(name), since the ledger has {len(seen.latest)}"
+            raise InvalidArgument("dataset", expected, "none")
+        return next(iter(seen.latest), None)
+
+    def _books(self, work: Work, seen: Seen, name: str | None) -> Books:
+        text = None if name is None else work.record(name, seen)
+        if text is None:
+            return Books()
+        try:
+            books = Books.from_record(json.loads(text))
+        except (ValueError, RecursionError) as error:  # RecordError is one
+            raise self._unread(error) from error
+        if books.binding is not None and books.binding.dataset.name != name:
+            raise self._shared.store.damaged(f"the books of {name!r} are of another table")
+        return books
+
+    def _loaded(self, entry: Entry) -> list[Charge]:
+        try:
+            records = json.loads(entry.body)
+            if not isinstance(records, list):
+                raise self._shared.store.damaged(f"entry {entry.seq} is no list of charges")
+            return [Charge.from_record(one) for one in cast("list[object]", records)]
+        except (ValueError, RecursionError) as error:
+            raise self._unread(error) from error
+
+    def _unread(self, error: Exception) -> Exception:
+        why = str(error) if isinstance(error, RecordError) else "it holds what is no JSON"
+        return self._shared.store.damaged(why)
+
+    def __repr__(self) -> str:
+        shared = self._shared
+        of = "" if self._name is None else f", {self._name!r}"
+        anchor = "" if shared.anchor is None else ", anchored"
+        keyed = ", with a key" if shared.store.key else ""
+        return f"{type(self).__name__}({shared.store.name!r}{of}{keyed}{anchor})"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise NotCopyable("a ledger")

@@ -1,0 +1,495 @@
+"""A server of PostgreSQL as a ledger needs it: connections, turns, entries, and typed errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from threading import Timer
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import finalize
+
+from typing_extensions import override
+
+from dpsdk._checks import shown
+from dpsdk.accounting.ledger.chain import Entry
+from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
+from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable, MissingExtra
+
+if TYPE_CHECKING:
+    from psycopg import Connection as _Connection
+    from psycopg.errors import Diagnostic, Error
+
+    Connection: TypeAlias = _Connection[tuple[object, ...]]
+
+__all__ = ["LedgerServer", "ServerWork"]
+
+_VERSION = 1
+
+_MAKING = 0x6470_7364_6B00_0001
+"""The number of the lock under which the tables are made: letters of the package's name."""
+
+_PATIENCE = 60.0
+"""So many seconds others may keep their turn, and a statement may take."""
+
+_KEPT = 4
+"""So many connections are kept for the next piece of work."""
+
+_PAGE = 256
+"""So many entries are read at a time."""
+
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS {0};
+CREATE TABLE {0}.ledger (version bigint NOT NULL);
+CREATE TABLE {0}.entry (
+    seq bigint PRIMARY KEY, dataset text NOT NULL, kind text NOT NULL, runs bigint NOT NULL,
+    request text, body bytea NOT NULL, books text NOT NULL, token bytea NOT NULL,
+    code bytea NOT NULL, of_dataset bytea NOT NULL, of_request bytea
+);
+CREATE TABLE {0}.books (
+    of_dataset bytea PRIMARY KEY, dataset text NOT NULL, record text NOT NULL
+);
+CREATE INDEX by_runs ON {0}.entry (of_dataset, kind, runs, seq);
+CREATE UNIQUE INDEX by_request ON {0}.entry (of_dataset, kind, of_request)
+    WHERE of_request IS NOT NULL;
+CREATE FUNCTION {0}.refuse() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'entries stay'; END $$;
+CREATE TRIGGER unchanged BEFORE UPDATE OR DELETE ON {0}.entry
+    FOR EACH ROW EXECUTE FUNCTION {0}.refuse();
+CREATE TRIGGER untruncated BEFORE TRUNCATE ON {0}.entry
+    FOR EACH STATEMENT EXECUTE FUNCTION {0}.refuse();
+INSERT INTO {0}.ledger VALUES ({1});
+"""
+"""Names are kept as JSON spells them, in ASCII, so that every server can hold them; an index has no
+room for the longest, and goes by their digests."""
+
+_FOUND = (
+    "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.relrowsecurity, "
+    "(SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
+    "(SELECT count(*) FROM pg_rewrite r WHERE r.ev_class = c.oid) "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relkind NOT IN ('i', 'I', 't') ORDER BY c.relname"
+)
+
+_EXPECTED = [
+    ("books", "r", "p", False, 0, 0),
+    ("entry", "r", "p", False, 2, 0),
+    ("ledger", "r", "p", False, 0, 0),
+]
+
+_SET = (
+    f"SET LOCAL statement_timeout = {round(2000 * _PATIENCE)}; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {round(2000 * _PATIENCE)}; "
+)
+
+_READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SET}"
+
+# The system queues who waits for a lock, so that who comes back is behind those who waited.
+_WRITE = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET} SET LOCAL lock_timeout = {{1}}; "
+    "SELECT CASE current_setting('synchronous_commit') WHEN 'off' "
+    "THEN set_config('synchronous_commit', 'on', true) END; "
+    "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
+)
+
+_STATE = "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync')"
+
+_WITH_BEFORE = (
+    "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code, "
+    "e.of_dataset, e.of_request FROM {0}.entry e LEFT JOIN {0}.entry b ON b.seq = e.seq - 1 WHERE "
+)
+
+_TERMS = (
+    "e.seq = %s",
+    "e.seq > %s",
+    "e.of_dataset = %s",
+    "e.kind = %s",
+    "e.of_request = %s",
+    "e.runs > %s",
+)
+"""What each field of `Wanted` asks."""
+
+_DIGESTED = (False, False, True, False, True, False)
+
+_FIRST = -(1 << 63)
+
+_INSERT = "INSERT INTO {0}.entry VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+
+_KEEP = (
+    "INSERT INTO {0}.books VALUES (%s, %s, %s) "
+    "ON CONFLICT (of_dataset) DO UPDATE SET record = excluded.record"
+)
+
+_LIMITS: Mapping[str, str | int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": round(1000 * _PATIENCE),
+    "fallback_application_name": "dpsdk",
+}
+"""How long one waits for a network that is gone, unless the connection string says otherwise."""
+
+_PASSING = {
+    "08": "its server was lost",
+    "28": "its server does not let this user in",
+    "3D000": "its server has no such database",
+    "25006": "it is read-only",
+    "0A000": "it is read-only",
+    "55000": "it is read-only",
+    "40": "it is busy",
+    "42501": "it is not allowed",
+    "53100": "the disk is full",
+    "53": "its server has not enough room, memory or connections",
+    "54": "its server cannot hold what is so long",
+    "55P03": "others have had it for too long",
+    "57014": "it is busy",
+    "57": "its server is not there now",
+    "58": "it cannot be read or written",
+    "25P03": "its server was lost",
+    "25P04": "its server was lost",
+}
+"""What a code of PostgreSQL, or its first letters, says of a ledger that may be whole."""
+
+_inherited: list[object] = []
+"""What a forked process must not close, since its parent works with it."""
+
+
+class LedgerServer(Store):
+    """A schema on a server with the entries and books of any number of tables.
+
+    A connection serves one piece of work at a time, and is kept for the next one; none is used in
+    a process that was forked from the one that made it.
+
+    Parameters
+    ----------
+    dsn
+        How the server is reached, as libpq has it.
+    schema
+        Where the tables are.
+    key
+        Of the codes.
+    """
+
+    __slots__ = ("_idle", "_process", "_reached", "_schema")
+
+    keeps_turn = False
+
+    def __init__(self, dsn: str, schema: str, key: bytes) -> None:
+        if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
+            expected = "up to 63 letters, digits and underscores"
+            raise InvalidArgument("schema", expected, shown(schema))
+        self._reached, public = _parameters(dsn)
+        super().__init__(f"postgresql://{public} schema {schema}", key)
+        self._schema = f'"{schema}"'
+        self._process = os.getpid()
+        self._idle: list[Connection] = []
+        finalize(self, _close_all, self._idle, self._process)
+
+    @override
+    @contextmanager
+    def typed(self) -> Generator[None]:
+        from psycopg import Error  # noqa: PLC0415  # of an extra
+
+        try:
+            yield
+        except Error as error:
+            raise self._typed(error) from None
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise LedgerUnavailable(self.name, why) from error
+
+    def _typed(self, error: Error) -> Exception:
+        """What went wrong, in public words. The error itself may show how the server is reached."""
+        from psycopg import DataError, InternalError, OperationalError  # noqa: PLC0415  # an extra
+
+        code = error.sqlstate
+        if code is None:
+            lost = isinstance(error, OperationalError)
+            why = "its server cannot be reached" if lost else "its server was lost"
+            return LedgerUnavailable(self.name, why)
+        for known in (code, code[:2]):
+            if known in _PASSING:
+                return LedgerUnavailable(self.name, _PASSING[known])
+        diagnostic: Diagnostic = error.diag
+        said = f"PostgreSQL says: {diagnostic.message_primary or code}"
+        if isinstance(error, DataError | InternalError) or code[:2] in {"23", "42", "3F", "XX"}:
+            return self.damaged(said)
+        return LedgerUnavailable(self.name, said)
+
+    def there(self) -> bool:
+        """Whether there is something in the schema, of whatever kind. Nothing is made.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If that cannot be found out.
+        """
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
+            return bool(self._found(connection))
+
+    @override
+    def begin(self) -> None:
+        if self.there():
+            return  # what is there is looked at whenever it is used
+        with self._connected(f"BEGIN; {_SET}") as connection, self.typed():
+            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
+            if not self._found(connection):  # by another process meanwhile
+                connection.execute(_TABLES.format(self._schema, _VERSION))
+                connection.execute("COMMIT")
+
+    def _found(self, connection: Connection) -> list[tuple[object, ...]]:
+        return connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+
+    @override
+    @contextmanager
+    def reading(self) -> Generator[Work]:
+        with self._connected(_READ + _STATE.format(self._schema)) as connection:
+            yield ServerWork(self, connection, self._schema)
+
+    @override
+    @contextmanager
+    def writing(self) -> Generator[Work]:
+        begin = _WRITE + _STATE
+        with self._connected(begin.format(self._schema, round(1000 * _PATIENCE))) as connection:
+            try:
+                yield ServerWork(self, connection, self._schema)
+            except LedgerUnavailable as error:
+                if connection.closed:
+                    raise Uncertain(error) from None
+                raise
+
+    @contextmanager
+    def _connected(self, begin: str) -> Generator[Connection]:
+        """A connection with a transaction, which ends with the block."""
+        process = os.getpid()
+        connection = self._begun(begin)
+        try:
+            yield connection
+        except BaseException as error:
+            # An interrupt came perhaps in the middle of an answer.
+            self._leave(connection, process, keep=isinstance(error, Exception))
+            raise
+        self._leave(connection, process, keep=True)
+
+    def _begun(self, begin: str) -> Connection:
+        """A connection, one that was kept if it is still there, with a transaction."""
+        if self._process != os.getpid():
+            _inherited.append(self._idle)
+            self._idle = []
+            self._process = os.getpid()
+            finalize(self, _close_all, self._idle, self._process)
+        while True:
+            try:
+                connection, kept = self._idle.pop(), True
+            except IndexError:
+                connection, kept = self._connect(), False
+            try:
+                self._begin(connection, begin)
+            except BaseException as error:
+                lost = isinstance(error, LedgerUnavailable) and bool(connection.closed)
+                self._leave(connection, self._process, keep=isinstance(error, Exception))
+                if not (kept and lost):
+                    raise
+            else:
+                return connection
+
+    def _begin(self, connection: Connection, begin: str) -> None:
+        with self.typed():
+            cursor = connection.execute(begin)
+            while cursor.nextset():
+                pass
+            row = cursor.fetchone() if cursor.description else ([_VERSION], "on")
+        versions, sync = (None, None) if row is None else row
+        if versions != [_VERSION]:
+            raise self.damaged("it was written by another version of dpsdk")
+        if sync != "on":
+            why = "its server does not wait for the disk (fsync is off)"
+            raise LedgerUnavailable(self.name, why)
+
+    def _connect(self) -> Connection:
+        from psycopg import connect  # noqa: PLC0415  # of an extra
+
+        with self.typed():
+            # Statements that are prepared do not get on with poolers between here and the server.
+            made: Connection = connect(self._reached, autocommit=True, prepare_threshold=None)
+            try:
+                found = self._found(made)
+            except BaseException:
+                made.close()
+                raise
+        if found and found != _EXPECTED:
+            made.close()
+            raise self.damaged("it has other tables, or others beside them")
+        return made
+
+    def _leave(self, connection: Connection, process: int, *, keep: bool) -> None:
+        """End a connection's transaction, and keep it for the next piece of work if it is whole."""
+        if process != os.getpid():
+            _inherited.append(connection)
+            return
+        with suppress(Exception):
+            if keep and len(self._idle) < _KEPT:
+                connection.execute("ROLLBACK")
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+
+class ServerWork(Work):
+    """One transaction on a server."""
+
+    __slots__ = ("_connection", "_process", "_schema", "_server")
+
+    def __init__(self, server: LedgerServer, connection: Connection, schema: str) -> None:
+        super().__init__(server)
+        self._server = server
+        self._connection = connection
+        self._schema = schema
+        self._process = os.getpid()
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        cursor = self._connection.execute(statement.format(self._schema), values)
+        return cursor.fetchall() if cursor.description else []
+
+    @override
+    def _rows(self, wanted: Wanted) -> Iterator[Row]:
+        terms, values = ["e.seq > %s"], list[object]()
+        for term, digested, value in zip(_TERMS, _DIGESTED, wanted, strict=True):
+            if value is not None:
+                terms.append(term)
+                values.append(_digest(value) if digested else value)
+        statement = f"{_WITH_BEFORE}{' AND '.join(terms)} ORDER BY e.seq LIMIT {_PAGE}"
+        last: object = _FIRST
+        while True:
+            rows = self._execute(statement, [last, *values])
+            yield from map(self._named, rows)
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1][0]
+
+    def _named(self, row: Row) -> Row:
+        """A row with names as they are, once they fit the digests by which it was found."""
+        fields, digests = list(row[:-2]), row[-2:]
+        for place, digest in zip((1, 4), digests, strict=True):
+            spelled = fields[place]
+            if spelled is None and digest is None:
+                continue
+            name = _unspelled(spelled)
+            if name is None or _digest(name) != digest:
+                raise self._store.damaged(f"entry {fields[0]} is listed under another name")
+            fields[place] = name
+        return tuple(fields)
+
+    @override
+    def _last(self) -> object:
+        return self._execute("SELECT max(seq) FROM {0}.entry")[0][0]
+
+    @override
+    def _written(self, dataset: str) -> object:
+        named = "SELECT record FROM {0}.books WHERE of_dataset = %s"
+        rows = self._execute(named, [_digest(dataset)])
+        return rows[0][0] if rows else None
+
+    @override
+    def datasets(self) -> list[str]:
+        with self._store.typed():
+            names = self._execute("SELECT dataset FROM {0}.books")
+            return sorted([str(_unspelled(name)) for (name,) in names])
+
+    @override
+    def check(self) -> None:
+        """There is nothing to look at but the entries, which are held against their codes."""
+
+    @override
+    def _commit(self, entries: list[Entry], record: str | None) -> None:
+        if os.getpid() != self._process:
+            raise Closed("a ledger in a forked process")
+        with self._store.typed():
+            for entry in entries:
+                fields: list[object] = list(entry)
+                fields[1] = _spelled(entry.dataset)
+                request = entry.request
+                fields[4] = None if request is None else _spelled(request)
+                digest = None if request is None else _digest(request)
+                self._execute(_INSERT, [*fields, _digest(entry.dataset), digest])
+            if record is not None:
+                name = entries[-1].dataset
+                self._execute(_KEEP, [_digest(name), _spelled(name), record])
+            self._sure()
+
+    def _sure(self) -> None:
+        """Commit, and be told of nothing that speaks against it."""
+        warnings: list[str] = []
+
+        def note(notice: Diagnostic) -> None:
+            if notice.severity_nonlocalized == "WARNING":
+                warnings.append(notice.message_primary or "a warning")
+
+        # No limit of the server ends the waiting for standbys.
+        limit = Timer(_PATIENCE, self._connection.cancel_safe)
+        self._connection.add_notice_handler(note)
+        limit.start()
+        try:
+            status = self._connection.execute("COMMIT").statusmessage
+        finally:
+            limit.cancel()
+            limit.join()
+            self._connection.remove_notice_handler(note)
+        if warnings or status != "COMMIT":
+            # As when it gave up waiting for the standbys that have to have it as well.
+            why = f"PostgreSQL says: {'; '.join(warnings) or status}"
+            raise LedgerUnavailable(self._store.name, why)
+
+
+def _close_all(kept: list[Connection], process: int) -> None:
+    """Close what was kept, in the process that made it."""
+    while process == os.getpid() and kept:
+        with suppress(Exception):
+            kept.pop().close()
+
+
+def _spelled(name: str) -> str:
+    """A name in ASCII, without characters that no text of a server can hold."""
+    return json.dumps(name)[1:-1]
+
+
+def _unspelled(text: object) -> str | None:
+    try:
+        name = json.loads(f'"{text}"')
+    except (ValueError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _digest(name: object) -> bytes:
+    return sha256(str(name).encode("utf-8")).digest()
+
+
+def _parameters(dsn: str) -> tuple[str, str]:
+    """How a server is reached, with limits for networks that are gone, and what may be shown."""
+    try:
+        from psycopg import Error  # noqa: PLC0415  # of an extra
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # of an extra
+    except ImportError:
+        raise MissingExtra("psycopg", "postgres") from None
+    # Never what was given, which may hold a password.
+    expected = "a connection string of PostgreSQL, as postgresql://user@host/database"
+    if not isinstance(dsn, str):
+        raise InvalidArgument("dsn", expected, type(dsn).__name__)
+    try:
+        given = dict[str, str | int | None](conninfo_to_dict(dsn))
+        reached = make_conninfo("", **{**_LIMITS, **given, "client_encoding": "UTF8"})
+    except (Error, UnicodeError, ValueError):
+        raise InvalidArgument("dsn", expected, "another text") from None
+    user, host, port, database = [
+        str(given.get(name) or "") for name in ("user", "host", "port", "dbname")
+    ]
+    public = f"{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
+    service = given.get("service")
+    return reached, public if service is None else f"{public} service {service}"

@@ -1,0 +1,1 @@
+"""Tables that stay where they are: what their engine computes, so that only counts come back."""

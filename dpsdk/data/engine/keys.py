@@ -1,0 +1,279 @@
+"""What an engine groups rows by, so that as few keys come back as the rules of cells allow.
+
+Cells are decided by a `Matcher`, the same for all doors. A numeric column becomes cell numbers
+inside the engine, by comparisons with numbers that its own type holds exactly, so that it does not
+matter in which width an engine compares. Any other column is its own key, and its distinct values
+are matched when they have come back. Each expression keeps to what all engines compute alike:
+
+- NaN is above all numbers to some engines, and to others above none. A comparison from above
+  drops it in either.
+- A branch that is not taken may still be computed, so no branch may fail for any value.
+- Numbers of more than 64 bits and decimals come back as texts: some roads round them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from math import ceil
+from typing import Any, TypeAlias
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from attrs import frozen
+
+from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.data.encode import encode, first_float_from
+from dpsdk.data.engine.table import column_of, is_loose, is_number, stays_in_engine
+from dpsdk.data.frames import kind_of_dtype, series_as_column
+from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.texts import Number, TextFormat
+from dpsdk.data.values import printed_decimal
+from dpsdk.errors import DataError
+from dpsdk.typing import Ints
+
+__all__ = ["Key", "Values", "chosen", "keys_of"]
+
+Values: TypeAlias = "Sequence[object] | nw.Series[Any]"
+
+
+@frozen(eq=False, repr=False)
+class Key:
+    """What rows are grouped by for one attribute. Private where its engine answers."""
+
+    name: str
+    """Of the attribute, and of its column."""
+    expression: nw.Expr
+    codes: Callable[[Values], Ints]
+    """The cell numbers of values of the expression that came back; -1 is outside."""
+    direct: bool
+    """Whether the expression is the cell number already, and -1 outside."""
+    rest: int = -1
+    """The cell of a value that is neither missing nor one of those that were listed."""
+
+
+def keys_of(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> list[Key] | str:
+    """The key of each matcher's column, or what is wrong with the types of the columns.
+
+    The table is one that `opened` has returned for these names. No value is read.
+    """
+    schema = table.collect_schema()
+    for matcher in matchers:
+        kind = kind_of_dtype(schema[matcher.name])
+        if kind is not None and (problem := matcher.mismatch(kind)):
+            return problem
+        if kind is Kind.UNTYPED and stays_in_engine(table):
+            return f"column {matcher.name!r} holds {kind.value}, which no engine groups by"
+        if kind is Kind.FLOAT and is_loose(table) and matcher.clips:
+            return 'outside="clip" where a column of floats may hold texts; choose another'
+    return [_key(table, schema[matcher.name], matcher) for matcher in matchers]
+
+
+def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> Key:
+    column = column_of(table, matcher.name)
+    if not stays_in_engine(table):
+        return _own(matcher, column)
+    if isinstance(dtype, nw.Boolean):
+        yes, no = matcher.boolean(value=True), matcher.boolean(value=False)
+        # SQLite's may be two.
+        rest = chosen(column == nw.lit(value=False), no, nw.lit(-1))
+        return _direct(matcher, chosen(column == nw.lit(value=True), yes, rest))
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        # As numbered as it is.
+        return _own(matcher, column)
+    kind = kind_of_dtype(dtype)
+    if kind is Kind.DECIMAL:
+        return _spelt(matcher, column)
+    expression: nw.Expr | None = None
+    if kind is Kind.INTEGER:
+        limits = None if is_loose(table) else _LIMITS.get(type(dtype))
+        expression = None if limits is None else _of_integers(matcher, column, *limits)
+        if expression is None:
+            return _spelt(matcher, column)
+    elif isinstance(dtype, nw.Float64):
+        expression = _of_floats(matcher, column, np.float64, is_number(table, column))
+    elif isinstance(dtype, nw.Float32):
+        expression = _of_floats(matcher, column, np.float32, is_number(table, column))
+    if expression is not None:
+        return _direct(matcher, expression)
+    if kind is Kind.FLOAT:
+        column = nw.when(is_number(table, column)).then(column)
+    return _own(matcher, column)
+
+
+_LIMITS: dict[type[nw.dtypes.DType], tuple[int, int]] = {
+    nw.Int8: (-(2**7), 2**7 - 1),
+    nw.Int16: (-(2**15), 2**15 - 1),
+    nw.Int32: (-(2**31), 2**31 - 1),
+    nw.Int64: (-(2**63), 2**63 - 1),
+    nw.UInt8: (0, 2**8 - 1),
+    nw.UInt16: (0, 2**16 - 1),
+    nw.UInt32: (0, 2**32 - 1),
+    nw.UInt64: (0, 2**64 - 1),
+}
+_LITERAL = 2**62
+"""No number in an expression is larger, nor is a difference of two of them beyond 64 bits."""
+_FEW = 64
+"""Labels that are numbers are told apart inside the engine up to this many."""
+
+
+def _direct(matcher: Matcher, expression: nw.Expr) -> Key:
+    def codes(values: Values) -> Ints:
+        array = values.to_numpy() if isinstance(values, nw.Series) else values
+        return np.asarray(array, dtype=np.int64)
+
+    return Key(matcher.name, expression, codes, direct=True)
+
+
+def _own(matcher: Matcher, column: nw.Expr) -> Key:
+    def codes(values: Values) -> Ints:
+        held = series_as_column(values) if isinstance(values, nw.Series) else _listed(values)
+        if problem := matcher.mismatch(held.kind):
+            raise DataError("the frame", problem)
+        return encode(matcher, held)
+
+    return Key(matcher.name, column, codes, direct=False, rest=matcher.rest)
+
+
+def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
+    """By numbers that come back as the texts by which their engine spells them."""
+
+    def codes(values: Values) -> Ints:
+        texts = values.to_list() if isinstance(values, nw.Series) else values
+        return encode(matcher, _listed([_number(text) for text in texts]))
+
+    return Key(matcher.name, column.cast(nw.String), codes, direct=False, rest=matcher.rest)
+
+
+_SPELLING = TextFormat()
+_INFINITE = {"Infinity", "-Infinity"}
+
+
+def _number(text: object) -> Number | None:
+    if text in _INFINITE:
+        return Decimal(str(text))
+    return None if text is None else _SPELLING.number(str(text))
+
+
+def _listed(values: Sequence[object]) -> Column:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return Column(kind_of_array(array.dtype), array)
+
+
+def chosen(condition: nw.Expr, cell: int | nw.Expr, otherwise: nw.Expr) -> nw.Expr:
+    """One value where the condition is true, and the other where it is false or unknown."""
+    then = nw.lit(cell) if isinstance(cell, int) else cell
+    return nw.when(condition).then(then).otherwise(otherwise)
+
+
+def _of_integers(matcher: Matcher, column: nw.Expr, least: int, most: int) -> nw.Expr | None:
+    if isinstance(matcher, IntegerMatcher | BinnedMatcher):
+        return _of_ordered(matcher, column, least, most)
+    numbers = {
+        int(number): cell
+        for number, cell in matcher.numbers.items()
+        if least <= number <= most and number == int(number)
+    }
+    if len(numbers) > _FEW or any(abs(number) > _LITERAL for number in numbers):
+        return None
+    return chosen(~column.is_null(), _equals(column, numbers, matcher.rest), nw.lit(-1))
+
+
+def _of_ordered(
+    matcher: IntegerMatcher | BinnedMatcher, column: nw.Expr, least: int, most: int
+) -> nw.Expr | None:
+    if isinstance(matcher, IntegerMatcher):
+        low, high, starts = matcher.low, matcher.high, list[int]()
+    else:
+        low, *starts, last = [ceil(edge) for edge in matcher.exact]
+        high = last if last == matcher.exact[-1] else last - 1
+    inner, outer = max(low, least), min(high, most)
+    if inner > outer:
+        # No number of the type is inside, and most often all are on one side.
+        sides = {matcher.number(number) for number in (least, most)}
+        return None if len(sides) > 1 else chosen(~column.is_null(), sides.pop(), nw.lit(-1))
+    starts = [start for start in starts if inner < start <= outer]
+    literals = [*starts, *({inner, outer} - {least, most})]
+    if isinstance(matcher, IntegerMatcher):
+        literals.append(low)
+    if any(abs(number) > _LITERAL for number in literals):
+        return None
+    inside = _between(column, inner, outer, least, most)
+    if isinstance(matcher, IntegerMatcher):
+        cell: nw.Expr = (nw.when(inside).then(column).cast(nw.Int64) - nw.lit(low)).fill_null(-1)
+    else:
+        # Bins between the same two whole numbers hold none, and are passed over.
+        cells = [matcher.number(number) for number in (inner, *starts)]
+        cell = chosen(inside, _steps(column, starts, cells), nw.lit(-1))
+    if not matcher.clips:
+        return cell
+    above = cell if outer == most else chosen(column > outer, matcher.size - 1, cell)
+    return above if inner == least else chosen(column < inner, 0, above)
+
+
+def _between(column: nw.Expr, low: int, high: int, least: int, most: int) -> nw.Expr:
+    """Whether an integer is between two bounds; of a bound of its type there is no need to ask."""
+    if low == least:
+        return ~column.is_null() if high == most else column <= high
+    return column >= low if high == most else (column >= low) & (column <= high)
+
+
+def _of_floats(
+    matcher: Matcher, column: nw.Expr, kind: type[np.float32 | np.float64], there: nw.Expr
+) -> nw.Expr | None:
+    if isinstance(matcher, IntegerMatcher):
+        exact = 2 ** (np.finfo(kind).nmant + 1)
+        if max(abs(matcher.low), abs(matcher.high)) >= exact:
+            return None
+        low, high = float(matcher.low), float(matcher.high)
+        within = nw.when((column >= low) & (column <= high)).then(column)
+        whole = nw.when(within == within.floor()).then(within)
+        cell: nw.Expr = (whole.cast(nw.Int64) - nw.lit(matcher.low)).fill_null(-1)
+        if not matcher.clips:
+            return cell
+        above = chosen((column > high) & there, matcher.size - 1, cell)
+        return chosen(column < low, 0, above)
+    if isinstance(matcher, BinnedMatcher):
+        with np.errstate(all="ignore"):
+            reached = [first_float_from(edge, kind) for edge in matcher.exact]
+        if not np.isfinite(reached).all():
+            return None
+        starts = [float(number) for number in reached[1:-1]]
+        cell = _steps(column, starts, range(matcher.size))
+        if matcher.clips:
+            return chosen(there, cell, nw.lit(-1))
+        end = reached[-1]
+        upper = column <= float(end) if printed_decimal(end) == matcher.exact[-1] else (
+            column < float(end)
+        )  # fmt: skip
+        return chosen((column >= float(reached[0])) & upper, cell, nw.lit(-1))
+    with np.errstate(all="ignore"):
+        floats = [(first_float_from(Decimal(n), kind), n) for n in matcher.numbers]
+    found = {
+        float(first): matcher.numbers[number]
+        for first, number in floats
+        if np.isfinite(first) and printed_decimal(first) == number
+    }
+    if len(found) > _FEW:
+        return None
+    return chosen(there, _equals(column, found, matcher.rest), nw.lit(-1))
+
+
+def _steps(
+    column: nw.Expr, starts: Sequence[int] | Sequence[float], cells: Sequence[int]
+) -> nw.Expr:
+    """The cell of the last start that a number has reached; the first one, if it has none."""
+    if not starts:
+        return nw.lit(cells[0])
+    middle = len(starts) // 2
+    above = _steps(column, starts[middle + 1 :], cells[middle + 1 :])
+    return chosen(column >= starts[middle], above, _steps(column, starts[:middle], cells))
+
+
+def _equals(column: nw.Expr, cells: dict[int, int] | dict[float, int], rest: int) -> nw.Expr:
+    """The cell of the number that a number equals, and otherwise the rest."""
+    expression = nw.lit(rest)
+    for number, cell in cells.items():
+        expression = chosen(column == number, cell, expression)
+    return expression

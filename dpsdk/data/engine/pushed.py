@@ -1,0 +1,241 @@
+"""Counts that an engine works out: each table when it is first read, after the charge.
+
+Only the kernel and the modules of this package may import this one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from dpsdk.data.engine.coded import code_name, coded
+from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
+from dpsdk.data.engine.table import UNREADABLE, opened
+from dpsdk.data.kept import Kept
+from dpsdk.data.matching import Matcher
+from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Redacted
+from dpsdk.typing import Array, Floats, Ints
+
+__all__ = ["Pushed", "pushed_of_codes", "pushed_of_frame"]
+
+_KEY, _COUNT = "dpsdk_key", "dpsdk_count"
+
+_KEY_LIMIT = 2**62
+"""Codes are packed into keys below this, so that engines compare few columns and return few."""
+
+
+@final
+class Pushed:
+    """Counts of the rows of a snapshot, or of those in chosen cells of some attributes.
+
+    What is asked of an engine follows from the names that are read, and from nothing private: one
+    group-by a table, on these attributes alone. Tables are kept as those of a histogram in memory
+    are. Records are asked for each time, since how many are there is private.
+
+    Parameters
+    ----------
+    sizes
+        The number of cells along each attribute, in the order of the domain.
+    snapshot
+        The codes of all rows.
+    counted
+        The number of rows and of those inside the domain, where these are known.
+    cells
+        The cells that rows must be in to be counted.
+    """
+
+    __slots__ = (
+        "_cells",
+        "_inside",
+        "_places",
+        "_process",
+        "_rows",
+        "_sizes",
+        "_snapshot",
+        "_tables",
+    )
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        snapshot: Snapshot,
+        counted: tuple[int | None, int | None] | None = None,
+        cells: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        self._sizes = dict(sizes)
+        self._places = {name: place for place, name in enumerate(sizes)}
+        self._snapshot = snapshot
+        self._cells = cells
+        self._process = os.getpid()
+        self._tables = Kept()
+        self._rows, self._inside = _whole(snapshot) if counted is None else counted
+
+    def __repr__(self) -> str:
+        return "Pushed(private)"
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise Redacted("pickling or copying")
+
+    @property
+    def process(self) -> int:
+        """Connections and threads of an engine do not outlive a fork."""
+        return self._process
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, outside ones included. Private unless the relation says otherwise."""
+        return self._counted_inside() if self._rows is None else self._rows
+
+    @property
+    def outside(self) -> int:
+        """The number of rows outside the domain, or not in the chosen cells; private."""
+        return self.rows - self._counted_inside()
+
+    def only(self, name: str, cell: int, *, keep_rows: bool) -> Pushed:
+        """The records in one cell of an attribute, of the same snapshot; nothing is read for it."""
+        counted = (self._rows if keep_rows else None), None
+        return Pushed(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
+
+    def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
+        """Cell numbers along each named attribute, and the count of each such record."""
+        if not names:
+            return [], np.array([float(self._counted_inside())])
+        runs = _runs([self._sizes[name] for name in names])
+        keys, counts = self._grouped(names, runs)
+        # Engines return groups in any order.
+        order = np.lexsort(keys[::-1])
+        codes: list[Ints] = []
+        for (start, stop), key in zip(runs, keys, strict=True):
+            shape = tuple([self._sizes[name] for name in names[start:stop]])
+            codes.extend(code.astype(np.int64) for code in np.unravel_index(key[order], shape))
+        return codes, counts[order]
+
+    def table(self, names: tuple[str, ...]) -> Floats:
+        """Counts on the cells of the named attributes; read-only, one axis a name."""
+        known = self._tables.get(names)
+        return self._tables.keep(names, self.counted(names)) if known is None else known
+
+    def counted(self, names: tuple[str, ...]) -> Floats:
+        """The same, but not kept: for very many tables that are read once."""
+        known = self._tables.get(names)
+        if known is not None:
+            return known
+        shape = tuple([self._sizes[name] for name in names])
+        flat = np.zeros(math.prod(shape))
+        if names:
+            (keys,), counts = self._grouped(names, [(0, len(names))])
+            flat[keys] = counts
+        else:
+            flat[0] = self._counted_inside()
+        return flat.reshape(shape)
+
+    def _grouped(
+        self, names: tuple[str, ...], runs: Sequence[tuple[int, int]]
+    ) -> tuple[list[Ints], Floats]:
+        """The groups of rows inside the domain that agree in the named attributes: keys, counts.
+
+        A run of attributes is one key, the number of a cell in their table.
+        """
+        keys = [f"{_KEY}_{number}" for number in range(len(runs))]
+
+        def plan(table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+            packed = [
+                self._packed(names[start:stop]).alias(key)
+                for (start, stop), key in zip(runs, keys, strict=True)
+            ]
+            chosen = self._chosen(table).select(*packed)
+            return chosen.group_by(*keys).agg(nw.len().alias(_COUNT))
+
+        found = self._ask(plan)
+        # A row outside has a negative key, whatever its run.
+        inside = found[keys[0]] >= 0
+        counts = found[_COUNT][inside].astype(np.float64)
+        return [found[key][inside].astype(np.int64, copy=False) for key in keys], counts
+
+    def _counted_inside(self) -> int:
+        """The number of rows that are inside the domain and in the chosen cells."""
+        if self._inside is None:
+            first = self._cells[0][0]
+            counts = self._grouped((first,), [(0, 1)])[1]
+            self._inside = int(counts.sum())
+        return self._inside
+
+    def _packed(self, names: Sequence[str]) -> nw.Expr:
+        key: nw.Expr | None = None
+        for name in names:
+            along = nw.col(code_name(self._places[name])).cast(nw.Int64)
+            key = along if key is None else key * self._sizes[name] + along
+        assert key is not None  # noqa: S101  # a run has a name
+        return key
+
+    def _chosen(self, table: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        for name, cell in self._cells:
+            table = table.filter(nw.col(code_name(self._places[name])) == cell)
+        return table
+
+    def _ask(self, plan: Plan) -> dict[str, Array]:
+        if os.getpid() != self._process:
+            raise Closed("a table of an engine in a forked process")
+        return self._snapshot.ask(plan)
+
+
+def pushed_of_frame(frame: object, matchers: Sequence[Matcher]) -> Pushed | str:
+    """The counts of a frame of any library, or what is wrong with it.
+
+    Of errors, only those of this package are raised, since others may quote values.
+
+    Raises
+    ------
+    InvalidArgument
+        If the engine of the frame can hold no snapshot.
+    """
+    try:
+        table = opened(frame, [matcher.name for matcher in matchers])
+        if isinstance(table, str):
+            return table
+        keys = keys_of(table, matchers)
+        return keys if isinstance(keys, str) else pushed_of_codes(coded(table, keys), matchers)
+    except DpsdkError:
+        raise
+    except Exception:  # noqa: BLE001  # its text may quote values
+        return UNREADABLE
+
+
+def pushed_of_codes(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> Pushed:
+    """The counts of a frame of cell numbers, from one snapshot of it. Raises as above."""
+    sizes = {matcher.name: matcher.size for matcher in matchers}
+    snapshot = snapshot_of(table, list(sizes.values()))
+    if snapshot is None:
+        engine = table.implementation.value
+        expected = f'"histogram" for a frame of {engine}, of which no snapshot is taken'
+        raise InvalidArgument("collect", expected, '"marginals"')
+    return Pushed(sizes, snapshot)
+
+
+def _whole(snapshot: Snapshot) -> tuple[int, int]:
+    """The number of rows, and of those inside the domain."""
+    inside = (nw.col(code_name(0)) >= 0).alias(_KEY)
+    found = snapshot.ask(
+        lambda table: table.select(inside).group_by(_KEY).agg(nw.len().alias(_COUNT))
+    )
+    counts = found[_COUNT].astype(np.int64)
+    return int(counts.sum()), int(counts[found[_KEY].astype(bool)].sum())
+
+
+def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where to cut attributes into runs whose tables have so few cells that keys number them."""
+    runs: list[tuple[int, int]] = []
+    start, cells = 0, 1
+    for place, size in enumerate(sizes):
+        if cells * size > _KEY_LIMIT and place > start:
+            runs.append((start, place))
+            start, cells = place, 1
+        cells *= size
+    runs.append((start, len(sizes)))
+    return runs

@@ -1,0 +1,199 @@
+"""Cell numbers of all rows at one moment, held by the engine that is asked to count them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from threading import Thread
+from typing import Any, TypeAlias, cast, final
+from weakref import finalize
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from dpsdk._beside import Beside
+from dpsdk._turns import Turns
+from dpsdk.data.engine.coded import code_name
+from dpsdk.errors import Redacted
+from dpsdk.typing import Array
+
+__all__ = ["Plan", "Snapshot", "snapshot_of"]
+
+Plan: TypeAlias = Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]
+"""What is asked of the table of codes, as an expression that the engine works out."""
+
+_INSIDE = "dpsdk_inside"
+
+
+@final
+class Snapshot:
+    """A table that no later change of its source reaches, one column of cell numbers an attribute.
+
+    A row is outside the domain in all of them, -1, or in none. Codes take as few bytes as they can.
+
+    Parameters
+    ----------
+    opened
+        Gives the table to whoever asks next; a new one where an engine shares none among threads.
+    turns
+        Where an engine has one connection for all: whoever asks waits for his turn, holding no
+        other lock of this package.
+    free
+        Gives the table back to the engine, once nobody can ask any more.
+    """
+
+    __slots__ = ("__weakref__", "_opened", "_turns")
+
+    def __init__(
+        self,
+        opened: Callable[[], nw.LazyFrame[Any]],
+        turns: Turns | None = None,
+        free: Callable[[], object] | None = None,
+    ) -> None:
+        self._opened = opened
+        self._turns = turns
+        if free is not None:
+            # Engines drop such a table when their process ends.
+            finalize(self, _freed, os.getpid(), free).atexit = False
+
+    def ask(self, plan: Plan) -> dict[str, Array]:
+        """The columns of what an engine answers. Whatever an engine raises passes."""
+        return self._asked(plan) if self._turns is None else self._turns.take(
+            partial(self._asked, plan)
+        )  # fmt: skip
+
+    def _asked(self, plan: Plan) -> dict[str, Array]:
+        try:
+            answer = plan(self._opened()).collect()
+        except RuntimeError as error:
+            # So DuckDB tells of an interrupt from the keyboard.
+            if type(error) is RuntimeError and str(error) == "Query interrupted":
+                raise KeyboardInterrupt from None
+            raise
+        return {name: np.asarray(answer.get_column(name).to_numpy()) for name in answer.columns}
+
+    def __repr__(self) -> str:
+        return "Snapshot(private)"
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise Redacted("pickling or copying")
+
+
+def snapshot_of(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> Snapshot | None:
+    """A snapshot of a frame of cell numbers; None where its engine can hold none.
+
+    Parameters
+    ----------
+    coded
+        Columns as `coded` names them, in which a row is outside where it is outside in any.
+    sizes
+        The number of cells along each attribute.
+    """
+    table = _narrowed(coded, sizes)
+    engine = coded.implementation
+    if engine.is_polars() or engine.is_pandas_like() or engine.is_pyarrow():
+        held = table.collect().lazy()
+        return Snapshot(lambda: held)
+    native: Any = table.to_native()
+    if engine.is_duckdb():
+        return _of_duckdb(native)
+    if engine.is_pyspark() or engine.is_pyspark_connect():
+        return _of_spark(native)
+    return _of_ibis(native) if engine.is_ibis() else None
+
+
+def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[Any]:
+    inside = nw.all_horizontal(
+        *(
+            (nw.col(code_name(k)) >= 0) & (nw.col(code_name(k)) < size)
+            for k, size in enumerate(sizes)
+        ),
+        ignore_nulls=True,
+    )
+    kinds = ((127, nw.Int8), (2**15 - 1, nw.Int16), (2**31 - 1, nw.Int32), (2**63 - 1, nw.Int64))
+    return coded.with_columns(inside.alias(_INSIDE)).select(
+        *(
+            nw.when(nw.col(_INSIDE))
+            .then(nw.col(code_name(place)))
+            .otherwise(nw.lit(-1))
+            .cast(next(kind for most, kind in kinds if size <= most))
+            .alias(code_name(place))
+            for place, size in enumerate(sizes)
+        )
+    )
+
+
+_SETTINGS = ("memory_limit", "temp_directory", "threads")
+
+
+def _of_duckdb(relation: Any) -> Snapshot:
+    """In a database of its own in memory, which no other connection changes, sees or closes.
+
+    A connection of DuckDB serves one thread, and its temporary tables are its own: so codes are
+    copied once, and each question gets a cursor. What the owner allowed of memory, and where it
+    may be swapped to, holds for the copy, too.
+    """
+    names = ", ".join(map(repr, _SETTINGS))
+    asked = f"SELECT name, value FROM duckdb_settings() WHERE name IN ({names})"  # noqa: S608
+    settings = dict(relation.query("dpsdk_source", asked).fetchall())
+    # It is there, as a relation of it is.
+    own = cast("Any", sys.modules["duckdb"]).connect(":memory:", config=settings)
+    reads = "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_arrow_reader"
+    own.from_arrow(getattr(relation, reads)(_BATCH)).create("codes")
+    return Snapshot(lambda: nw.from_native(own.cursor().table("codes")), free=own.close)
+
+
+_BATCH = 2**17
+"""Rows that are copied together."""
+
+
+def _of_spark(frame: Any) -> Snapshot | None:
+    """Held by the executors, and cut off from its source: a lost one is an error, not a reread."""
+    try:
+        held = nw.from_native(frame.localCheckpoint(eager=True))
+    except NotImplementedError:
+        # Servers before version 4.
+        return None
+    return Snapshot(lambda: held)
+
+
+_IBIS = {"duckdb", "postgres", "sqlite"}
+"""Engines under Ibis whose temporary tables are tables, and no views."""
+
+_turns: Beside[Turns] = Beside()
+_numbers = count(1)
+
+
+def _of_ibis(table: Any) -> Snapshot | None:
+    """A temporary table of the connection, which all that are asked through it share."""
+    backend = table.get_backend()
+    if backend.name not in _IBIS:
+        return None
+    turns = _turns.get(backend)
+    if turns is None:
+        turns = Turns("the connection of a table")
+        _turns.keep(backend, turns)
+    name = f"dpsdk_codes_{os.getpid()}_{next(_numbers)}"
+    held = nw.from_native(turns.take(lambda: backend.create_table(name, obj=table, temp=True)))
+    return Snapshot(lambda: held, turns, partial(_dropped, backend, name, turns))
+
+
+def _dropped(backend: Any, name: str, turns: Turns) -> None:
+    """Drop a table in a thread of its own: this one may be at work in the same connection."""
+    drop = partial(turns.take, lambda: backend.raw_sql(f"DROP TABLE {name}"))
+    Thread(target=partial(_quietly, drop), daemon=True).start()
+
+
+def _quietly(work: Callable[[], object]) -> None:
+    with suppress(Exception):  # the connection may be closed, and the table gone with it
+        work()
+
+
+def _freed(process: int, free: Callable[[], object]) -> None:
+    """Free a table, but not in a forked process, which shares its parent's connection."""
+    if os.getpid() == process:
+        _quietly(free)

@@ -1,0 +1,100 @@
+"""Frames of any library that narwhals knows, opened as one lazy table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+import narwhals.stable.v2 as nw
+
+__all__ = ["UNREADABLE", "column_of", "is_loose", "is_number", "opened", "stays_in_engine"]
+
+UNREADABLE = "cannot be read; collect and check it before it is handed over"
+"""What is said of a frame whose library raised, since its text may quote values."""
+
+_REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
+"""The libraries whose frames may repeat a name."""
+
+
+def opened(frame: object, names: Sequence[str]) -> nw.LazyFrame[Any] | str:
+    """The table that a frame is, or what is wrong with it; nothing of it is read.
+
+    Parameters
+    ----------
+    frame
+        An eager or lazy frame, relation or table of any library that narwhals reads.
+    names
+        The columns that will be read. Others may be of any type, and may repeat a name.
+    """
+    counts = _counted_names(frame)
+    for name in names:
+        if counts[name] > 1:
+            return f"has {counts[name]} columns {name!r}"
+    if counts and max(counts.values()) > 1:
+        # Names repeat among columns that nobody asked for.
+        missing = [name for name in names if not counts[name]]
+        if missing:
+            return f"no column {missing[0]!r}"
+        native = cast("Any", frame)
+        frame = native.select(list(names)) if hasattr(native, "select") else native[list(names)]
+    table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
+    if not isinstance(table, nw.DataFrame | nw.LazyFrame):
+        return f"expected a data frame, got {type(frame).__name__}"
+    lazy = table.lazy()
+    if lazy.implementation.is_dask():
+        # Its columns of objects are read one by one, as those of pandas are.
+        lazy = lazy.collect().lazy()
+    held = lazy.collect_schema().names()
+    for name in names:
+        if name not in held:
+            return f"no column {name!r}"
+        if stays_in_engine(lazy) and not lazy.implementation.is_polars():
+            # These engines read one of the two, and do not say which.
+            twins = [other for other in held if other.casefold() == name.casefold()]
+            if len(twins) > 1:
+                both = " and ".join(repr(twin) for twin in twins)
+                return f"columns {both} are one to its engine; rename them"
+    return lazy
+
+
+def _counted_names(frame: object) -> Counter[str]:
+    if type(frame).__module__.partition(".")[0] not in _REPEATING:
+        return Counter()
+    names = getattr(frame, "column_names", None)
+    return Counter(cast("Any", frame).columns if names is None else names)
+
+
+def stays_in_engine(table: nw.LazyFrame[Any]) -> bool:
+    """Whether its engine groups rows by expressions; other tables are read column by column."""
+    known = table.implementation
+    if known.is_polars():
+        # It groups by no objects of Python.
+        return nw.Object not in {type(dtype) for dtype in table.collect_schema().dtypes()}
+    return not (known.is_pandas_like() or known.is_pyarrow())
+
+
+def column_of(table: nw.LazyFrame[Any], name: str) -> nw.Expr:
+    """A column by its exact name, with whatever characters that has."""
+    known = table.implementation
+    if known.is_pyspark() or known.is_pyspark_connect():
+        # A point in a name would otherwise ask for a field of a record.
+        return nw.col("`" + name.replace("`", "``") + "`")
+    return nw.col(name)
+
+
+_WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
+
+
+def is_loose(table: nw.LazyFrame[Any]) -> bool:
+    """Whether a column may hold values of other types than its own, as texts among integers."""
+    native: Any = table.to_native()
+    return table.implementation.is_ibis() and str(native.get_backend().name) == "sqlite"
+
+
+def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
+    """Whether a float is there and is no NaN, asked in a way that its engine has."""
+    native: Any = table.to_native()
+    if table.implementation.is_ibis() and native.get_backend().name in _WITHOUT_NAN:
+        return ~column.is_null()
+    return ~(column.is_null() | column.is_nan())

@@ -1,0 +1,171 @@
+"""Days and times as they stand in a table, as exact whole seconds since 1970.
+
+What is read, the same by whichever door a table comes in:
+
+- A date is a day, and a time without a zone is what a clock on the wall shows.
+- A time with an offset or a zone is an instant, in UTC here.
+- Fractions of a second are dropped, towards the past.
+- A text is a date or a time where it spells one in the extended format of ISO 8601.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.domain.calendar import DAY, day_of, plain_wall
+from dpsdk.typing import Array, Bools, Ints
+
+__all__ = ["Moment", "moment_column", "moment_of", "read_moment"]
+
+_ISO = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,][0-9]{1,18})?)?"
+    r"(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))?)?"
+)
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the clock on the wall
+_ZONED_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+_FAR = 2**60
+"""Seconds as far away as this are in no year that a domain has."""
+
+_LONGER = {"s": 1, "m": 60, "h": 3600, "D": DAY, "W": 7 * DAY}
+_SHORTER = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
+_MONTHS = {"M": 1, "Y": 12}
+
+
+@frozen
+class Moment:
+    """A day or time: which of the three kinds it is, and the second that it lies in."""
+
+    kind: Kind
+    seconds: int
+
+
+def read_moment(text: str) -> Moment | None:
+    """The day or time that a text spells: 2024-03-31, or 2024-03-31T23:59:59.5+02:00.
+
+    A space may stand in place of the T. Seconds, their fraction, and the offset, which may be Z,
+    may be left out. Nothing else is read: neither 24:00, nor a 60th second, nor other forms of ISO
+    8601.
+    """
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, utc, sign, ahead, more = found.groups()
+    try:
+        seconds = day_of(date(int(year), int(month), int(day))) * DAY
+    except ValueError:
+        return None
+    if hour is None:
+        return Moment(Kind.DATE, seconds)
+    clock = int(hour), int(minute), int(second or 0)
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return None
+    seconds += clock[0] * 3600 + clock[1] * 60 + clock[2]
+    if utc is None and sign is None:
+        return Moment(Kind.NAIVE_TIME, seconds)
+    if utc is None:
+        offset = int(ahead), int(more)
+        if offset[0] > 23 or offset[1] > 59:
+            return None
+        seconds -= (offset[0] * 3600 + offset[1] * 60) * (-1 if sign == "-" else 1)
+    return Moment(Kind.ZONED_TIME, seconds)
+
+
+def moment_of(value: object) -> Moment | None:
+    """A value of Python, numpy or pandas as a day or time; None where it is missing, or neither.
+
+    Zones of a time are known if they are of `datetime` or `zoneinfo`: classes of other authors
+    would be handed the value.
+    """
+    kind = type(value)
+    if kind is np.datetime64:
+        kept = moment_column(np.array([value]), None)
+        held = kept.missing is not None and bool(kept.missing[0])
+        return None if held else Moment(cast("Kind", kept.kind), int(kept.values[0]))
+    if not issubclass(kind, date):
+        return None
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and kind.__module__.partition(".")[0] == "pandas":
+        return _of_pandas(pandas, value)
+    wall = plain_wall(cast("date", value))
+    if not isinstance(wall, datetime):
+        return Moment(Kind.DATE, day_of(wall) * DAY)
+    zone = datetime.tzinfo.__get__(value)
+    if zone is None:
+        return Moment(Kind.NAIVE_TIME, (wall - _EPOCH) // _SECOND)
+    if type(zone) is not timezone and type(zone) is not ZoneInfo:
+        return None
+    there = wall.replace(tzinfo=zone, fold=datetime.fold.__get__(value))
+    return Moment(Kind.ZONED_TIME, (there - _ZONED_EPOCH) // _SECOND)
+
+
+def _of_pandas(pandas: Any, value: Any) -> Moment | None:
+    """A timestamp of pandas, whose years may be beyond those of `datetime`."""
+    if type(value) is not pandas.Timestamp:
+        return None
+    known = moment_of(value.to_datetime64())
+    if known is None or value.tzinfo is None:
+        return known
+    return Moment(Kind.ZONED_TIME, known.seconds)
+
+
+def moment_column(values: Array, missing: Bools | None, kind: Kind | None = None) -> Column:
+    """An array of datetime64, or of objects of a known kind, as a column of seconds.
+
+    Parameters
+    ----------
+    values
+        Where these are objects, those of another kind than `kind` count as missing.
+    missing
+        Where there is none; NaT is added.
+    kind
+        What they are, if that is not what their dtype says.
+    """
+    if values.dtype.kind == "M":
+        seconds, nothing = _seconds(values)
+        known = kind_of_array(values.dtype) if kind is None else kind
+    else:
+        found = [moment_of(value) for value in cast("Sequence[object]", values.tolist())]
+        fits = [one is not None and one.kind is kind for one in found]
+        seconds = np.array([0 if one is None else one.seconds for one in found], dtype=np.int64)
+        nothing, known = ~np.array(fits, dtype=bool), kind or Kind.UNTYPED
+    return Column(known, seconds, nothing if missing is None else missing | nothing)
+
+
+def _seconds(values: Array) -> tuple[Ints, Bools]:
+    """Whole seconds since 1970 in a calendar without leap seconds; and where there is no time."""
+    unit, count = np.datetime_data(cast("np.dtype[np.datetime64]", values.dtype))
+    nothing: Bools = np.isnat(values)
+    # Of another byte order, too.
+    ticks: Ints = values.astype(values.dtype.newbyteorder("="), copy=False).view(np.int64)
+    ticks = np.where(nothing, 0, ticks)
+    if unit in _MONTHS:
+        length = _MONTHS[unit] * count
+        far = _FAR // (31 * DAY * length)
+        months = np.clip(ticks, -far, far) * length
+        days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+        return days * DAY, nothing
+    if unit in _LONGER:
+        length = _LONGER[unit] * count
+        far = _FAR // length
+        return np.clip(ticks, -far, far) * length, nothing
+    if unit not in _SHORTER:  # of no unit, in which there is no time
+        return np.zeros(values.shape, dtype=np.int64), np.ones(values.shape, dtype=bool)
+    per = _SHORTER[unit]
+    if count == 1:
+        return ticks // per, nothing
+    # Products that may be too large for 64 bits.
+    exact = [tick * count // per for tick in ticks.reshape(-1).tolist()]
+    bounded = [min(max(one, -_FAR), _FAR) for one in exact]
+    return np.array(bounded, dtype=np.int64).reshape(values.shape), nothing

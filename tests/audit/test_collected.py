@@ -1,0 +1,56 @@
+"""Every registered mechanism releases the same whether counts are in memory or in an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import polars as pl
+import pytest
+from registry import CASES, OF_TWO_ROWS, Case
+
+from dpsdk import Neighbors, PrivateData
+from dpsdk.data.engine.pushed import Pushed
+from dpsdk.data.vault import open_histogram
+from dpsdk.errors import Closed, PublicSizeRequired
+from dpsdk.testing import seeded
+
+RUNS = [
+    pytest.param(case, neighbors, id=f"{case.name}, {neighbors.value}", marks=marks)
+    for cases, neighbors, marks in (
+        (CASES, Neighbors.REPLACE_ONE, ()),
+        (CASES, Neighbors.ADD_REMOVE, pytest.mark.slow),
+        (OF_TWO_ROWS, Neighbors.ADD_REMOVE, pytest.mark.slow),
+    )
+    for case in cases
+    if not case.slow
+]
+ROWS = 12
+
+
+def columns_of(case: Case) -> dict[str, list[object]]:
+    """Rows of which one is outside."""
+    generator = np.random.default_rng(11)
+    drawn = {
+        one.name: [one.label(int(place)) for place in generator.integers(0, one.size, ROWS - 1)]
+        for one in case.domain.attributes
+    }
+    return {name: [*labels, None] for name, labels in drawn.items()}
+
+
+def outcome(case: Case, data: PrivateData) -> Hashable:
+    """What is released, or why nothing is where the number of rows decides about that."""
+    try:
+        return case.build(case.parameters[-1])(data, seeded(5))
+    except (Closed, PublicSizeRequired) as refused:
+        return type(refused), str(refused)
+
+
+@pytest.mark.parametrize(("case", "neighbors"), RUNS)
+def test_a_release_is_the_same_by_either_mode(case, neighbors):
+    given = {"neighbors": neighbors, "unit_rows": case.unit_rows, "max_rows": ROWS}
+    frame = pl.DataFrame(columns_of(case))
+    memory = PrivateData.from_frame(frame, case.domain, **given)
+    engine = PrivateData.from_frame(frame, case.domain, collect="marginals", **given)
+    assert type(open_histogram(engine)) is Pushed
+    assert outcome(case, memory) == outcome(case, engine)

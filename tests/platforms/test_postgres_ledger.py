@@ -1,0 +1,695 @@
+"""The ledger in a database: turns, kills, lost connections, servers that refuse, and edits."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import threading
+import time
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.__main__ import main
+from dpsdk.accounting import (
+    Books,
+    Dataset,
+    Decision,
+    FileAnchor,
+    Ledger,
+    Odometer,
+    PostgresLedger,
+    ZCDPComposition,
+)
+from dpsdk.accounting.ledger import chained, server
+from dpsdk.errors import (
+    AlreadyCharged,
+    Closed,
+    InvalidArgument,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerUnavailable,
+    NotCopyable,
+    Reentered,
+)
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+from spenders import HUNDREDTH, ignored, killed, needs_fork, opened, shares
+from spending import Spending
+
+KEY = b"a key of thirty-two random bytes"
+
+schemas = count()
+
+
+class Place:
+    """A schema of its own on the server."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.schema = f"spent_{os.getpid()}_{next(schemas)}"
+
+    def ledger(self, dsn: str = "", **given: Any) -> PostgresLedger:
+        return PostgresLedger(dsn or self.dsn, schema=self.schema, **given)
+
+    def run(self, *statements: str, free: bool = True) -> list[Any]:
+        """What somebody with all rights does, past the triggers if he is free to."""
+        import psycopg
+
+        found: list[Any] = []
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            if free:
+                connection.execute("SET session_replication_role = replica")
+            connection.execute(f"SET search_path = {self.schema}")
+            for statement in statements:
+                cursor = connection.execute(statement)
+                found = cursor.fetchall() if cursor.description else []
+        return found
+
+
+class Server:
+    """A server of one test, which may be stopped and started."""
+
+    def __init__(self, folder: Path) -> None:
+        import pgserver
+
+        self.folder = folder
+        self.server = pgserver.get_server(folder)
+        self.dsn: str = self.server.get_uri()
+
+    def stop(self) -> None:
+        from pgserver._commands import pg_ctl
+
+        pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self.server.system_user)
+
+    def start(self) -> None:
+        self.server.ensure_postgres_running()
+
+
+@pytest.fixture
+def place(postgres: str) -> Place:
+    return Place(postgres)
+
+
+# Many tables, many processes
+
+
+def test_one_schema_has_the_books_of_many_tables(place):
+    ledger = place.ledger()
+    assert isinstance(ledger, Ledger)
+    assert (ledger.read(), list(ledger.charges()), ledger.stored("a")) == (Books(), [], None)
+    one, other = opened(ledger, "one"), opened(ledger, "other", Budget(2))
+    one.charge(HUNDREDTH, "x", request_id="a")
+    other.charge_all([HUNDREDTH] * 3, "y", request_id="a")
+    assert (one.count, other.count) == (1, 3)
+    assert ledger.datasets == ("one", "other")
+    named = ledger.dataset("other")
+    assert (named.read().runs, len(named.charges()), len(named.charges(2))) == (3, 3, 1)
+    named.store("a", b"1")
+    ledger.dataset("one").store("a", b"2")
+    assert (named.stored("a"), ledger.dataset("one").stored("a")) == (b"1", b"2")
+    with pytest.raises(InvalidArgument, match="answer"):
+        named.store("a", b"3")
+    for name, budget, composition, what in (
+        ("other", Budget(1), None, "budget"),
+        ("one", Budget(1), ZCDPComposition("0.1"), "composition"),
+    ):
+        with pytest.raises(LedgerConflict, match=what):
+            Odometer(budget, composition, ledger=place.ledger(), dataset=Dataset(name))
+    with pytest.raises(AlreadyCharged):
+        opened(place.ledger(), "one").charge(HUNDREDTH, "x", request_id="a")
+    assert ledger.verify() == 7
+    assert Place(place.dsn).ledger().datasets == ()
+
+
+def test_names_may_hold_whatever_a_name_may_hold(place):
+    names = [
+        "a\0b",
+        'é"\\x',
+        "%s ?",
+        "\U0001f600" * 1000,
+        "'; DROP TABLE entry; --",
+        "\\u0061",
+        "a",
+    ]
+    for name in names:
+        odometer = opened(place.ledger(), name)
+        odometer.charge(HUNDREDTH, name, request_id=name)
+        place.ledger().dataset(name).store(name, name.encode())
+    ledger = place.ledger()
+    assert ledger.datasets == tuple(sorted(names))
+    for name in names:
+        assert ledger.dataset(name).stored(name) == name.encode()
+        assert [one.label for one in ledger.dataset(name).charges()] == [name]
+    assert ledger.verify() == 3 * len(names)
+
+
+class SpendingInPostgres(Spending):
+    """Each request by a process that has just begun, as far as the ledger can tell."""
+
+    dsn = ""
+
+    def ledger(self) -> Ledger:
+        self.place = Place(self.dsn)
+        return self.place.ledger()
+
+    def ask(self, guarantee) -> None:
+        self.odometer = Odometer(self.budget, ledger=self.place.ledger())
+        super().ask(guarantee)
+
+    def teardown(self) -> None:
+        ledger = self.place.ledger()
+        again = Odometer(self.budget, ledger=ledger)
+        assert again.spent.epsilon == self.epsilon
+        assert again.state == self.odometer.state
+        assert ledger.verify() >= again.count
+
+
+SpendingInPostgres.TestCase.settings = settings(
+    max_examples=3, stateful_step_count=8, deadline=None, derandomize=True
+)
+
+
+def test_any_mixture_of_requests(postgres, monkeypatch):
+    monkeypatch.setattr(SpendingInPostgres, "dsn", postgres)
+    SpendingInPostgres.TestCase().runTest()
+
+
+@needs_fork
+@ignored
+def test_two_busy_processes_end_on_the_budget_with_about_equal_shares(place):
+    one, other = shares(place.ledger, 2, 100)
+    assert one + other == 100
+    assert min(one, other) >= 20
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+@pytest.mark.parametrize("processes", [4, 32])
+def test_many_processes_end_on_the_budget_and_nobody_starves(place, processes):
+    each = shares(place.ledger, processes, 800)
+    assert min(each) >= 200 / processes, each
+
+
+@needs_fork
+@ignored
+def test_a_process_that_is_killed_loses_no_charge(place):
+    killed(place.ledger, random.Random(3), 8, 2)
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+def test_five_hundred_kills_lose_no_charge(place):
+    killed(place.ledger, random.Random(5), 500, 4)
+
+
+def test_threads_take_turns(place):
+    ledger = place.ledger()
+    odometers = [opened(ledger), opened(ledger), opened(place.ledger())]
+    done: list[int] = []
+
+    def work(odometer: Odometer) -> None:
+        done.extend(odometer.charge(HUNDREDTH, "x") for _ in range(10))
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in odometers * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == list(range(1, 61))
+    assert len(ledger._shared.store._idle) <= 4
+
+
+@needs_fork
+@ignored
+def test_whoever_comes_first_makes_the_tables(place):
+    told, tell = os.pipe()
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.read(told, 1)
+                opened(place.ledger())
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    os.write(tell, b"....")
+    assert [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children] == [0] * 4
+    assert place.ledger().dataset("t").read().sessions == 4
+
+
+@needs_fork
+@ignored
+def test_one_ledger_serves_the_parent_and_forked_workers(place):
+    ledger = place.ledger()
+    data = PrivateData.from_columns({"age": [39]}, Domain(Integer("age", 17, 90)), name="adults")
+    session = Session(data, Budget(1), ledger=ledger)
+    session.answer(Count(), using=Laplace("0.1"))
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                try:
+                    session.answer(Count(), using=Laplace("0.1"))
+                except Closed:
+                    own = Session(data, Budget(1), ledger=ledger)
+                    own.answer(Count(), using=Laplace("0.1"))
+                    code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert all(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0 for one in children)
+    assert session.spent.epsilon == Fraction(4, 10)
+    session.answer(Count(), using=Laplace("0.1"))
+    assert ledger.verify() == 1 + 4 + 4
+
+
+@needs_fork
+@ignored
+def test_a_process_that_is_forked_within_a_decision_takes_nothing(place):
+    ledger = place.ledger()
+    opened(ledger)
+    child, parent = 0, os.getpid()
+
+    def decide(books: Books) -> Decision:
+        nonlocal child
+        child = os.fork()
+        return Decision(books._replace(sessions=books.sessions + 1))
+
+    try:
+        ledger.transact(decide)
+    except Closed:
+        if os.getpid() != parent:
+            os._exit(7)
+        raise
+    finally:
+        if os.getpid() != parent:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert ledger.read().sessions == 2
+
+
+def test_a_decision_asks_its_ledger_for_nothing(place):
+    ledger = place.ledger()
+    opened(ledger)
+
+    def decide(books: Books) -> Decision:
+        with pytest.raises(Reentered):
+            ledger.transact(Decision)
+        assert ledger.read() == books
+        raise OSError(28, "of the decision")
+
+    with pytest.raises(OSError, match="of the decision"):
+        ledger.transact(decide)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.transact(lambda _: throw(KeyboardInterrupt()))
+    opened(ledger).charge(HUNDREDTH, "x")
+
+
+def throw(error: BaseException):
+    raise error
+
+
+# What is shown
+
+
+def test_a_password_is_never_shown(postgres):
+    secret = "hunter-two"  # noqa: S105  # of nobody
+    wrong = [
+        f"postgresql://me:{secret}@127.0.0.1:1/x",
+        f"host=127.0.0.1 port=1 user=me password={secret} dbname=x",
+        f"{secret} and no more",
+        f"postgresql://me:{secret}@127.0.0.1:1/x?unknown={secret}",
+        f"postgresql://me:{secret}\udc80@127.0.0.1/x",
+    ]
+    for dsn in wrong:
+        with pytest.raises((LedgerUnavailable, InvalidArgument)) as caught:
+            PostgresLedger(dsn)
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert secret not in f"{error} {error!r} {error.args}"
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    ledger = PostgresLedger(f"{postgres}&password={secret}", key=KEY)
+    assert secret not in repr(ledger)
+    assert "schema dpsdk, " not in repr(ledger)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(NotCopyable):
+            copied(ledger)
+    for bad in (7, None, b"host=x"):
+        with pytest.raises(InvalidArgument, match="dsn"):
+            PostgresLedger(bad)
+    for bad in ("", "a b", 'x"y', "é", "x" * 64, 7, "%s"):
+        with pytest.raises(InvalidArgument, match="schema"):
+            PostgresLedger(postgres, schema=bad)
+    with pytest.raises(InvalidArgument, match="key"):
+        PostgresLedger(postgres, key=b"short")
+    with pytest.raises(InvalidArgument, match="anchor"):
+        PostgresLedger(postgres, anchor="anchor")
+
+
+def test_the_command_line_shows_verifies_and_spends(place, quick_disk, capsys):
+    domain = Domain(Integer("age", 0, 9))
+    domain.save(quick_disk / "domain.json")
+    (quick_disk / "table.csv").write_text("age\n1\n2\n")
+    dsn, schema = f"{place.dsn}&password=hunter", ("--schema", place.schema)
+    for action in ("show", "verify"):
+        assert main(["ledger", action, dsn, *schema]) == 2
+        assert "without schema" in capsys.readouterr().err
+    assert place.run("SELECT to_regnamespace(current_schema())") == [(None,)]
+    release = [
+        "release",
+        str(quick_disk / "table.csv"),
+        "--domain",
+        str(quick_disk / "domain.json"),
+    ]
+    release += ["--marginals", "1", "--epsilon", "0.5", "--cap", "1", "--name", "people"]
+    for out in ("one", "two"):
+        assert main([*release, "--out", str(quick_disk / out), "--ledger", dsn, *schema]) == 0
+    assert main([*release, "--out", str(quick_disk / "c"), "--ledger", dsn, *schema]) == 2
+    assert main(["ledger", "show", dsn, *schema]) == 0
+    assert main(["ledger", "verify", dsn, *schema]) == 0
+    said = capsys.readouterr()
+    assert "5 entries of 1 table" in said.out
+    assert f"schema {place.schema} remembers that" in said.out
+    assert "hunter" not in said.out + said.err
+    assert main(["ledger", "verify", dsn, "--allow-network"]) == 2
+
+
+# Connections that are lost
+
+
+def cut(place: Place) -> None:
+    """End all connections, as a server does that stops."""
+    place.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dpsdk'"
+    )
+
+
+def test_a_connection_that_was_lost_between_two_charges_is_made_anew(place):
+    odometer = opened(place.ledger())
+    for number in (1, 2, 3):
+        cut(place)
+        assert odometer.charge(HUNDREDTH, "x") == number
+    cut(place)
+    assert odometer.count == 3
+
+
+def test_a_turn_that_lost_its_connection_begins_again(place, monkeypatch):
+    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.0))
+    ledger = place.ledger()
+    odometer, tries = opened(ledger), 0
+
+    def decide(books: Books) -> Decision:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            cut(place)
+        return Decision(books._replace(sessions=books.sessions + 1))
+
+    assert ledger.transact(decide).books.sessions == ledger.read().sessions == 2
+    assert tries == 3
+    tries = -9
+    with pytest.raises(LedgerUnavailable, match="server"):
+        ledger.transact(decide)
+    assert odometer.charge(HUNDREDTH, "x") == 1
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("anchored", [True, False])
+def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_path, taken, anchored):
+    """Also where somebody else writes the very same in between."""
+    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.0))
+    anchor = FileAnchor(tmp_path / "anchor") if anchored else None
+    ledger = place.ledger(anchor=anchor)
+    odometer, sure, lost = opened(ledger), server.ServerWork._sure, False
+    twin = opened(place.ledger(anchor=anchor))
+    twin._session = odometer.session
+
+    def losing(self: server.ServerWork) -> None:
+        nonlocal lost
+        if lost:
+            return sure(self)
+        lost = True
+        if taken:
+            sure(self)
+        cut(place)
+        if not taken:
+            assert twin.charge(HUNDREDTH, "x") == 1
+        return sure(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.ServerWork, "_sure", losing)
+        assert odometer.charge(HUNDREDTH, "x") == (1 if taken else 2)
+    assert odometer.count == (1 if taken else 2)
+    assert odometer.charge(HUNDREDTH, "y") == odometer.count
+    assert place.ledger(anchor=anchor).verify() == odometer.count + 2
+
+
+def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
+    monkeypatch.setattr(chained, "_PAUSES", ())
+    odometer, sure = opened(place.ledger()), server.ServerWork._sure
+
+    def losing(self: server.ServerWork) -> None:
+        sure(self)
+        cut(place)
+        sure(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.ServerWork, "_sure", losing)
+        with pytest.raises(LedgerUnavailable):
+            odometer.charge(HUNDREDTH, "x", request_id="a")
+    with pytest.raises(AlreadyCharged):
+        odometer.charge(HUNDREDTH, "x", request_id="a")
+
+
+# What servers refuse
+
+
+def test_who_keeps_a_turn_is_not_waited_for_for_ever(place, monkeypatch):
+    import psycopg
+
+    odometer = opened(place.ledger())
+    monkeypatch.setattr(server, "_PATIENCE", 0.2)
+    with psycopg.connect(place.dsn) as other:
+        other.execute(f"LOCK TABLE {place.schema}.ledger IN EXCLUSIVE MODE")
+        with pytest.raises(LedgerUnavailable, match="too long"):
+            odometer.charge(HUNDREDTH, "x")
+        assert odometer.count == 0  # readers wait for nobody
+    assert odometer.charge(HUNDREDTH, "x") == 1
+
+
+def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place):
+    ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3Doff")
+    opened(ledger).charge(HUNDREDTH, "x")
+    with ledger._shared.store.writing() as work:
+        assert work._execute("SHOW synchronous_commit") == [("on",)]
+
+
+def test_a_user_who_may_only_read_is_told(place):
+    odometer = opened(place.ledger())
+    odometer.charge(HUNDREDTH, "x")
+    reader = place.ledger(f"{place.dsn}&options=-cdefault_transaction_read_only%3Don")
+    assert (reader.verify(), reader.read().runs) == (2, 1)
+    with pytest.raises(LedgerUnavailable, match="read-only"):
+        opened(reader)
+    with pytest.raises(LedgerUnavailable, match="read-only"):
+        Place(place.dsn).ledger(f"{place.dsn}&options=-cdefault_transaction_read_only%3Don")
+
+
+def test_a_user_needs_few_rights_and_cannot_change_entries(place):
+    import psycopg
+
+    place.ledger()
+    role = f"spender_{place.schema}"
+    place.run(
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
+        f"GRANT SELECT, INSERT ON entry TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE ON books TO {role}",
+        f"GRANT SELECT, UPDATE ON ledger TO {role}",
+    )
+    dsn = place.dsn.replace("postgres:@", f"{role}@")
+    odometer = opened(place.ledger(dsn))
+    assert odometer.charge(HUNDREDTH, "x") == 1
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in ("DELETE FROM", "TRUNCATE"):
+            with pytest.raises(psycopg.Error):
+                connection.execute(f"{statement} {place.schema}.entry")
+    for statement in ("DELETE FROM entry", "TRUNCATE entry", "UPDATE entry SET runs = 0"):
+        with pytest.raises(psycopg.Error, match="entries stay"):
+            place.run(statement, free=False)
+    place.run(f"REVOKE INSERT ON entry FROM {role}")
+    with pytest.raises(LedgerUnavailable, match="allowed"):
+        odometer.charge(HUNDREDTH, "x")
+    with pytest.raises(LedgerUnavailable, match="reached"):
+        PostgresLedger(place.dsn.replace("/postgres?", "/nowhere?"))
+
+
+def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
+    postgres, tmp_path_factory, monkeypatch
+):
+    import psycopg
+
+    monkeypatch.setattr(chained, "_PAUSES", (0.1, 0.3))
+    running = Server(tmp_path_factory.mktemp("own"))
+    place = Place(running.dsn)
+    ledger = place.ledger()
+    odometer = opened(ledger)
+    odometer.charge(HUNDREDTH, "x")
+    running.stop()
+    for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent, place.ledger):
+        with pytest.raises(LedgerUnavailable, match="reached"):
+            attempt()
+    running.start()
+    assert odometer.charge(HUNDREDTH, "x") == 2
+    # A standby is read, and never written.
+    running.stop()
+    (running.folder / "standby.signal").touch()
+    running.start()
+    assert odometer.count == place.ledger().verify() - 1 == 2
+    with pytest.raises(LedgerUnavailable, match="read-only"):
+        odometer.charge(HUNDREDTH, "x")
+    with pytest.raises(LedgerUnavailable, match="read-only"):
+        Place(place.dsn).ledger()
+    running.stop()
+    (running.folder / "standby.signal").unlink()
+    running.start()
+    assert odometer.charge(HUNDREDTH, "x") == 3
+    # Standbys that have to have it and do not answer: it may be charged, and nothing is released.
+    with psycopg.connect(place.dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        connection.execute("SELECT pg_reload_conf()")
+    monkeypatch.setattr(server, "_PATIENCE", 0.2)
+    with pytest.raises(LedgerUnavailable, match="replication"):
+        charge_until_refused(odometer)
+    with psycopg.connect(place.dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+    monkeypatch.undo()
+    with pytest.raises(LedgerUnavailable, match="disk"):
+        charge_until_refused(odometer)
+    running.stop()
+
+
+def charge_until_refused(odometer: Odometer) -> None:
+    """A server takes some time to read its settings anew."""
+    for _ in range(60):
+        odometer.charge(HUNDREDTH, "x")
+        time.sleep(0.05)
+
+
+# What was edited, damaged or put back
+
+
+def spent(place: Place, **given: Any) -> PostgresLedger:
+    ledger = place.ledger(**given)
+    for name in ("one", "two"):
+        odometer = opened(ledger, name)
+        odometer.charge(HUNDREDTH, "x", request_id="a")
+        odometer.charge_all([HUNDREDTH] * 2, "y")
+        ledger.dataset(name).store("a", b"7")
+    return ledger
+
+
+EDITS = {
+    "cap": 'UPDATE books SET record = replace(record, \'"epsilon":"1"\', \'"epsilon":"9"\')',
+    "spent": 'UPDATE books SET record = replace(record, \'"runs":"3"\', \'"runs":"0"\')',
+    "no books": "DELETE FROM books WHERE dataset = 'two'",
+    "other books": "UPDATE books SET of_dataset = sha256('six') WHERE dataset = 'two'",
+    "charge": "UPDATE entry SET body = decode(replace(encode(body, 'escape'), '1/100', '1/900'), "
+    "'escape') WHERE seq = 3",
+    "request": "UPDATE entry SET request = 'b' WHERE request = 'a'",
+    "answer": "UPDATE entry SET body = '8' WHERE kind = 'answer'",
+    "left out": "DELETE FROM entry WHERE seq = 3",
+    "first left out": "DELETE FROM entry WHERE seq = 1",
+    "end cut": "DELETE FROM entry WHERE seq > 6",
+    "all of one": "DELETE FROM entry WHERE dataset = 'two'",
+    "other order": "UPDATE entry SET seq = -seq",
+    "table": "UPDATE entry SET dataset = 'two' WHERE seq = 3",
+    "listed": "UPDATE entry SET of_request = sha256('z') WHERE request = 'a'",
+    "token": "UPDATE entry SET token = '' WHERE seq = 2",
+    "type": "ALTER TABLE entry ALTER body TYPE text USING encode(body, 'escape')",
+    "unlogged": "ALTER TABLE entry SET UNLOGGED",
+    "hidden": "ALTER TABLE books ENABLE ROW LEVEL SECURITY",
+    "trigger": "DROP TRIGGER unchanged ON entry",
+    "rule": "CREATE RULE mine AS ON UPDATE TO books DO INSTEAD NOTHING",
+    "table gone": "DROP TABLE books",
+    "version": "UPDATE ledger SET version = 9",
+    "versions": "INSERT INTO ledger VALUES (1)",
+}
+
+
+@pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
+def test_what_was_edited_is_refused(place, statement):
+    spent(place, key=KEY)
+    place.run(statement)
+    with pytest.raises(LedgerDamaged):
+        place.ledger(key=KEY).verify()
+
+
+def test_who_knows_the_key_alone_can_go_on(place):
+    spent(place, key=KEY)
+    for key in (None, KEY[::-1]):
+        with pytest.raises(LedgerDamaged):
+            place.ledger(key=key)
+    assert place.ledger(key=KEY).verify() == 8
+
+
+def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(place, tmp_path):
+    anchor = FileAnchor(tmp_path / "anchor")
+    ledger = spent(place, anchor=anchor)
+    place.run("CREATE TABLE public.old AS SELECT * FROM books")
+    odometer = opened(ledger, "one")
+    place.run("DELETE FROM entry WHERE seq > 8", "DELETE FROM books")
+    place.run("INSERT INTO books SELECT * FROM public.old", "DROP TABLE public.old")
+    for attempt in (lambda: odometer.charge(HUNDREDTH, "x"), lambda: odometer.spent, ledger.verify):
+        with pytest.raises(LedgerDamaged, match="older copy"):
+            attempt()
+    with pytest.raises(LedgerDamaged, match="anchor"):
+        place.ledger(anchor=anchor)
+    assert opened(place.ledger(), "one").count == 3
+
+
+@needs_fork
+@ignored
+def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
+    class Checked(FileAnchor):
+        def put(self, seq: int, code: bytes) -> None:
+            known = self.get()
+            if known is not None and known[0] >= seq:
+                raise OSError(5, "it went back")
+            super().put(seq, code)
+
+    def make() -> PostgresLedger:
+        return place.ledger(anchor=Checked(tmp_path / "anchor"))
+
+    shares(make, 3, 30)
+    found = FileAnchor(tmp_path / "anchor").get()
+    assert found is not None
+    assert found[0] == make().verify()
+
+
+def test_many_entries_are_read_in_pages_and_from_a_checkpoint(place, monkeypatch):
+    monkeypatch.setattr(server, "_PAGE", 4)
+    monkeypatch.setattr("dpsdk.accounting.ledger.work.SPACING", 8)
+    odometer = opened(place.ledger())
+    for _ in range(30):
+        odometer.charge(HUNDREDTH, "x")
+    ledger = place.ledger()
+    assert len(ledger.charges()) == len(ledger.dataset("t").charges()) == 30
+    assert ledger.verify() == 30 + 1 + 4

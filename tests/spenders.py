@@ -1,0 +1,145 @@
+"""Processes that spend from one ledger: what each gets, and what is left when they are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeAlias
+
+import pytest
+
+from dpsdk import Budget
+from dpsdk.accounting import (
+    BasicComposition,
+    Dataset,
+    Ledger,
+    Odometer,
+    PostgresLedger,
+    PureGuarantee,
+    SQLiteLedger,
+)
+from dpsdk.errors import AlreadyCharged, BudgetExceeded
+
+Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
+"""Opens the ledger, in whichever process."""
+
+HUNDREDTH = PureGuarantee("0.01")
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+ignored = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odometer:
+    cap = Budget(1) if budget is None else budget
+    return Odometer(cap, BasicComposition(), ledger=ledger, dataset=Dataset(name))
+
+
+class Worker:
+    """A forked process that spends hundredths, or smaller parts, until nothing is left."""
+
+    def __init__(self, make: Make, parts: int, *, answers: bool = False) -> None:
+        told, tell = os.pipe()
+        wait, go = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            code = 1
+            try:
+                os.close(go)
+                self.work(make, parts, tell, wait, answers)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(tell)
+        os.close(wait)
+        self.told, self.gate = os.fdopen(told), go
+
+    def work(self, make: Make, parts: int, tell: int, wait: int, answers: bool) -> None:
+        ledger, turn = make(), 0
+        odometer = opened(ledger)
+        part = PureGuarantee(Fraction(1, parts))
+        os.write(tell, b"ready\n")
+        os.read(wait, 1)
+        while True:
+            turn += 1
+            name = f"{odometer.session}-{turn}"
+            try:
+                number = odometer.charge(part, name, request_id=name)
+            except BudgetExceeded:
+                return
+            os.write(tell, f"{number} {name}\n".encode())
+            if answers:
+                ledger.store(name, str(number).encode())
+
+    def ready(self) -> None:
+        assert self.told.readline() == "ready\n"
+
+    def go(self) -> None:
+        os.write(self.gate, b"!")
+        os.close(self.gate)
+
+    def end(self) -> tuple[list[str], int]:
+        """The lines that it has told since, and how it ended."""
+        with self.told:
+            lines = self.told.readlines()
+        return lines, os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+def shares(make: Make, processes: int, runs: int) -> list[int]:
+    workers = [Worker(make, runs) for _ in range(processes)]
+    for one in workers:
+        one.ready()
+    for one in workers:
+        one.go()
+    told = [one.end() for one in workers]
+    assert [code for _, code in told] == [0] * processes
+    numbers = [[int(line.split()[0]) for line in lines] for lines, _ in told]
+    assert sorted(number for one in numbers for number in one) == list(range(1, runs + 1))
+    odometer = opened(make())
+    assert odometer.spent.epsilon == 1
+    assert odometer.count == runs
+    return [len(one) for one in numbers]
+
+
+def killed(make: Make, rng: random.Random, kills: int, busy: int) -> None:
+    """Kill one of several spending processes, again and again, and hold the books against it."""
+    told: list[str] = []
+    parts = 10**6
+
+    def one_more() -> Worker:
+        fresh = Worker(make, parts, answers=True)
+        fresh.ready()
+        fresh.go()
+        return fresh
+
+    def end(victim: Worker) -> None:
+        os.kill(victim.process, signal.SIGKILL)
+        lines, code = victim.end()
+        assert code == -signal.SIGKILL
+        told.extend(lines)
+
+    workers = [one_more() for _ in range(busy)]
+    for _ in range(kills):
+        victim = workers.pop(rng.randrange(busy))
+        told += [victim.told.readline() for _ in range(rng.randint(0, 6))]
+        end(victim)
+        workers.append(one_more())
+    for one in workers:
+        end(one)
+    ledger = make()
+    odometer = opened(ledger)
+    ledger.verify()
+    charged = {one.request_id: one.number for one in odometer.charges}
+    released = [line.split() for line in told if line.endswith("\n") and "-" in line]
+    # Nothing was released that is not charged, and no charge is lost, added or doubled.
+    assert all(charged[name] == int(number) for number, name in released)
+    assert 0 <= len(charged) - len(released) <= kills + busy
+    assert odometer.spent.epsilon == Fraction(len(charged), parts)
+    assert sorted(charged.values()) == list(range(1, len(charged) + 1))
+    for name, number in charged.items():
+        assert ledger.stored(name) in {None, str(number).encode()}
+    name = next(iter(charged))
+    with pytest.raises(AlreadyCharged):
+        odometer.charge(HUNDREDTH, "again", request_id=name)

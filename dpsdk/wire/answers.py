@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
 
 AnswerShape: TypeAlias = Literal[
-    "number", "truth", "nothing", "numbers", "table", "model", "several", "other"
+    "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
 ]
 """What numbers stand for; `ReleasedAnswer` says what each of them means."""
 
 _SHAPES: tuple[AnswerShape, ...] = (
-    *("number", "truth", "nothing", "numbers"),
+    *("number", "truth", "nothing", "day", "numbers"),
     *("table", "model", "several", "other"),
 )
 
@@ -51,8 +52,8 @@ class ReleasedAnswer:
     Parameters
     ----------
     stands_for
-        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "numbers", an
-        array; "table", a `MarginalTable`, whose attributes are `names`; "model", the coefficients
+        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a
+        day or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose attributes are `names`; "model", the coefficients
         of a `Model`, whose names are `names`, and after them the intercept and the excess;
         "several", the answers of a workload, which are `parts`; "other", the raw numbers that a
         class of another author made something of.
@@ -74,7 +75,7 @@ class ReleasedAnswer:
         if self.stands_for not in _SHAPES:
             raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
         several = self.stands_for == "several"
-        none = several or self.stands_for == "nothing"
+        none = several or self.stands_for in ("nothing", "day")
         for name, count, expected in (
             ("numbers", len(self.numbers), 0 if none else math.prod(self.shape)),
             ("parts", len(self.parts), math.prod(self.shape) if several else 0),
@@ -87,6 +88,8 @@ class ReleasedAnswer:
         """The plain numbers of an answer; `raw` are those that it was made of."""
         if value is None:
             return cls("nothing")
+        if isinstance(value, date):
+            return cls("day", names=(value.isoformat(),))
         if isinstance(value, bool | np.bool_):
             return cls("truth", (), [float(bool(cast("object", value)))])
         if isinstance(value, int | float | np.integer | np.floating):

@@ -122,9 +122,11 @@ class ReleaseRecord:
         table, None where it has no written form; `query_digest` its digest.
     domain
         The digest of the domain.
-    neighbors, unit_rows, rows, outside
-        The relation, "replace-one" or "add-remove"; how many rows one person has at the most; the
-        number of rows where that is public; and whether rows may lie outside the domain.
+    neighbors, unit, unit_rows, person
+        The relation, "replace-one" or "add-remove"; the unit of privacy, in words; how many rows
+        one person has at the most; and the column that tells persons apart, if one does.
+    rows, outside
+        The number of rows where that is public, and whether rows may lie outside the domain.
     mechanism
         Which mechanism answered, in words; `by` the mechanism itself, if it was given.
     answer
@@ -133,6 +135,8 @@ class ReleaseRecord:
         Whether it was measured, fitted, or read off a hypothesis.
     private
         Whether the noise was private. Otherwise it was seeded, and the release protects nobody.
+    reused
+        Whether it was given before to whoever asked the same first, and cost nothing this time.
     noise, sensitivity
         On what the numbers rest, where that is noise of one law and one run.
     runs
@@ -157,7 +161,9 @@ class ReleaseRecord:
     query_digest: str | None
     domain: str
     neighbors: Literal["replace-one", "add-remove"]
+    unit: str
     unit_rows: int
+    person: str | None
     rows: int | None
     outside: bool
     mechanism: str
@@ -165,6 +171,7 @@ class ReleaseRecord:
     answer: ReleasedAnswer
     source: Source
     private: bool
+    reused: bool
     noise: ReleasedNoise | None
     sensitivity: ReleasedSensitivity | None
     runs: tuple[tuple[Guarantee, int], ...]
@@ -235,7 +242,9 @@ class ReleaseRecord:
             query_digest=None if asked is None else _digest(asked, catalogue),
             domain=_digest(facts.domain, catalogue),
             neighbors=facts.neighbors.value,
+            unit=facts.unit,
             unit_rows=facts.unit_rows,
+            person=facts.person,
             rows=facts.rows,
             outside=facts.outside,
             mechanism=release.mechanism,
@@ -243,6 +252,7 @@ class ReleaseRecord:
             answer=ReleasedAnswer.of(release.value, raw),
             source=release.source,
             private=release.private,
+            reused=release.reused,
             noise=noise,
             sensitivity=_moved(release.cost, noise, asked, facts),
             runs=release.cost.runs,
@@ -366,7 +376,9 @@ KINDS: tuple[Kind[object], ...] = (
             "query_digest": OrNone(DIGEST),
             "domain": DIGEST,
             "neighbors": Choice[str]("replace-one", "add-remove"),
+            "unit": TEXT,
             "unit_rows": POSITIVE,
+            "person": OrNone(TEXT),
             "rows": OrNone(NATURAL),
             "outside": FLAG,
             "mechanism": TEXT,
@@ -374,6 +386,7 @@ KINDS: tuple[Kind[object], ...] = (
             "answer": ANSWER,
             "source": Choice[str]("measured", "fitted", "hypothesis"),
             "private": FLAG,
+            "reused": FLAG,
             "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
             "sensitivity": OrNone(
                 Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)

@@ -45,6 +45,7 @@ WITHOUT = {
     "Unfinished": "an error",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,
     "Not": "a part of a condition, which queries write",
+    "Between": "a part of a condition, which queries write",
     "Boolean": "a part of a domain", "Binned": "a part of a domain",
     "Categorical": "a part of a domain", "Integer": "a part of a domain",
     "Date": "a part of a domain",

@@ -52,8 +52,8 @@ class ReleasedAnswer:
     Parameters
     ----------
     stands_for
-        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a day or
-        a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose
+        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a day
+        or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose
         attributes are `names`; "model", the coefficients of a `Model`, whose names are `names`, and
         after them the intercept and the excess; "several", the answers of a workload, which are
         `parts`; "other", the raw numbers that a class of another author made something of.

@@ -299,8 +299,7 @@ class Catalogue:
             if not isinstance(distribution, Distribution):
                 raise InvalidArgument("distributions", "distributions", shown(distribution))
             # What moves is copied, so that a digest stays that of what it names.
-            moves = isinstance(distribution, Hypothesis)
-            kept = distribution.copy() if moves else distribution
+            kept = distribution.copy() if isinstance(distribution, Hypothesis) else distribution
             known[digest_of(kept, "$")] = kept
         return self._with(self._by_name.values(), known)
 

@@ -21,6 +21,7 @@
     ├── LedgerUnavailable                 a ledger cannot be read or written now
     ├── LedgerDamaged                     a ledger says what it cannot have been told
     ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
+    ├── WireError (ValueError)            no written form of a public value, or a value without one
     ├── NoMechanism                       nothing was named to answer the query with
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 from fractions import Fraction
 
-from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, SyntheticData
+from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, SyntheticData
 from dpsdk.accounting import (
     AdvancedComposition,
     AnyOf,
@@ -63,11 +64,13 @@ from dpsdk.mechanisms import (
 from dpsdk.queries import (
     Above,
     Ball,
+    Between,
     Box,
     Conjunction,
     ConvexMinimization,
     Count,
     Cross,
+    DateQuantile,
     Interval,
     Linear,
     Marginal,
@@ -100,7 +103,9 @@ _RECORD = ReleaseRecord(
     query_digest="0" * 64,
     domain="1" * 64,
     neighbors="replace-one",
+    unit="a person, who has up to 2 rows",
     unit_rows=2,
+    person="patient",
     rows=100,
     outside=True,
     mechanism="Laplace(epsilon=0.1)",
@@ -108,9 +113,12 @@ _RECORD = ReleaseRecord(
     answer=ReleasedAnswer("number", (), [0.1]),
     source="measured",
     private=True,
+    reused=False,
     noise=ReleasedNoise("discrete-laplace", Fraction(20, 3), 0.5, 0.25),
     sensitivity=ReleasedSensitivity("l1", 2, exact=True),
     runs=((DiscreteLaplaceGuarantee("10.5", 3), 2), (PureGuarantee(1), 1)),
+    epsilon=Fraction(11, 7),
+    rho=Fraction(1, 3),
     joint=Bound(0.4, 0.05, "words", "proven", vacuous=False),
     each=(0.1, math.inf),
     composition=BasicComposition(),
@@ -128,6 +136,10 @@ VALUES: tuple[object, ...] = (
         Binned("x", [-1, 0.1, 1e300]),
         Categorical("c", [1, "Ünïcode \N{SNOWMAN}", -3], other=-3),
         Boolean("b", true=["Y"], false=[]),
+    ),
+    Domain(
+        Date("day", date(2024, 1, 1), date(2024, 12, 31), unit="week"),
+        Date("at", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     ),
     # queries
     Threshold("age", 40),
@@ -151,6 +163,12 @@ VALUES: tuple[object, ...] = (
     Conjunction({"a": Not({"x", "y"}), "b c": Not(Not(True)), "\N{SNOWMAN}": Not(range(9, 2, -2))}),
     Conjunction({"a": Not(1)}),
     Conjunction({"a": Not(True)}),
+    Conjunction({"a": Between(1, 2.5), "b": Not(Between(date(2024, 1, 1), date(2024, 2, 1)))}),
+    Conjunction({"a": date(2024, 2, 29), "b": {datetime(2024, 2, 29, 13)}}),
+    Threshold("day", date(2024, 2, 29)),
+    Threshold("day", datetime(2024, 2, 29, 0)),
+    Interval("day", datetime(2024, 2, 29, 0), datetime(2024, 2, 29, 13)),
+    DateQuantile("day", "0.5"),
     Count(),
     Count({"a": "b"}, normalized=False),
     Sum("hours"),
@@ -227,6 +245,7 @@ VALUES: tuple[object, ...] = (
     Spent(0.5, None, Fraction(1, 3), Fraction(1, 10**9), 3, Budget(1), "scope"),
     # releases
     _RECORD,
+    ReleasedAnswer("day", names=("2024-02-29",)),
     ReleasedAnswer("nothing"), ReleasedAnswer("truth", (), [1.0]),
     ReleasedAnswer("numbers", (2, 2), [0.1, math.nan, math.inf, -math.inf]),
     ReleasedAnswer("several", (1,), parts=(ReleasedAnswer("table", (2,), [1, 2], ("a",)),)),

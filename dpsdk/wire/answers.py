@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
 from dpsdk.wire.catalogue import Kind, Nested
-from dpsdk.wire.fields import INTEGER, NUMBER, TEXT, Choice, ListOf, refused
+from dpsdk.wire.fields import NATURAL, NUMBER, TEXT, Choice, ListOf, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
 
 AnswerShape: TypeAlias = Literal[
-    "number", "truth", "nothing", "numbers", "table", "model", "several", "other"
+    "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
 ]
 """What numbers stand for; `ReleasedAnswer` says what each of them means."""
 
 _SHAPES: tuple[AnswerShape, ...] = (
-    *("number", "truth", "nothing", "numbers"),
+    *("number", "truth", "nothing", "day", "numbers"),
     *("table", "model", "several", "other"),
 )
 
@@ -51,11 +52,11 @@ class ReleasedAnswer:
     Parameters
     ----------
     stands_for
-        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "numbers", an
-        array; "table", a `MarginalTable`, whose attributes are `names`; "model", the coefficients
-        of a `Model`, whose names are `names`, and after them the intercept and the excess;
-        "several", the answers of a workload, which are `parts`; "other", the raw numbers that a
-        class of another author made something of.
+        "number", a number; "truth", 1 for True and 0 for False; "nothing", for None; "day", a day
+        or a time, which `names` spells; "numbers", an array; "table", a `MarginalTable`, whose
+        attributes are `names`; "model", the coefficients of a `Model`, whose names are `names`, and
+        after them the intercept and the excess; "several", the answers of a workload, which are
+        `parts`; "other", the raw numbers that a class of another author made something of.
     shape
         The length of each axis.
     numbers
@@ -73,17 +74,22 @@ class ReleasedAnswer:
     def __attrs_post_init__(self) -> None:
         if self.stands_for not in _SHAPES:
             raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
-        whole = self.stands_for in ("nothing", "several")
-        expected = 0 if whole else math.prod(self.shape)
-        if len(self.numbers) != expected:
-            got = f"{len(self.numbers):,}"
-            raise InvalidArgument("numbers", f"{expected:,}, as the shape says", got)
+        several = self.stands_for == "several"
+        none = several or self.stands_for in ("nothing", "day")
+        for name, count, expected in (
+            ("numbers", len(self.numbers), 0 if none else math.prod(self.shape)),
+            ("parts", len(self.parts), math.prod(self.shape) if several else 0),
+        ):
+            if count != expected or min(self.shape, default=0) < 0:
+                raise InvalidArgument(name, f"{expected:,}, as the shape says", f"{count:,}")
 
     @classmethod
     def of(cls, value: object, raw: Floats) -> ReleasedAnswer:
         """The plain numbers of an answer; `raw` are those that it was made of."""
         if value is None:
             return cls("nothing")
+        if isinstance(value, date):
+            return cls("day", names=(value.isoformat(),))
         if isinstance(value, bool | np.bool_):
             return cls("truth", (), [float(bool(cast("object", value)))])
         if isinstance(value, int | float | np.integer | np.floating):
@@ -142,7 +148,7 @@ KINDS: tuple[Kind[object], ...] = (
         "answer",
         {
             "stands_for": Choice[AnswerShape](*_SHAPES),
-            "shape": ListOf(INTEGER, most=32),
+            "shape": ListOf(NATURAL, most=32),
             "numbers": ListOf(MEASURED),
             "names": ListOf(TEXT, most=1 << 16),
             "parts": _LIST,

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, InvalidArgument, WireError
-from dpsdk.hypothesis import Distribution
+from dpsdk.hypothesis import Distribution, Hypothesis
 from dpsdk.wire.distributions import digest_of
 from dpsdk.wire.fields import Field, refused
 from dpsdk.wire.text import JSON, Plain, step
@@ -121,12 +121,14 @@ class Kind(Generic[T]):
         if not isinstance(self.made, type):
             raise InvalidArgument("made", "a class", shown(self.made))
         own = self.made.__module__.partition(".")[0] == "dpsdk"
-        spelling = _OWN_NAME if own else _PLUGIN_NAME
-        if not isinstance(self.name, str) or spelling.fullmatch(self.name) is None:
+        spellings = (_OWN_NAME, _PLUGIN_NAME) if own else (_PLUGIN_NAME,)
+        named = isinstance(self.name, str)
+        if not named or not any(spelling.fullmatch(self.name) for spelling in spellings):
             expected = 'the name of a distribution and of a kind, as in "acme:median"'
             raise InvalidArgument("name", expected, shown(self.name))
-        if self.take is not None and not callable(self.take):
-            raise InvalidArgument("take", "something to call", shown(self.take))
+        for name, rule in (("take", self.take), ("settle", self.settle)):
+            if rule is not None and not callable(rule):
+                raise InvalidArgument(name, "something to call", shown(rule))
 
     def write(self, value: T, path: str, context: Context) -> JSON:
         """The object that stands for a value, with its kind and without an envelope."""
@@ -217,9 +219,7 @@ class Catalogue:
 
     __slots__ = ("_by_class", "_by_name", "_distributions")
 
-    def __init__(
-        self, kinds: Iterable[Kind[object]] = (), distributions: Iterable[Distribution] = ()
-    ) -> None:
+    def __init__(self, kinds: Iterable[Kind[object]] = ()) -> None:
         by_name: dict[str, Kind[object]] = {}
         by_class: dict[type, Kind[object]] = {}
         for kind in kinds:
@@ -229,14 +229,14 @@ class Catalogue:
                 expected = "kinds of which no two have one name or one class"
                 raise InvalidArgument("kinds", expected, shown(kind.name))
             by_name[kind.name] = by_class[kind.made] = kind
-        known: dict[str, Distribution] = {}
-        for distribution in distributions:
-            if not isinstance(distribution, Distribution):
-                raise InvalidArgument("distributions", "distributions", shown(distribution))
-            known[digest_of(distribution, "$")] = distribution
         self._by_name = MappingProxyType(by_name)
         self._by_class = MappingProxyType(by_class)
-        self._distributions = MappingProxyType(known)
+        self._distributions: Mapping[str, Distribution] = MappingProxyType({})
+
+    def _with(self, kinds: Iterable[Kind[object]], known: Mapping[str, Distribution]) -> Catalogue:
+        result = Catalogue(kinds)
+        result._distributions = MappingProxyType(dict(known))
+        return result
 
     @staticmethod
     def shipped() -> Catalogue:
@@ -266,7 +266,7 @@ class Catalogue:
                 raise InvalidArgument("wanted", expected, shown(one))
             chosen.update(names)
         kinds = [kind for name, kind in self._by_name.items() if name in chosen]
-        return Catalogue(kinds, self._distributions.values())
+        return self._with(kinds, self._distributions)
 
     def _is(self, name: str, wanted: str | type) -> bool:
         if isinstance(wanted, str):
@@ -282,18 +282,26 @@ class Catalogue:
             If a name or a class is in the catalogue already.
         """
         more = cast("tuple[Kind[object], ...]", kinds)
-        return Catalogue([*self._by_name.values(), *more], self._distributions.values())
+        return self._with([*self._by_name.values(), *more], self._distributions)
 
     def knowing(self, *distributions: Distribution) -> Catalogue:
         """The same, and distributions that written forms may name by their digests.
 
         Raises
         ------
+        InvalidArgument
+            If one is no distribution.
         WireError
-            If a distribution is of a class that is not kept in files.
+            If one is of a class that is not kept in files.
         """
-        known = [*self._distributions.values(), *distributions]
-        return Catalogue(self._by_name.values(), known)
+        known = dict(self._distributions)
+        for distribution in distributions:
+            if not isinstance(distribution, Distribution):
+                raise InvalidArgument("distributions", "distributions", shown(distribution))
+            # What moves is copied, so that a digest stays that of what it names.
+            kept = distribution.copy() if isinstance(distribution, Hypothesis) else distribution
+            known[digest_of(kept, "$")] = kept
+        return self._with(self._by_name.values(), known)
 
     def kind_of(self, value: object, path: str) -> Kind[object]:
         """The kind of a value.

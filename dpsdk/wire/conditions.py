@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, WireError
-from dpsdk.queries import Conjunction, Not
+from dpsdk.queries import Between, Conjunction, Not
 from dpsdk.queries.conditions import Condition
 from dpsdk.typing import Label
 from dpsdk.wire.fields import NUMBER, MapOf, refused
@@ -22,7 +22,8 @@ __all__ = ["CONDITIONS", "END", "WHERE"]
 
 _LABEL = 'a text, an integer, true, false, {"bin": [low, high]}, {"date": text} or {"time": text}'
 _CONDITION = (
-    'a label, {"any": [label, ...]}, {"range": [start, stop, step]} or {"not": a condition}'
+    'a label, {"any": [label, ...]}, {"range": [start, stop, step]}, {"between": [low, high]} '
+    'or {"not": a condition}'
 )
 
 
@@ -89,6 +90,10 @@ END = _End()
 """Where an interval ends, which is a number, a day or a time."""
 
 
+_LABELLED = ("bin", *_DAYS)
+"""What the objects that stand for labels are told by."""
+
+
 class _LabelField:
     """A label. Integers, floats and truth values stay what they are: 1, 1.0 and true all differ."""
 
@@ -143,6 +148,9 @@ class _ConditionField:
             return {"not": self.write(value.value, f"{path}.not", context)}
         if isinstance(value, range):
             return {"range": [value.start, value.stop, value.step]}
+        if isinstance(value, Between):
+            ends = (value.low, value.high)
+            return {"between": [END.write(end, f"{path}.between", context) for end in ends]}
         if isinstance(value, set | frozenset):
             written = [_LABELS.write(label, f"{path}.any", context) for label in value]
             return {"any": sorted(written, key=_order)}
@@ -152,7 +160,7 @@ class _ConditionField:
         return self._read(plain, path, context, 2)
 
     def _read(self, plain: Plain, path: str, context: Context, negations: int) -> Condition:
-        if type(plain) is not dict or "bin" in plain:
+        if type(plain) is not dict or not plain.keys().isdisjoint(_LABELLED):
             if type(plain) is list or plain is None or type(plain) is float:
                 raise refused(path, _CONDITION, plain)
             return _LABELS.read(plain, path, context)
@@ -165,6 +173,8 @@ class _ConditionField:
             return Not(self._read(inside, f"{path}.not", context, negations - 1))
         if name == "range":
             return self._range(inside, f"{path}.range")
+        if name == "between":
+            return self._between(inside, f"{path}.between", context)
         if name == "any":
             return self._set(inside, f"{path}.any", context)
         raise refused(path, _CONDITION, plain)
@@ -177,6 +187,15 @@ class _ConditionField:
         if not by:
             raise WireError(path, expected, "a step of 0")
         return range(start, stop, by)
+
+    def _between(self, plain: Plain, path: str, context: Context) -> Between:
+        if type(plain) is not list or len(plain) != 2:
+            raise refused(path, "two ends", plain)
+        low, high = [END.read(end, path + step(i), context) for i, end in enumerate(plain)]
+        try:
+            return Between(low, high)
+        except InvalidArgument as error:
+            raise WireError(path, "two ends, the lower first", str(error)[:300]) from error
 
     def _set(self, plain: Plain, path: str, context: Context) -> frozenset[Label]:
         if type(plain) is not list:
@@ -194,9 +213,11 @@ class _ConditionField:
         integers: JSON = {"type": "array", "prefixItems": [integer, integer]}
         step_of: JSON = {"type": "integer", "not": {"const": 0}}
         integers |= {"minItems": 3, "maxItems": 3, "items": step_of}
+        ends: JSON = {"type": "array", "minItems": 2, "maxItems": 2}
         plain: list[Plain] = [
             label,
             _only("range", integers),
+            _only("between", {**ends, "items": END.schema(context)}),
             _only("any", {"type": "array", "items": label, "uniqueItems": True}),
         ]
         context.definitions.setdefault("wanted", {"anyOf": plain})
@@ -207,7 +228,7 @@ class _ConditionField:
 def _order(written: Plain) -> tuple[str, object]:
     """By kind, then by size or alphabet."""
     if isinstance(written, dict):
-        return "bin", written["bin"]
+        return next(iter(written.items()))
     return type(written).__name__, written
 
 

@@ -24,7 +24,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
 )
 from dpsdk.wire.catalogue import Kind, Member, Nested
-from dpsdk.wire.fields import AMOUNT, FLOAT, INTEGER, TEXT, ListOf, OrNone
+from dpsdk.wire.fields import AMOUNT, FLOAT, INTEGER, NATURAL, TEXT, ListOf, OrNone
 
 __all__ = ["BUDGET", "COMPOSITION", "GUARANTEE", "KINDS", "SPENT"]
 
@@ -48,7 +48,7 @@ KINDS: tuple[Kind[object], ...] = (
             "epsilon": OrNone(AMOUNT),
             "rho": AMOUNT,
             "delta": AMOUNT,
-            "charges": INTEGER,
+            "charges": NATURAL,
             "guarantee": BUDGET,
             "of": TEXT,
         },

@@ -27,8 +27,10 @@ __all__ = [
     "FLOAT",
     "INTEGER",
     "NAME",
+    "NATURAL",
     "NUMBER",
     "NUMBERS",
+    "POSITIVE",
     "TEXT",
     "Choice",
     "Field",
@@ -51,7 +53,8 @@ _HEX = r"0x[1-9a-f][0-9a-f]*"
 _LARGE = rf"{_HEX}(?:/(?:[1-9][0-9]*|{_HEX}))?|[1-9][0-9]*/{_HEX}"
 _WRITTEN = re.compile(rf"{_AMOUNT}|{_LARGE}")
 _LONGEST_DIGITS = 1200
-_LONGEST_AMOUNT = 1 << 16
+_LONGEST_AMOUNT = 2 * (3 + (1 << 14))
+"""Two integers of 2^16 bits in hexadecimal digits, which take milliseconds to reduce."""
 
 
 class Field(Protocol[T]):
@@ -147,22 +150,35 @@ FLAG = _Flag()
 class _Integer:
     """An integer, written without a point or an exponent."""
 
+    def __init__(self, least: int | None = None) -> None:
+        self._least = least
+        at_least = "" if least is None else f", at least {least}"
+        self._expected = f"an integer, without a point{at_least}"
+
     def write(self, value: int, path: str, context: Context, /) -> Plain:
         return self.read(value, path, context)
 
     def read(self, plain: Plain, path: str, context: Context, /) -> int:
         del context
-        if type(plain) is not int:
-            raise refused(path, "an integer, without a point", plain)
+        if type(plain) is not int or (self._least is not None and plain < self._least):
+            raise refused(path, self._expected, plain)
         return plain
 
     def schema(self, context: Context, /) -> JSON:
         del context
-        return {"type": "integer"}
+        if self._least is None:
+            return {"type": "integer"}
+        return {"type": "integer", "minimum": self._least}
 
 
 INTEGER = _Integer()
 """An integer of any sign."""
+
+NATURAL = _Integer(0)
+"""An integer from 0."""
+
+POSITIVE = _Integer(1)
+"""An integer from 1."""
 
 
 def as_number(value: float) -> int | float:
@@ -342,7 +358,7 @@ class ListOf(Generic[T]):
 class _Numbers:
     """An array of floats: its shape, and its numbers in C order."""
 
-    _shape = ListOf(INTEGER, least=1, most=32)
+    _shape = ListOf(POSITIVE, least=1, most=32)
 
     def write(self, value: Floats, path: str, context: Context, /) -> Plain:
         if value.size > CELLS:
@@ -362,7 +378,7 @@ class _Numbers:
         for place, one in enumerate(numbers):
             if type(one) is not float and type(one) is not int:
                 raise refused(f"{path}.numbers[{place}]", "a number", one)
-        if min(shape) < 1 or math.prod(shape) != len(numbers):
+        if math.prod(shape) != len(numbers):
             raise WireError(f"{path}.shape", f"the shape of {len(numbers):,} numbers", shown(shape))
         return kept(np.array(numbers, dtype=np.float64).reshape(shape))
 

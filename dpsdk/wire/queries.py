@@ -21,6 +21,7 @@ from dpsdk.queries import (
     ConvexMinimization,
     Count,
     Cross,
+    DateQuantile,
     Feature,
     Interval,
     Linear,
@@ -157,6 +158,7 @@ KINDS: tuple[Kind[object], ...] = (
     cast("Kind[object]", _LINEAR),
     Kind(Marginal, "query.marginal", {"attributes": _NAMES, **_COUNTED}, _marginal),
     Kind(Mean, "query.mean", {"attribute": NAME, **_RESTRICTED}),
+    Kind(DateQuantile, "query.date-quantile", {"attribute": NAME, "q": AMOUNT, **_RESTRICTED}),
     Kind(Median, "query.median", {"attribute": NAME, **_RESTRICTED}),
     Kind(Quantile, "query.quantile", {"attribute": NAME, "q": AMOUNT, **_RESTRICTED}),
     Kind(

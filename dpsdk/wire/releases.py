@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -30,23 +28,23 @@ from dpsdk.release import Cost, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
-from dpsdk.wire.costs import BUDGET, COMPOSITION, GUARANTEE, SPENT
+from dpsdk.wire.charges import EXACTLY, RUNS
+from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
 from dpsdk.wire.distributions import DIGEST
 from dpsdk.wire.fields import (
-    AMOUNT,
     ENDLESS,
     FLAG,
     FLOAT,
-    INTEGER,
+    NATURAL,
+    POSITIVE,
     TEXT,
     Choice,
-    Field,
     ListOf,
     OrNone,
 )
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
-from dpsdk.wire.text import JSON, Plain, canonical
+from dpsdk.wire.text import canonical
 
 __all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
@@ -124,9 +122,11 @@ class ReleaseRecord:
         table, None where it has no written form; `query_digest` its digest.
     domain
         The digest of the domain.
-    neighbors, unit_rows, rows, outside
-        The relation, "replace-one" or "add-remove"; how many rows one person has at the most; the
-        number of rows where that is public; and whether rows may lie outside the domain.
+    neighbors, unit, unit_rows, person
+        The relation, "replace-one" or "add-remove"; the unit of privacy, in words; how many rows
+        one person has at the most; and the column that tells persons apart, if one does.
+    rows, outside
+        The number of rows where that is public, and whether rows may lie outside the domain.
     mechanism
         Which mechanism answered, in words; `by` the mechanism itself, if it was given.
     answer
@@ -135,10 +135,15 @@ class ReleaseRecord:
         Whether it was measured, fitted, or read off a hypothesis.
     private
         Whether the noise was private. Otherwise it was seeded, and the release protects nobody.
+    reused
+        Whether it was given before to whoever asked the same first, and cost nothing this time.
     noise, sensitivity
         On what the numbers rest, where that is noise of one law and one run.
     runs
         What was charged: guarantees, each with how often it was.
+    epsilon, rho
+        The sums of the pure ε and of the ρ of all runs, None where one of them has no pure ε.
+        Whoever wants to know adds them up again, as `cost` does.
     joint
         The bound of all entries of the answer at once; `each`, at the same β, of each entry by
         itself, None where there is none.
@@ -156,7 +161,9 @@ class ReleaseRecord:
     query_digest: str | None
     domain: str
     neighbors: Literal["replace-one", "add-remove"]
+    unit: str
     unit_rows: int
+    person: str | None
     rows: int | None
     outside: bool
     mechanism: str
@@ -164,9 +171,12 @@ class ReleaseRecord:
     answer: ReleasedAnswer
     source: Source
     private: bool
+    reused: bool
     noise: ReleasedNoise | None
     sensitivity: ReleasedSensitivity | None
     runs: tuple[tuple[Guarantee, int], ...]
+    epsilon: Fraction | None
+    rho: Fraction
     joint: Bound
     each: tuple[float, ...] | None
     composition: Composition | None
@@ -232,7 +242,9 @@ class ReleaseRecord:
             query_digest=None if asked is None else _digest(asked, catalogue),
             domain=_digest(facts.domain, catalogue),
             neighbors=facts.neighbors.value,
+            unit=facts.unit,
             unit_rows=facts.unit_rows,
+            person=facts.person,
             rows=facts.rows,
             outside=facts.outside,
             mechanism=release.mechanism,
@@ -240,9 +252,12 @@ class ReleaseRecord:
             answer=ReleasedAnswer.of(release.value, raw),
             source=release.source,
             private=release.private,
+            reused=release.reused,
             noise=noise,
             sensitivity=_moved(release.cost, noise, asked, facts),
             runs=release.cost.runs,
+            epsilon=release.cost.epsilon,
+            rho=release.cost.rho,
             joint=release.bound(beta),
             each=_each(release, beta),
             composition=composition,
@@ -321,119 +336,6 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-class _Exactly:
-    """An amount, exact and as the float next to it: {"exact": "1/3", "float": 0.333}."""
-
-    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
-        near = MEASURED.write(_near(value), path, context)
-        return {"exact": AMOUNT.write(value, path, context), "float": near}
-
-    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
-        if type(plain) is not dict or plain.keys() != {"exact", "float"}:
-            got = type(plain).__name__
-            raise WireError(path, 'an object of "exact" and "float"', got)
-        exact = AMOUNT.read(plain["exact"], f"{path}.exact", context)
-        near = MEASURED.read(plain["float"], f"{path}.float", context)
-        if near != _near(exact):
-            raise WireError(f"{path}.float", "the float next to the exact amount", shown(near))
-        return exact
-
-    def schema(self, context: Context, /) -> JSON:
-        return {
-            "type": "object",
-            "properties": {"exact": AMOUNT.schema(context), "float": MEASURED.schema(context)},
-            "required": ["exact", "float"],
-            "additionalProperties": False,
-        }
-
-
-def _near(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-_EXACTLY = _Exactly()
-
-
-class _Runs:
-    """Guarantees, each with how often it was charged."""
-
-    def write(
-        self, value: tuple[tuple[Guarantee, int], ...], path: str, context: Context, /
-    ) -> Plain:
-        return [
-            {"guarantee": GUARANTEE.write(run, path, context), "count": count}
-            for run, count in value
-        ]
-
-    def read(
-        self, plain: Plain, path: str, context: Context, /
-    ) -> tuple[tuple[Guarantee, int], ...]:
-        if type(plain) is not list:
-            raise WireError(path, "a list of runs", type(plain).__name__)
-        found: list[tuple[Guarantee, int]] = []
-        for place, one in enumerate(plain):
-            where = f"{path}[{place}]"
-            if type(one) is not dict or one.keys() != {"guarantee", "count"}:
-                raise WireError(where, 'an object of "guarantee" and "count"', type(one).__name__)
-            count = INTEGER.read(one["count"], f"{where}.count", context)
-            if not 1 <= count < 1 << 63:
-                raise WireError(f"{where}.count", "an integer from 1 to 2^63", shown(count))
-            found.append((GUARANTEE.read(one["guarantee"], f"{where}.guarantee", context), count))
-        return tuple(found)
-
-    def schema(self, context: Context, /) -> JSON:
-        count: JSON = {"type": "integer", "minimum": 1, "exclusiveMaximum": 1 << 63}
-        return {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"guarantee": GUARANTEE.schema(context), "count": count},
-                "required": ["guarantee", "count"],
-                "additionalProperties": False,
-            },
-        }
-
-
-def _taken(*, charged: Mapping[str, Fraction | None], **given: object) -> ReleaseRecord:
-    record = ReleaseRecord(**given)  # type: ignore[arg-type]  # each was read by its own field
-    cost = record.cost
-    if charged != {"epsilon": cost.epsilon, "rho": cost.rho}:
-        raise InvalidArgument("charged", "what the runs cost together", "another amount")
-    return record
-
-
-class _Charged:
-    """The sums of ε and ρ of the runs, for readers who do not add up."""
-
-    _epsilon = OrNone(_EXACTLY)
-
-    def write(self, value: Cost, path: str, context: Context, /) -> Plain:
-        epsilon = self._epsilon.write(value.epsilon, f"{path}.epsilon", context)
-        return {"epsilon": epsilon, "rho": _EXACTLY.write(value.rho, f"{path}.rho", context)}
-
-    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Fraction | None]:
-        if type(plain) is not dict or plain.keys() != {"epsilon", "rho"}:
-            raise WireError(path, 'an object of "epsilon" and "rho"', type(plain).__name__)
-        return {
-            "epsilon": self._epsilon.read(plain["epsilon"], f"{path}.epsilon", context),
-            "rho": _EXACTLY.read(plain["rho"], f"{path}.rho", context),
-        }
-
-    def schema(self, context: Context, /) -> JSON:
-        return {
-            "type": "object",
-            "properties": {
-                "epsilon": self._epsilon.schema(context),
-                "rho": _EXACTLY.schema(context),
-            },
-            "required": ["epsilon", "rho"],
-            "additionalProperties": False,
-        }
-
-
 _STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
 
 KINDS: tuple[Kind[object], ...] = (
@@ -443,7 +345,7 @@ KINDS: tuple[Kind[object], ...] = (
         "noise",
         {
             "law": Choice[str]("discrete-laplace", "discrete-gaussian"),
-            "size": _EXACTLY,
+            "size": EXACTLY,
             "step": FLOAT,
             "bias": FLOAT,
         },
@@ -451,7 +353,7 @@ KINDS: tuple[Kind[object], ...] = (
     Kind(
         ReleasedSensitivity,
         "sensitivity",
-        {"norm": Choice[str]("l1", "l2-squared"), "steps": INTEGER, "exact": OrNone(FLAG)},
+        {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
     ),
     Kind(
         Bound,
@@ -474,20 +376,24 @@ KINDS: tuple[Kind[object], ...] = (
             "query_digest": OrNone(DIGEST),
             "domain": DIGEST,
             "neighbors": Choice[str]("replace-one", "add-remove"),
-            "unit_rows": INTEGER,
-            "rows": OrNone(INTEGER),
+            "unit": TEXT,
+            "unit_rows": POSITIVE,
+            "person": OrNone(TEXT),
+            "rows": OrNone(NATURAL),
             "outside": FLAG,
             "mechanism": TEXT,
             "by": OrNone(MECHANISM),
             "answer": ANSWER,
             "source": Choice[str]("measured", "fitted", "hypothesis"),
             "private": FLAG,
+            "reused": FLAG,
             "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
             "sensitivity": OrNone(
                 Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
             ),
-            "runs": _Runs(),
-            "charged": Member(cast("Field[object]", _Charged()), of="cost"),
+            "runs": RUNS,
+            "epsilon": OrNone(EXACTLY),
+            "rho": EXACTLY,
             "joint": Nested[Bound]("a bound", Bound),
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),
@@ -497,6 +403,5 @@ KINDS: tuple[Kind[object], ...] = (
             "account": TEXT,
             "made_by": TEXT,
         },
-        _taken,
     ),
 )

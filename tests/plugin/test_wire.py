@@ -11,7 +11,7 @@ from attrs import frozen
 
 from dpsdk import wire
 from dpsdk.errors import InvalidArgument, WireError
-from dpsdk.queries import Above, ConvexMinimization, Threshold, Workload
+from dpsdk.queries import Above, Threshold, Workload
 from dpsdk.wire import Catalogue, Kind, Member
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -112,7 +112,7 @@ def test_what_a_strangers_class_raises_is_a_wire_error():
         lambda: Kind(Fussy, "acme:fussy", {"text": "text"}),
         lambda: Kind(Fussy, "acme:fussy", ["text"]),
         lambda: Kind(Fussy, "acme:fussy", {}, take=3),
-        lambda: Kind(ConvexMinimization, "acme:minimization", {}),
+        lambda: Kind(Fussy, "acme:fussy", {}, settle=3),
         lambda: CATALOGUE.plus(Kind(Fussy, "acme:median", {})),
         lambda: CATALOGUE.plus(Kind(Median, "acme:other", {})),
         lambda: CATALOGUE.plus(Median),

@@ -24,6 +24,8 @@ BUILTIN = {
     "NotCopyable": TypeError,
     "MissingExtra": ImportError,
     "Reentered": RuntimeError,
+    "RecordError": ValueError,
+    "WireError": ValueError,
 }
 
 

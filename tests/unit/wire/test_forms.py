@@ -45,6 +45,7 @@ WITHOUT = {
     "Unfinished": "an error",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,
     "Not": "a part of a condition, which queries write",
+    "Between": "a part of a condition, which queries write",
     "Boolean": "a part of a domain", "Binned": "a part of a domain",
     "Categorical": "a part of a domain", "Integer": "a part of a domain",
     "Date": "a part of a domain",
@@ -243,6 +244,12 @@ def test_a_distribution_is_written_by_its_digest_and_has_to_be_handed_in():
     moved = DenseHypothesis.uniform(DOMAIN)
     assert len({wire.digest(one) for one in (GIVEN, other, moved)}) == 3
     assert wire.digest(moved) == wire.digest(moved.copy())
+    known = Catalogue.shipped().knowing(moved)
+    text = wire.dumps(OnlinePMW(1, updates=3, start=moved))
+    moved.blend(0.5)
+    assert wire.digest(wire.loads("mechanism", text, allow=known)) == wire.digest(
+        OnlinePMW(1, updates=3, start=DenseHypothesis.uniform(DOMAIN))
+    )
     with pytest.raises(InvalidArgument, match="distributions"):
         Catalogue.shipped().knowing("a")
 

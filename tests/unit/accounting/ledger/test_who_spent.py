@@ -72,7 +72,7 @@ def test_a_clock_that_jumps_changes_nothing_but_what_is_written(ledger):
 
 
 def test_a_clock_that_fails_leaves_a_charge_without_a_date(ledger):
-    naive = datetime(2026, 3, 1, 12)  # noqa: DTZ001  # of which nobody knows the zone
+    naive = datetime(2026, 3, 1, 12)  # of which nobody knows the zone
     edge = datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))
     odometer = opened(ledger, OSError("no clock"), OverflowError(), naive, edge, None, NOON)
     for _ in range(6):

@@ -104,7 +104,9 @@ POSTGRES = {
 def in_postgres(psycopg, address, table, name):
     """A connection to a server that holds a table."""
     connection = psycopg.connect(address)
-    fields = [f'"{field.name}" {POSTGRES[field.type]}' for field in table.schema]
+    quoted = [field.name.replace('"', '""') for field in table.schema]
+    types = [POSTGRES[field.type] for field in table.schema]
+    fields = [f'"{name}" {kind}' for name, kind in zip(quoted, types, strict=True)]
     connection.execute(f'CREATE TABLE "{name}" ({", ".join(fields)})')
     marks = ", ".join(["%s"] * table.num_columns)
     rows = [tuple(row.values()) for row in table.to_pylist()]
@@ -284,7 +286,7 @@ def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, postgres):
     lite = sqlite3.connect(":memory:")
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres) as server:
-        for source in (connection, ibis.duckdb.connect(), spark, server, lite):
+        for source in (connection, ibis.sqlite.connect(), spark, server, lite):
             data = PrivateData.from_sql(source, QUERY, SQL_DOMAIN)
             assert cells(data) == EXPECTED
     lite.close()

@@ -229,8 +229,10 @@ def _of_floats(
             return None
         low, high = float(matcher.low), float(matcher.high)
         within = nw.when(there & (column >= low) & (column <= high)).then(column)
-        whole = nw.when(within == within.floor()).then(within)
-        cell: nw.Expr = (whole.cast(nw.Int64) - nw.lit(matcher.low)).fill_null(-1)
+        whole = within.cast(nw.Int64)
+        # Whichever way an engine rounds, the result is the same number only where it was whole.
+        kept = nw.when(whole.cast(nw.Float64) == within).then(whole)
+        cell: nw.Expr = (kept - nw.lit(matcher.low)).fill_null(-1)
         if not matcher.clips:
             return cell
         above = chosen((column > high) & there, matcher.size - 1, cell)

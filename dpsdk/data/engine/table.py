@@ -91,7 +91,7 @@ def is_loose(table: nw.LazyFrame[Any]) -> bool:
 
 def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
     """Whether a float is there and is no NaN, asked in a way that its engine has."""
-    known, native = table.implementation, cast("Any", table.to_native())
+    known, native = table.implementation, table.to_native()
     if not (known.is_duckdb() or known.is_ibis()):
         return ~(column.is_null() | column.is_nan())
     if known.is_ibis() and native.get_backend().name in _WITHOUT_NAN:

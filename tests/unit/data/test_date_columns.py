@@ -211,9 +211,6 @@ def test_instants_about_the_changes_of_a_zone(unit, zone, near, beside):
     assert cell == expected(attribute, value)
     assert matcher.moments(Kind.ZONED_TIME, np.array([instant])).tolist() == [cell]
     assert matcher.moment(read_moment(value.isoformat())) == cell
-    # Cells change at multiples of the step only.
-    step = matcher.step(Kind.ZONED_TIME)
-    assert matcher.moments(Kind.ZONED_TIME, np.array([instant // step * step])).tolist() == [cell]
 
 
 @functools.cache

@@ -43,6 +43,14 @@ ATTRIBUTES = [
 ]
 
 
+SHORT = [
+    Date("x", date(2011, 12, 10), date(2012, 1, 4)),
+    Date("x", date(2006, 10, 25), date(2012, 1, 4)),
+    Date("x", date(2006, 1, 25), date(2012, 1, 4), unit="month"),
+    Date("x", datetime(2006, 10, 28, 22), datetime(2011, 12, 31, 5), unit="hour"),
+]
+
+
 def wall(value, attribute):
     """The time on the wall of a value; None where it is in no cell because of its kind."""
     if value is None or (attribute.unit == "hour" and not isinstance(value, datetime)):
@@ -83,13 +91,13 @@ def found(frame, wanted):
     return codes
 
 
-def check(frame, columns, kinds):
+def check(frame, columns, kinds, attributes=ATTRIBUTES):
     """Hold all cells of a frame against Python's.
 
     `columns` says what values each column holds, and `kinds` which are of an instant.
     """
     wanted, values = [], []
-    asked = product(columns.items(), enumerate(ATTRIBUTES), (False, True))
+    asked = product(columns.items(), enumerate(attributes), (False, True))
     for (name, held), (place, attribute), clip in asked:
         if name in kinds:
             zones = ["Africa/Casablanca"] if clip else ZONES[place % 3 :: 3]
@@ -207,6 +215,8 @@ def test_spark(spark):
     spark.conf.set("spark.sql.session.timeZone", SESSION)
     try:
         rows = list(zip(range(len(TIMES)), TIMES, INSTANTS, DAYS, strict=True))
-        check(spark.createDataFrame(rows, schema), HELD, {"z"})
+        frame = spark.createDataFrame(rows, schema).cache()
+        for attribute in SHORT:
+            check(frame, HELD, {"z"}, [attribute])
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)

@@ -27,7 +27,7 @@ from dpsdk.typing import Ints
 __all__ = ["Moments", "chosen", "of_moments", "steps"]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_PIECES = 512
+_PIECES = 128
 """Expressions become long beyond so many comparisons."""
 _FAR = 2**60
 """Seconds as far away as this are in no year that a domain has."""

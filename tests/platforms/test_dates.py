@@ -45,8 +45,6 @@ ATTRIBUTES = [
 
 SHORT = [
     Date("x", date(2011, 12, 10), date(2012, 1, 4)),
-    Date("x", date(2006, 10, 25), date(2012, 1, 4)),
-    Date("x", date(2006, 1, 25), date(2012, 1, 4), unit="month"),
     Date("x", datetime(2006, 10, 28, 22), datetime(2011, 12, 31, 5), unit="hour"),
 ]
 

@@ -285,7 +285,7 @@ def test_no_number_and_no_truth_value_is_a_date():
 
 def test_other_attributes_read_no_dates():
     for attribute in (Integer("c", 0, 10**6), Boolean("c"), Categorical("c", ["2024-01-01"])):
-        for column in (np.array(DAYS, dtype="M8[D]"), pl.Series(DAYS), pd.Series(TIMES)):
+        for column in (np.array(DAYS, dtype="M8[D]"), pl.Series(DAYS), pd.Series(TIMES[3:5])):
             with pytest.raises(DataError, match="none of which can match"):
                 read_codes({"c": column}, [attribute])
         assert set(read_codes({"c": DAYS}, [attribute])["c"].tolist()) == {-1}

@@ -107,7 +107,8 @@ def _date(name: str, words: Sequence[str]) -> Date:
         expected = "the first and the last, then a unit and a zone if wanted"
         raise InvalidArgument("dates", expected, shown(list(words)))
     low, high = (cast("date", read_end(word)) for word in words[:2])
-    unit, zone = (*words[2:], *("day", None)[len(words) - 2 :])
+    unit = words[2] if len(words) > 2 else "day"
+    zone = words[3] if len(words) > 3 else None
     return Date(name, low, high, unit=cast("Unit", unit), zone=zone)
 
 

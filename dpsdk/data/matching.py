@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from decimal import Decimal
 from functools import cached_property
-from math import gcd
 
 import numpy as np
 
@@ -26,7 +25,8 @@ from dpsdk.data.texts import Number, TextFormat, is_canonical, is_nan, is_number
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Integer
 from dpsdk.domain.calendar import DAY, UNITS
 from dpsdk.domain.spelling import normal
-from dpsdk.domain.zones import Offsets, offsets
+from dpsdk.domain.zones import Offsets
+from dpsdk.domain.zones import offsets as offsets_of
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Bools, Ints
 
@@ -211,8 +211,8 @@ class DateMatcher(Matcher):
         self.unit: str = attribute.unit
         self.zone: str | None = attribute.zone
         self._calendar = UNITS[attribute.unit]
-        self._first = attribute.first
-        self._start, self._stop = attribute.walls
+        self.first: int = attribute.first
+        self.walls: tuple[int, int] = attribute.walls
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind is Kind.NAIVE_TIME:
@@ -237,38 +237,36 @@ class DateMatcher(Matcher):
             return -1
         wall = value.seconds
         if value.kind is Kind.ZONED_TIME:
-            wall += self._offsets.at(wall)
-        if wall < self._start:
+            wall += self.offsets.at(wall)
+        if wall < self.walls[0]:
             return 0 if self.clips else -1
-        if wall >= self._stop:
+        if wall >= self.walls[1]:
             return self.size - 1 if self.clips else -1
-        return self._calendar.number(wall) - self._first
+        return self._calendar.number(wall) - self.first
 
     def moments(self, kind: Kind | str, seconds: Ints) -> Ints:
         """The cells of many days or times of one kind, which is not refused."""
         wall = seconds
         if kind is Kind.ZONED_TIME:
-            known = self._offsets
+            known = self.offsets
             places = np.searchsorted(np.array(known.changes, np.int64), seconds, side="right")
             wall = seconds + np.array(known.seconds, np.int64)[places]
-        inside = np.clip(wall, self._start, self._stop - 1)
-        codes = self._calendar.numbers(inside) - self._first
-        codes[wall < self._start] = 0 if self.clips else -1
-        codes[wall >= self._stop] = self.size - 1 if self.clips else -1
+        inside = np.clip(wall, self.walls[0], self.walls[1] - 1)
+        codes = self._calendar.numbers(inside) - self.first
+        codes[wall < self.walls[0]] = 0 if self.clips else -1
+        codes[wall >= self.walls[1]] = self.size - 1 if self.clips else -1
         return codes
 
-    def step(self, kind: Kind | str) -> int:
-        """Cells of days or times of a kind begin at multiples of so many seconds."""
-        step = self._calendar.step
-        if kind is not Kind.ZONED_TIME:
-            return step
-        return gcd(step, *self._offsets.seconds, *self._offsets.changes)
+    def boundaries(self) -> list[int]:
+        """When each unit begins, and the last one ends, on the wall."""
+        return [self._calendar.start(self.first + cell) for cell in range(self.size + 1)]
 
     @cached_property
-    def _offsets(self) -> Offsets:
+    def offsets(self) -> Offsets:
+        """Those of the declared zone, as far as the cells go."""
         # Nowhere is a clock farther from UTC than two days. Round ends are asked for by many.
-        start, stop = (self._start - 2 * DAY) // _ERA, (self._stop + 2 * DAY) // _ERA + 1
-        return offsets(self.zone or "UTC", start * _ERA, stop * _ERA)
+        start, stop = (self.walls[0] - 2 * DAY) // _ERA, (self.walls[1] + 2 * DAY) // _ERA + 1
+        return offsets_of(self.zone or "UTC", start * _ERA, stop * _ERA)
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:

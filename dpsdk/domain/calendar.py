@@ -44,8 +44,6 @@ class Calendar:
 
     Parameters
     ----------
-    step
-        All of them begin at a multiple of so many seconds.
     number
         The unit that a time lies in, in the years 1 to 9999.
     numbers
@@ -54,7 +52,6 @@ class Calendar:
         The time at which a unit begins.
     """
 
-    step: int
     number: Callable[[int], int]
     numbers: Callable[[Ints], Ints]
     start: Callable[[int], int]
@@ -79,17 +76,14 @@ def _month_start(number: int) -> int:
 
 
 UNITS: dict[Unit, Calendar] = {
-    "day": Calendar(DAY, lambda wall: wall // DAY, lambda wall: wall // DAY, lambda n: n * DAY),
+    "day": Calendar(lambda wall: wall // DAY, lambda wall: wall // DAY, lambda n: n * DAY),
     "week": Calendar(
-        DAY,
         lambda wall: (wall // DAY + _MONDAY) // 7,
         lambda wall: (wall // DAY + _MONDAY) // 7,
         lambda n: (7 * n - _MONDAY) * DAY,
     ),
-    "month": Calendar(DAY, _month, _months, _month_start),
-    "hour": Calendar(
-        HOUR, lambda wall: wall // HOUR, lambda wall: wall // HOUR, lambda n: n * HOUR
-    ),
+    "month": Calendar(_month, _months, _month_start),
+    "hour": Calendar(lambda wall: wall // HOUR, lambda wall: wall // HOUR, lambda n: n * HOUR),
 }
 
 

@@ -103,7 +103,7 @@ class Date(Attribute):
     unit: Unit = field(default="day", converter=_to_unit, kw_only=True)
     zone: str | None = field(default=None, converter=to_zone, kw_only=True)
     first: int = field(init=False, repr=False, eq=False)
-    """The number of the first unit, counted from the one that 1970-01-01 00:00 lies in."""
+    """The number of the first unit, counted from the one that 1970 begins in."""
     _size: int = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

@@ -51,11 +51,13 @@ from dpsdk.mechanisms import (
 from dpsdk.queries import (
     Above,
     Ball,
+    Between,
     Box,
     Conjunction,
     ConvexMinimization,
     Count,
     Cross,
+    DateQuantile,
     Interval,
     Marginal,
     Mean,
@@ -206,6 +208,8 @@ def test_no_parameter_of_a_mechanism_hangs_or_fails_untyped(name, place):
 QUERIES: dict[str, Callable[[object], object]] = {
     "threshold": lambda v: Threshold("age", v),
     "interval": lambda v: Interval("age", v, v),
+    "between": lambda v: Count(where={"age": Between(v, v)}),
+    "share of dates": lambda v: DateQuantile("age", v),
     "level": lambda v: Above(Count(), v),
     "level of rows": lambda v: NumericAbove(Count(normalized=False), v),
     "label": lambda v: Count(where={"age": v}),

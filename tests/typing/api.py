@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
 from logging import Logger
 from pathlib import Path
@@ -145,6 +145,7 @@ from dpsdk.queries import (
     Conjunction,
     ConvexMinimization,
     Count,
+    DateQuantile,
     Interval,
     Linear,
     LinearQuery,
@@ -194,6 +195,13 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
     assert_type(session.answer(Mean("hours"), using=laplace), float)
     assert_type(session.answer(Quantile("hours", 0.9), using=laplace), float)
     assert_type(session.release(queries.Median("hours"), using=laplace), Release[float])
+    quarter = queries.Between(date(2024, 1, 1), date(2024, 3, 31))
+    assert_type(session.answer(Count(where={"visited": quarter}), using=laplace), float)
+    assert_type(session.answer(Threshold("visited", date(2024, 3, 31)), using=laplace), float)
+    assert_type(
+        session.answer(Interval("visited", quarter.low, quarter.high), using=laplace), float
+    )
+    assert_type(session.answer(DateQuantile("visited", 0.5), using=laplace), date | None)
     assert_type(session.answer(Linear(lambda record: 0.5), using=laplace), float)
     boxes = Rectangles(
         ["age", "hours"], lower=[[0, 0]], upper=np.array([[3, 4]]), where={"sex": "F"}

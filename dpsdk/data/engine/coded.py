@@ -7,8 +7,9 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from dpsdk.data.engine.keys import Key, chosen
+from dpsdk.data.engine.keys import Key
 from dpsdk.data.engine.table import column_of, stays_in_engine
+from dpsdk.data.engine.times import chosen
 from dpsdk.errors import DataError
 
 __all__ = ["coded", "code_name"]

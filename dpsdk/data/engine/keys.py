@@ -3,7 +3,8 @@
 Cells are decided by a `Matcher`, the same for all doors. A numeric column becomes cell numbers
 inside the engine, by comparisons with numbers that its own type holds exactly, so that it does not
 matter in which width an engine compares. Any other column is its own key, and its distinct values
-are matched when they have come back. Each expression keeps to what all engines compute alike:
+are matched when they have come back; of dates and times see `times`. Each expression keeps to what
+all engines compute alike:
 
 - NaN is above all numbers to some engines, to others above none, and to those that go by the
   statistics of a file, wherever all other numbers are. So each comparison stands beside the
@@ -26,14 +27,15 @@ from attrs import frozen
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.data.encode import encode, first_float_from
 from dpsdk.data.engine.table import column_of, is_loose, is_number, stays_in_engine
+from dpsdk.data.engine.times import Moments, chosen, of_moments, steps
 from dpsdk.data.frames import kind_of_dtype, series_as_column
-from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.matching import BinnedMatcher, DateMatcher, IntegerMatcher, Matcher
 from dpsdk.data.texts import Number, TextFormat
 from dpsdk.data.values import printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
 
-__all__ = ["Key", "Values", "chosen", "keys_of"]
+__all__ = ["Key", "Values", "keys_of"]
 
 Values: TypeAlias = "Sequence[object] | nw.Series[Any]"
 
@@ -61,6 +63,8 @@ def keys_of(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> list[Key] 
     schema = table.collect_schema()
     for matcher in matchers:
         kind = kind_of_dtype(schema[matcher.name])
+        if isinstance(schema[matcher.name], nw.Time) and stays_in_engine(table):
+            kind = "times of day"
         if kind is not None and (problem := matcher.mismatch(kind)):
             return problem
         if kind is Kind.UNTYPED and stays_in_engine(table):
@@ -82,6 +86,9 @@ def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> 
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # As numbered as it is.
         return _own(matcher, column)
+    if isinstance(matcher, DateMatcher) and isinstance(dtype, nw.Date | nw.Datetime):
+        known = of_moments(matcher, column, dtype, table.implementation)
+        return _own(matcher, column) if known is None else _of_moments(matcher, known)
     kind = kind_of_dtype(dtype)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)
@@ -136,6 +143,21 @@ def _own(matcher: Matcher, column: nw.Expr) -> Key:
     return Key(matcher.name, column, codes, direct=False, rest=matcher.rest)
 
 
+def _of_moments(matcher: DateMatcher, moments: Moments) -> Key:
+    cells_of = moments.codes
+    if cells_of is None:
+        return _direct(matcher, moments.expression)
+
+    def codes(values: Values) -> Ints:
+        parts = values.to_list() if isinstance(values, nw.Series) else list(values)
+        missing = np.array([part is None for part in parts], dtype=bool)
+        cells = cells_of(np.array([part or 0 for part in parts], dtype=np.int64))
+        cells[missing] = -1
+        return cells
+
+    return Key(matcher.name, moments.expression, codes, direct=False)
+
+
 def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
     """By numbers that come back as the texts by which their engine spells them."""
 
@@ -160,12 +182,6 @@ def _listed(values: Sequence[object]) -> Column:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return Column(kind_of_array(array.dtype), array)
-
-
-def chosen(condition: nw.Expr, cell: int | nw.Expr, otherwise: nw.Expr) -> nw.Expr:
-    """One value where the condition is true, and the other where it is false or unknown."""
-    then = nw.lit(cell) if isinstance(cell, int) else cell
-    return nw.when(condition).then(then).otherwise(otherwise)
 
 
 def _of_integers(matcher: Matcher, column: nw.Expr, least: int, most: int) -> nw.Expr | None:
@@ -206,7 +222,7 @@ def _of_ordered(
     else:
         # Bins between the same two whole numbers hold none, and are passed over.
         cells = [matcher.number(number) for number in (inner, *starts)]
-        cell = chosen(inside, _steps(column, starts, cells), nw.lit(-1))
+        cell = chosen(inside, steps(column, starts, cells), nw.lit(-1))
     if not matcher.clips:
         return cell
     above = cell if outer == most else chosen(column > outer, matcher.size - 1, cell)
@@ -243,7 +259,7 @@ def _of_floats(
         if not np.isfinite(reached).all():
             return None
         starts = [float(number) for number in reached[1:-1]]
-        cell = _steps(column, starts, range(matcher.size))
+        cell = steps(column, starts, range(matcher.size))
         if matcher.clips:
             return chosen(there, cell, nw.lit(-1))
         end = reached[-1]
@@ -261,17 +277,6 @@ def _of_floats(
     if len(found) > _FEW:
         return None
     return chosen(there, _equals(column, found, matcher.rest), nw.lit(-1))
-
-
-def _steps(
-    column: nw.Expr, starts: Sequence[int] | Sequence[float], cells: Sequence[int]
-) -> nw.Expr:
-    """The cell of the last start that a number has reached; the first one, if it has none."""
-    if not starts:
-        return nw.lit(cells[0])
-    middle = len(starts) // 2
-    above = _steps(column, starts[middle + 1 :], cells[middle + 1 :])
-    return chosen(column >= starts[middle], above, _steps(column, starts[:middle], cells))
 
 
 def _equals(column: nw.Expr, cells: dict[int, int] | dict[float, int], rest: int) -> nw.Expr:

@@ -1,0 +1,220 @@
+"""Dates and times in engines: the cells of every row are those that Python's own zones give."""
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import product
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+import pytest
+from attrs import evolve
+
+from dpsdk import Date, Domain, PrivateData
+from dpsdk.data.engine.coded import coded
+from dpsdk.data.engine.grouped import grouped
+from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.table import opened
+from dpsdk.data.matching import matcher_of
+from dpsdk.data.texts import TextFormat
+from dpsdk.data.vault import open_histogram
+from dpsdk.errors import DataError
+
+ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
+         "Africa/Casablanca", "Pacific/Apia"]  # fmt: skip
+SESSION = "America/St_Johns"
+"""The zone of engines that have one, which may decide nothing."""
+
+RNG = np.random.default_rng(8)
+START = datetime(2006, 10, 20)
+TIMES = [
+    *(START + timedelta(seconds=int(s)) for s in RNG.integers(0, 17 * 86_400, 40)),
+    *(datetime(2006, 10, 29) + timedelta(minutes=29 * n, microseconds=-1) for n in range(12)),
+    *(datetime(2011, 12, 29) + timedelta(hours=3.5 * n) for n in range(20)),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(1970, 1, 1), datetime(2000, 2, 29, 12),
+    datetime(1900, 3, 1), datetime(1890, 1, 20, 1, 2, 3), datetime(2037, 7, 1), None,
+]  # fmt: skip
+ATTRIBUTES = [
+    Date("x", date(2006, 10, 25), date(2012, 1, 4)),
+    Date("x", date(2006, 10, 25), date(2012, 1, 4), unit="week"),
+    Date("x", date(1899, 1, 1), date(2012, 1, 4), unit="month"),
+    Date("x", date(1885, 1, 1), date(2040, 1, 1), unit="month"),
+    Date("x", datetime(2006, 10, 28, 22), datetime(2011, 12, 31, 5), unit="hour"),
+    Date("x", date(1, 1, 1), date(9999, 12, 31)),
+]
+
+
+SHORT = [
+    Date("x", date(2011, 12, 10), date(2012, 1, 4)),
+    Date("x", datetime(2006, 10, 28, 22), datetime(2011, 12, 31, 5), unit="hour"),
+]
+
+
+def wall(value, attribute):
+    """The time on the wall of a value; None where it is in no cell because of its kind."""
+    if value is None or (attribute.unit == "hour" and not isinstance(value, datetime)):
+        return None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(ZoneInfo(attribute.zone)).replace(tzinfo=None)
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+
+
+def cell_of(attribute, value, clip):
+    there = wall(value, attribute)
+    if there is None:
+        return -1
+    ends = {
+        "day": lambda t: t.toordinal(),
+        "week": lambda t: (t.toordinal() - 1) // 7,
+        "month": lambda t: t.year * 12 + t.month,
+        "hour": lambda t: t.toordinal() * 24 + getattr(t, "hour", 0),
+    }[attribute.unit]
+    cell = ends(there) - ends(attribute.low)
+    if clip:
+        return min(max(cell, 0), attribute.size - 1)
+    return cell if 0 <= cell < attribute.size else -1
+
+
+def found(frame, wanted):
+    """The cells of every row of columns, by name, as an engine maps them in one scan."""
+    matchers = [matcher_of(attribute, TextFormat(), clip=clip) for attribute, clip in wanted]
+    table = opened(frame, ["row", *(matcher.name for matcher in matchers)])
+    keys = keys_of(table, matchers)
+    assert not isinstance(keys, str), keys
+    answer = coded(table, keys, keep=["row"]).collect().sort("row")
+    codes = [answer.get_column(f"dpsdk_{place}").to_list() for place in range(len(keys))]
+    grouped_codes, counts, outside = grouped(table, keys[:1])
+    inside = np.bincount(grouped_codes[keys[0].name], counts, minlength=1)
+    assert outside == codes[0].count(-1)
+    assert inside.sum() == len(codes[0]) - outside
+    return codes
+
+
+def check(frame, columns, kinds, attributes=ATTRIBUTES):
+    """Hold all cells of a frame against Python's.
+
+    `columns` says what values each column holds, and `kinds` which are of an instant.
+    """
+    wanted, values = [], []
+    asked = product(columns.items(), enumerate(attributes), (False, True))
+    for (name, held), (place, attribute), clip in asked:
+        if name in kinds:
+            zones = ["Africa/Casablanca"] if clip else ZONES[place % 3 :: 3]
+        else:
+            zones = [None]
+            if attribute.unit == "hour" and not any(isinstance(v, datetime) for v in held):
+                continue
+        for zone in zones:
+            wanted.append((evolve(attribute, name=name, zone=zone), clip))
+            values.append(held)
+    for (attribute, clip), held, codes in zip(wanted, values, found(frame, wanted), strict=True):
+        right = [cell_of(attribute, value, clip) for value in held]
+        assert codes == right, (attribute, clip)
+
+
+DAYS = [None if time is None else time.date() for time in TIMES]
+INSTANTS = [None if time is None else time.replace(tzinfo=UTC) for time in TIMES]
+HELD = {"t": TIMES, "z": INSTANTS, "d": DAYS}
+
+
+def polars():
+    return pl.DataFrame(
+        {"row": list(range(len(TIMES))), **HELD},
+        schema_overrides={"t": pl.Datetime("us"), "z": pl.Datetime("us", "UTC")},
+    )
+
+
+def test_polars():
+    frame = polars()
+    check(frame.lazy(), HELD, {"z"})
+    narrow = {"t": TIMES, "z": INSTANTS}
+    for unit in ("ns", "ms"):
+        cast = frame.with_columns(
+            pl.col("t").cast(pl.Datetime(unit)),
+            pl.col("z").cast(pl.Datetime(unit, "UTC")).dt.convert_time_zone(SESSION),
+        )
+        check(cast, narrow, {"z"})
+
+
+@pytest.fixture
+def connection(duckdb):
+    with duckdb.connect() as opened_here:
+        opened_here.execute(f"SET TimeZone = '{SESSION}'")
+        yield opened_here
+
+
+def loaded(connection):
+    """A table with a column of every type of time that DuckDB has."""
+    given = polars().to_arrow()  # noqa: F841  # read by its name
+    return connection.sql(
+        "SELECT *, t::TIMESTAMP_NS AS n, t::TIMESTAMP_MS AS m, t::TIMESTAMP_S AS s FROM given"
+    )
+
+
+def floored(unit):
+    return [
+        None if t is None else t.replace(microsecond=t.microsecond // unit * unit) for t in TIMES
+    ]
+
+
+def test_duckdb(connection):
+    table = loaded(connection)
+    types = dict(zip(table.columns, map(str, table.types), strict=True))
+    assert types["z"] == "TIMESTAMP WITH TIME ZONE"
+    assert types["n"] == "TIMESTAMP_NS"
+    check(table, HELD | {"n": TIMES}, {"z"})
+    kept = table.aggregate("row, any_value(d) AS d, any_value(m) AS m, any_value(s) AS s", "row")
+    rounded = {name: [row[0] for row in kept.order("row").project(f"{name}::TIMESTAMP").fetchall()]
+               for name in ("m", "s")}  # fmt: skip
+    check(kept, rounded, set())
+
+
+def test_what_duckdb_alone_has_is_outside(connection):
+    table = connection.sql(
+        "SELECT * FROM (VALUES "
+        "(TIMESTAMP 'infinity', DATE '-infinity', TIMESTAMPTZ 'infinity'), "
+        "('294247-01-10 04:00:54', '5881580-07-10', '290309-12-22 (BC) 00:00:00+00'), "
+        "('0044-03-15 (BC) 12:00:00', '0044-03-15 (BC)', '0044-03-15 (BC) 12:00:00+00')"
+        ") AS v(t, d, z)"
+    )
+    for name, zone in (("t", None), ("d", None), ("z", "Europe/Berlin")):
+        attribute = Date(name, date(1, 1, 1), date(9999, 12, 31), unit="month", zone=zone)
+        data = PrivateData.from_frame(table, Domain(attribute))
+        assert open_histogram(data).table((name,)).sum() == 0
+        assert data.facts.rows == 3
+
+
+def test_a_zone_that_nobody_declared_is_refused_by_type(connection):
+    domain = Domain(Date("z", date(2006, 1, 1), date(2012, 1, 1)))
+    with pytest.raises(DataError, match="column 'z' holds times with a zone"):
+        PrivateData.from_frame(loaded(connection), domain)
+
+
+@pytest.mark.filterwarnings("ignore:.*fetch_arrow_table:DeprecationWarning")
+def test_ibis(ibis, connection):
+    loaded(connection).create("held")
+    table = ibis.duckdb.from_connection(connection).table("held")
+    check(table, {"t": TIMES, "d": DAYS}, set())
+    # There is no way to whole numbers from an instant, so it is grouped by itself.
+    wanted = [(Date("z", date(2006, 10, 25), date(2012, 1, 4), zone=zone), False) for zone in ZONES]
+    for (attribute, clip), codes in zip(wanted, found(table, wanted), strict=True):
+        assert codes == [cell_of(attribute, value, clip) for value in INSTANTS], attribute
+
+
+def test_spark(spark):
+    from pyspark.sql import types
+
+    schema = types.StructType([
+        types.StructField("row", types.LongType()),
+        types.StructField("t", types.TimestampNTZType()),
+        types.StructField("z", types.TimestampType()),
+        types.StructField("d", types.DateType()),
+    ])  # fmt: skip
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", SESSION)
+    try:
+        rows = list(zip(range(len(TIMES)), TIMES, INSTANTS, DAYS, strict=True))
+        frame = spark.createDataFrame(rows, schema).cache()
+        for attribute in SHORT:
+            check(frame, HELD, {"z"}, [attribute])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)

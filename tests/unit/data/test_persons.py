@@ -165,7 +165,7 @@ def test_white_space_is_what_is_dropped():
         np.array([True, False]),
         np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"),
         np.array([b"a", b"b"]),
-        pl.Series([Decimal("1.5"), Decimal(2)]),
+        pl.Series([Decimal("1.5"), Decimal("2.5")]),
         pa.array([[1], [2]]),
         pa.array([b"a", b"b"]),
     ],

@@ -84,7 +84,7 @@ class Facts:
 
     @property
     def unit(self) -> str:
-        """The unit of privacy: whose presence no release gives away."""
+        """The unit of privacy, whose presence no release gives away."""
         rows = "one row" if self.unit_rows == 1 else f"up to {self.unit_rows:,} rows"
         if self.person is None:
             return f"a person, who has {rows}"

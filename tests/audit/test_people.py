@@ -259,7 +259,7 @@ def test_a_broken_rule_is_caught(broken):
 def tables_of_people(unit, load):
     """Tables of two people, and each without the second, as the package prices them."""
     lots = [lot for lot in universe(BIT, 2) if all(named for named, _ in lot)]
-    for one in lots[1:4]:
+    for one in lots[1:3]:
         rows = [("ann", cell) for _, cell in one]
         fewer = load(rows, unit)
         for other in lots:
@@ -288,7 +288,7 @@ def unprotected(rows, unit):
 def test_a_release_protects_a_person_at_its_price_and_no_better():
     unit, claim = PrivacyUnit("who", max_rows=1), PureGuarantee(Fraction(1))
     run = pure_program(Laplace(1), Conjunction({"a": True}, normalized=False))
-    report = audit(run, tables_of_people(unit, protected), claim, tail=1e-9)
+    report = audit(run, tables_of_people(unit, protected), claim, tail=1e-7)
     assert report.passed, report
     assert report.figure == pytest.approx(1, rel=1e-6)
-    assert not audit(run, tables_of_people(unit, unprotected), claim, tail=1e-9).passed
+    assert not audit(run, tables_of_people(unit, unprotected), claim, tail=1e-7).passed

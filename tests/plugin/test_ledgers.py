@@ -212,6 +212,7 @@ def test_what_is_left_out_is_that_of_the_ledger(ledger):
         ({"dataset": Dataset("others", "replace-one")}, "dataset"),
         ({"dataset": Dataset("adults", "add-remove")}, "neighbour"),
         ({"dataset": Dataset("adults", "replace-one", 2)}, "rows of a person"),
+        ({"dataset": Dataset("adults", "replace-one", 1, "who")}, "column of persons"),
     ],
 )
 def test_a_ledger_is_bound_and_refuses_what_conflicts(ledger, given, what):

@@ -230,6 +230,51 @@ def test_tables_of_people_with_several_rows_are_as_much_further_off(folder):
     assert "up to 4 rows a person" in (folder / "out" / "report.txt").read_text()
 
 
+def test_people_are_protected_and_not_rows(folder, domain, capsys):
+    table = folder / "table.csv"
+    first, *rows = table.read_text().splitlines()
+    people = [f"{line},{place % 20}" for place, line in enumerate(rows)]
+    table.write_text("\n".join([f"{first},who", *people]) + "\n")
+    given = ["--epsilon", "9", "--marginals", "1", "--counts", "--unit", "who", "--force"]
+    assert release(folder, *given, "--max-rows-per-person", "3") == 0
+    data = summary(folder)["data"]
+    assert (data["neighbors"], data["rows"], data["unit_rows"]) == ("add-remove", None, 3)
+    assert data["protects"] == "a person by 'who', of whom up to 3 rows are kept"
+    report = (folder / "out" / "report.txt").read_text()
+    assert "up to 3 rows a person by 'who', private people and rows" in report
+    # Noise is small against the 60 rows that are left of all.
+    total = sum(summary(folder)["tables"][0]["values"])
+    assert abs(total - 60) < 20
+    assert release(folder, *given, "--max-rows-per-person", "1", "--distinct") == 0
+    capsys.readouterr()
+    for wrong, message in (
+        ([*given], "--max-rows-per-person must be given with --unit"),
+        ([*given, "--max-rows-per-person", "0"], "--max-rows-per-person must be"),
+        (
+            [*given, "--max-rows-per-person", "2", "--unit-rows", "2"],
+            "--unit-rows must be left out",
+        ),
+        (
+            [*given, "--max-rows-per-person", "2", "--neighbors", "replace-one"],
+            "--neighbors must be Neighbors.ADD_REMOVE or left out",
+        ),
+        (
+            [*(one for one in given if one != "--counts"), "--max-rows-per-person", "2"],
+            "--unit must be given with --counts",
+        ),
+        (
+            ["--epsilon", "9", "--marginals", "1", "--distinct"],
+            "--distinct must be given with --unit",
+        ),
+        (
+            ["--epsilon", "9", "--marginals", "1", "--max-rows-per-person", "2"],
+            "--max-rows-per-person must be given with --unit",
+        ),
+    ):
+        assert release(folder, *wrong) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_outside_values_count_nowhere_or_at_the_nearest_bound(folder, domain):
     table = folder / "table.csv"
     lines = table.read_text().splitlines()

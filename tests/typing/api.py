@@ -21,6 +21,7 @@ from dpsdk import (
     DistributionChannel,
     HypothesisChannel,
     Neighbors,
+    PrivacyUnit,
     PrivateData,
     Quote,
     Release,
@@ -222,6 +223,14 @@ def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
     assert_type(PrivateData.from_parquet("t.parquet", domain, unit_rows=2), PrivateData)
     assert_type(PrivateData.from_sql(None, "", domain, parameters=[1]), PrivateData)
     PrivateData.from_sql(None, 5, domain)  # type: ignore[arg-type]  # must stay an error
+    unit = PrivacyUnit("who", max_rows=3, distinct=True)
+    assert_type(PrivateData.from_columns({}, domain, unit=unit), PrivateData)
+    assert_type(PrivateData.from_csv("t.csv", domain, unit=unit).facts.unit, str)
+    assert_type(PrivateData.from_frame(None, domain, unit=unit).facts.person, str | None)
+    assert_type(unit.max_rows, int)
+    PrivacyUnit("who", 3)  # type: ignore[call-arg]  # must stay an error
+    PrivateData.from_counts([1], domain, unit=unit)  # type: ignore[call-arg]  # must stay one
+    PrivateData.from_frame(None, domain, unit="who")  # type: ignore[arg-type]  # must stay one
     PrivateData.from_columns({}, domain, unit_rows=None)  # type: ignore[arg-type]  # must stay one
     PrivateData.from_frame(None, domain, unit_rows="2")  # type: ignore[arg-type]  # must stay one
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from attrs import frozen
 
-from dpsdk.typing import Array, Bools
+from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["Column", "Kind", "array_column", "kind_of_array"]
 
@@ -36,6 +36,11 @@ class Column:
     """Or what it holds where no attribute reads that."""
     values: Array
     missing: Bools | None = None
+    places: Ints | None = None
+    """Where each row's value stands among `values`; None where each row has its own."""
+
+    def __len__(self) -> int:
+        return len(self.values if self.places is None else self.places)
 
 
 _KINDS = {

@@ -49,6 +49,8 @@ def encode(matcher: Matcher, column: Column) -> Ints:
     # No warning of numpy's may depend on what it meets.
     with np.errstate(all="ignore"):
         codes = _encoded(matcher, column)
+    if column.places is not None:
+        codes = codes[column.places] if len(codes) else np.full(len(column), -1, dtype=np.int64)
     if column.missing is not None:
         codes[column.missing] = -1
     return codes
@@ -101,7 +103,7 @@ def _whole_floats(matcher: IntegerMatcher, values: Array) -> Ints:
     codes = np.full(len(values), -1, dtype=np.int64)
     whole = plain & (values == np.rint(values))
     codes[whole] = _integers(matcher, values[whole].astype(np.int64))
-    if matcher.clip:
+    if matcher.clips:
         # A fraction beyond the bounds is moved to them, one between them stays outside.
         rest = plain & ~whole
         moved = np.full(int(rest.sum()), -1, dtype=np.int64)
@@ -147,7 +149,7 @@ def _cells(matcher: BinnedMatcher, edges_reached: Ints, end: Bools | None) -> In
     codes = edges_reached.astype(np.int64) - 1
     if end is not None:
         codes[end] = matcher.size - 1
-    if matcher.clip:
+    if matcher.clips:
         return np.clip(codes, 0, matcher.size - 1)
     codes[codes >= matcher.size] = -1
     return codes

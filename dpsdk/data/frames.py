@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpsdk.data.columns import Column, Kind, kind_of_array
+from dpsdk.data.listed import listed_column
 from dpsdk.data.matching import Matcher
 from dpsdk.errors import MissingExtra
 from dpsdk.typing import Array
@@ -145,8 +146,10 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     """A series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
-    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     dtype, native = series.dtype, series.to_native()
+    if (listed := listed_column(native)) is not None:
+        return listed
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     kind = kind_of_dtype(dtype)
     if isinstance(dtype, nw.Categorical | nw.Enum) and series.implementation.is_polars():
         kind, series = Kind.TEXT, series.cast(nw.String)

@@ -38,6 +38,8 @@ class Matcher(ABC):
         """The cells of the numbers that are labels."""
         self.rest: int = -1
         """The cell of what is neither missing nor a label."""
+        self.clips: bool = False
+        """Whether numbers beyond the bounds are moved to them."""
         self._texts = texts
 
     def mismatch(self, kind: Kind | str) -> str | None:
@@ -69,7 +71,7 @@ class Matcher(ABC):
 class _NumericMatcher(Matcher):
     def __init__(self, name: str, size: int, texts: TextFormat, *, clip: bool) -> None:
         super().__init__(name, size, texts)
-        self.clip: bool = clip
+        self.clips = clip
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind in _NUMBERS:
@@ -88,9 +90,9 @@ class IntegerMatcher(_NumericMatcher):
 
     def number(self, value: Number) -> int:
         if value < self.low:
-            return 0 if self.clip else -1
+            return 0 if self.clips else -1
         if value > self.high:
-            return self.size - 1 if self.clip else -1
+            return self.size - 1 if self.clips else -1
         # Within the bounds, so turning it into an int is no work.
         whole = int(value)
         return whole - self.low if whole == value else -1
@@ -107,7 +109,7 @@ class BinnedMatcher(_NumericMatcher):
         cell = bisect_right(self.exact, value) - 1
         if cell == self.size and value == self.exact[-1]:
             return cell - 1
-        if self.clip:
+        if self.clips:
             return min(max(cell, 0), self.size - 1)
         return cell if cell < self.size else -1
 

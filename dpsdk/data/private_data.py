@@ -16,6 +16,7 @@ from dpsdk.data.declaration import (
 )
 from dpsdk.data.frames import require_narwhals
 from dpsdk.data.guard import attempt, outcome
+from dpsdk.data.sources import Parameters, parquet_frame, query_frame
 from dpsdk.data.take import take_columns, take_counts, take_file, take_frame, to_path
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import keep
@@ -31,9 +32,9 @@ __all__ = ["Collect", "Outside", "PrivateData"]
 class PrivateData:
     """A private table over a declared universe. Opens to a `Session`, and shows itself to nobody.
 
-    Made by `from_columns`, `from_csv`, `from_frame` or `from_counts`. Under the default relation,
-    `Neighbors.REPLACE_ONE`, the number of rows is public; under `Neighbors.ADD_REMOVE` it is
-    private and only `max_rows` is known of it.
+    Made by `from_columns`, `from_csv`, `from_frame`, `from_parquet`, `from_sql` or `from_counts`.
+    Under the default relation, `Neighbors.REPLACE_ONE`, the number of rows is public; under
+    `Neighbors.ADD_REMOVE` it is private and only `max_rows` is known of it.
 
     What is protected is one person, who has one row. Where people may have several, `unit_rows` is
     how many at the most: noise then grows as many times, and all rows of a person are protected
@@ -56,7 +57,7 @@ class PrivateData:
     _name: str
 
     def __init__(self) -> None:
-        expected = "made by from_columns, from_csv, from_frame or from_counts"
+        expected = "made by from_columns, from_csv, from_frame and others"
         raise InvalidArgument("PrivateData", expected, "a direct call")
 
     @property
@@ -198,9 +199,13 @@ class PrivateData:
         thousands: str | None = None,
         collect: Collect = "histogram",
     ) -> PrivateData:
-        """Take in a pandas, Polars or pyarrow table, or a lazy frame that narwhals reads.
+        """Count the rows of a frame of any library that narwhals reads.
 
-        Nulls are outside the domain. Needs the extra `frames`.
+        A lazy frame, a relation of DuckDB, a table of Ibis or a frame of Spark is counted by its
+        engine, in one scan with one group-by, and only the counts of distinct keys come back.
+        Nulls are outside the domain, and every engine gives the same cells. Texts are told
+        apart as the engine's group-by does, so a column whose collation takes two texts for one
+        must be given another. Needs the extra `frames`.
 
         Parameters
         ----------
@@ -209,8 +214,9 @@ class PrivateData:
         domain, name, neighbors, outside, max_rows, unit_rows, strip, decimal, thousands
             As for `from_columns`.
         collect
-            What comes back from the engine of the frame, as `Collect` says: all cells that are not
-            empty, or later each marginal table that a query touches.
+            What comes back from the engine, as `Collect` says: all cells that are not empty, or
+            later each marginal table that a query touches, where there are too many cells for one
+            histogram.
 
         Raises
         ------
@@ -227,6 +233,100 @@ class PrivateData:
         )  # fmt: skip
         del frame
         return outcome(made)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        *,
+        name: str | None = None,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        outside: Outside = "cell",
+        max_rows: int | None = None,
+        unit_rows: int = 1,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
+        collect: Collect = "histogram",
+    ) -> PrivateData:
+        """Read Parquet files, through Polars, or else DuckDB, or else pyarrow.
+
+        Parameters
+        ----------
+        path
+            A file, a directory, of which all files *.parquet are read, or a pattern such as
+            "2024/*.parquet". All files have columns of the same names and types. The directories'
+            names are no columns.
+        name
+            What a ledger knows the table by; the path unless given.
+        domain, neighbors, outside, max_rows, unit_rows, strip, decimal, thousands, collect
+            As for `from_frame`.
+
+        Raises
+        ------
+        DataError
+            As for `from_frame`, and if there is no such file.
+        InvalidArgument
+            If another argument is not as expected.
+        MissingExtra
+            If narwhals, or all three of the libraries, are not installed.
+        """
+        return outcome(
+            attempt(
+                "the file", cls._from_parquet, path, domain, name, neighbors, outside, max_rows,
+                unit_rows, (strip, decimal, thousands), collect,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def from_sql(
+        cls,
+        connection: object,
+        query: str,
+        domain: Domain,
+        *,
+        parameters: Parameters | None = None,
+        name: str = "data",
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        outside: Outside = "cell",
+        max_rows: int | None = None,
+        unit_rows: int = 1,
+        strip: bool = False,
+        decimal: str = ".",
+        thousands: str | None = None,
+        collect: Collect = "histogram",
+    ) -> PrivateData:
+        """Count the rows of a query, inside its database.
+
+        Parameters
+        ----------
+        connection
+            Of DuckDB, a SparkSession (also of Spark Connect), an Ibis backend, or a connection of
+            sqlite3 or psycopg, which need Ibis.
+        query
+            In the connection's SQL. It is yours and counts as public; never build it from text of
+            strangers.
+        parameters
+            Values for the query's placeholders, for DuckDB and Spark.
+        domain, name, neighbors, outside, max_rows, unit_rows, strip, decimal, thousands, collect
+            As for `from_frame`.
+
+        Raises
+        ------
+        DataError
+            As for `from_frame`.
+        InvalidArgument
+            If another argument is not as expected.
+        MissingExtra
+            If narwhals, or Ibis where it is needed, is not installed.
+        """
+        return outcome(
+            attempt(
+                "the query", cls._from_sql, connection, query, parameters, domain, name, neighbors,
+                outside, max_rows, unit_rows, (strip, decimal, thousands), collect,
+            )
+        )  # fmt: skip
 
     @classmethod
     def from_counts(
@@ -308,8 +408,50 @@ class PrivateData:
     ) -> PrivateData:
         own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
         require_narwhals()
-        taken = take_frame(frame, own, TextFormat(*texts), collect)
+        taken = take_frame(frame, own, TextFormat(*texts), "the frame", collect)
         return cls._keep(taken, own, "the frame")
+
+    @classmethod
+    def _from_parquet(
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        name: str | None,
+        neighbors: Neighbors,
+        outside: Outside,
+        max_rows: int | None,
+        unit_rows: int,
+        texts: tuple[bool, str, str | None],
+        collect: Collect,
+    ) -> PrivateData:
+        source = to_path(path)
+        called = source if name is None else name
+        own = declared(domain, called, neighbors, outside, max_rows, unit_rows)
+        require_narwhals()
+        frame = parquet_frame(source, own.domain.names)
+        taken = take_frame(frame, own, TextFormat(*texts), source, collect)
+        return cls._keep(taken, own, source)
+
+    @classmethod
+    def _from_sql(
+        cls,
+        connection: object,
+        query: str,
+        parameters: Parameters | None,
+        domain: Domain,
+        name: str,
+        neighbors: Neighbors,
+        outside: Outside,
+        max_rows: int | None,
+        unit_rows: int,
+        texts: tuple[bool, str, str | None],
+        collect: Collect,
+    ) -> PrivateData:
+        own = declared(domain, name, neighbors, outside, max_rows, unit_rows)
+        require_narwhals()
+        frame = query_frame(connection, query, parameters)
+        taken = take_frame(frame, own, TextFormat(*texts), "the query", collect)
+        return cls._keep(taken, own, "the query")
 
     @classmethod
     def _from_counts(

@@ -51,12 +51,15 @@ def take_columns(
 
 
 def take_frame(
-    frame: object, declared: Declaration, texts: TextFormat, collect: Collect = "histogram"
+    frame: object,
+    declared: Declaration,
+    texts: TextFormat,
+    source: str = "the frame",
+    collect: Collect = "histogram",
 ) -> Counts:
     """The columns of a frame."""
     from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
 
-    source = "the frame"
     matchers = _matchers(declared, texts)
     if own_collect(collect) == "marginals":
         return _pushed(source, frame, matchers, declared)
@@ -178,7 +181,7 @@ def _codes(source: str, columns: Sequence[Column], matchers: Sequence[Matcher]) 
         if problem := matcher.mismatch(column.kind):
             raise DataError(source, problem)
     for matcher, column in zip(matchers, columns, strict=True):
-        if len(column.values) != len(columns[0].values):
+        if len(column) != len(columns[0]):
             raise DataError(source, f"column {matcher.name!r} is not as long as the others")
     return {
         matcher.name: encode(matcher, column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -18,6 +19,8 @@ from dpsdk.typing import Floats, Ints
 __all__ = ["grouped", "groups", "groups_of_frame"]
 
 _ROWS = "dpsdk_rows"
+_TALLIED = 2**22
+"""Records are counted together in a table of at most so many cells: 32 MiB."""
 
 
 def grouped(table: nw.LazyFrame[Any], keys: Sequence[Key]) -> tuple[dict[str, Ints], Floats, int]:
@@ -37,8 +40,7 @@ def groups(table: nw.LazyFrame[Any], keys: Sequence[Key]) -> tuple[Mapping[str, 
     """The same with the cells outside, which are -1, among the others."""
     if not stays_in_engine(table):
         frame = table.collect()
-        codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
-        return codes, np.ones(len(frame))
+        return _tallied({key.name: key.codes(frame.get_column(key.name)) for key in keys})
     names = [code_name(place) for place in range(len(keys))]
     chosen = [key.expression.alias(name) for key, name in zip(keys, names, strict=True)]
     frame = table.select(*chosen).group_by(*names).agg(nw.len().alias(_ROWS)).collect()
@@ -46,6 +48,25 @@ def groups(table: nw.LazyFrame[Any], keys: Sequence[Key]) -> tuple[Mapping[str, 
     return {
         key.name: key.codes(frame.get_column(name)) for key, name in zip(keys, names, strict=True)
     }, counts
+
+
+def _tallied(codes: Mapping[str, Ints]) -> tuple[Mapping[str, Ints], Floats]:
+    """Equal records counted together, where the numbers of cells leave few that could be."""
+    rows = len(next(iter(codes.values())))
+    shape = [int(code.max(initial=-1)) + 2 for code in codes.values()]
+    if prod(shape) > _TALLIED:
+        return codes, np.ones(rows)
+    number = np.zeros(rows, dtype=np.int64)
+    for code, size in zip(codes.values(), shape, strict=True):
+        number *= size
+        number += code
+        number += 1
+    counts = np.bincount(number)
+    found = np.flatnonzero(counts)
+    places = np.unravel_index(found, shape)
+    return {
+        name: place.astype(np.int64) - 1 for name, place in zip(codes, places, strict=True)
+    }, counts[found].astype(np.float64)
 
 
 def groups_of_frame(

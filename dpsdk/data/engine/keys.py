@@ -24,9 +24,10 @@ from attrs import frozen
 
 from dpsdk.data.columns import Column, Kind, kind_of_array
 from dpsdk.data.encode import encode, first_float_from
-from dpsdk.data.engine.table import column_of, stays_in_engine
+from dpsdk.data.engine.table import column_of, is_loose, is_number, stays_in_engine
 from dpsdk.data.frames import kind_of_dtype, series_as_column
 from dpsdk.data.matching import BinnedMatcher, IntegerMatcher, Matcher
+from dpsdk.data.texts import Number, TextFormat
 from dpsdk.data.values import printed_decimal
 from dpsdk.errors import DataError
 from dpsdk.typing import Ints
@@ -63,6 +64,8 @@ def keys_of(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> list[Key] 
             return problem
         if kind is Kind.UNTYPED and stays_in_engine(table):
             return f"column {matcher.name!r} holds {kind.value}, which no engine groups by"
+        if kind is Kind.FLOAT and is_loose(table) and matcher.clips:
+            return 'outside="clip" where a column of floats may hold texts; choose another'
     return [_key(table, schema[matcher.name], matcher) for matcher in matchers]
 
 
@@ -72,26 +75,29 @@ def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> 
         return _own(matcher, column)
     if isinstance(dtype, nw.Boolean):
         yes, no = matcher.boolean(value=True), matcher.boolean(value=False)
-        return _direct(matcher, chosen(column, yes, chosen(~column, no, nw.lit(-1))))
+        # SQLite's may be two.
+        rest = chosen(column == nw.lit(value=False), no, nw.lit(-1))
+        return _direct(matcher, chosen(column == nw.lit(value=True), yes, rest))
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        return _own(matcher, column.cast(nw.String))
+        # As numbered as it is.
+        return _own(matcher, column)
     kind = kind_of_dtype(dtype)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)
     expression: nw.Expr | None = None
     if kind is Kind.INTEGER:
-        limits = _LIMITS.get(type(dtype))
+        limits = None if is_loose(table) else _LIMITS.get(type(dtype))
         expression = None if limits is None else _of_integers(matcher, column, *limits)
         if expression is None:
             return _spelt(matcher, column)
     elif isinstance(dtype, nw.Float64):
-        expression = _of_floats(matcher, column, np.float64)
+        expression = _of_floats(matcher, column, np.float64, is_number(table, column))
     elif isinstance(dtype, nw.Float32):
-        expression = _of_floats(matcher, column, np.float32)
+        expression = _of_floats(matcher, column, np.float32, is_number(table, column))
     if expression is not None:
         return _direct(matcher, expression)
     if kind is Kind.FLOAT:
-        column = nw.when(~column.is_nan()).then(column)
+        column = nw.when(is_number(table, column)).then(column)
     return _own(matcher, column)
 
 
@@ -134,10 +140,19 @@ def _spelt(matcher: Matcher, column: nw.Expr) -> Key:
 
     def codes(values: Values) -> Ints:
         texts = values.to_list() if isinstance(values, nw.Series) else values
-        numbers = [None if text is None else Decimal(str(text)) for text in texts]
-        return encode(matcher, _listed(numbers))
+        return encode(matcher, _listed([_number(text) for text in texts]))
 
     return Key(matcher.name, column.cast(nw.String), codes, direct=False, rest=matcher.rest)
+
+
+_SPELLING = TextFormat()
+_INFINITE = {"Infinity", "-Infinity"}
+
+
+def _number(text: object) -> Number | None:
+    if text in _INFINITE:
+        return Decimal(str(text))
+    return None if text is None else _SPELLING.number(str(text))
 
 
 def _listed(values: Sequence[object]) -> Column:
@@ -191,7 +206,7 @@ def _of_ordered(
         # Bins between the same two whole numbers hold none, and are passed over.
         cells = [matcher.number(number) for number in (inner, *starts)]
         cell = chosen(inside, _steps(column, starts, cells), nw.lit(-1))
-    if not matcher.clip:
+    if not matcher.clips:
         return cell
     above = cell if outer == most else chosen(column > outer, matcher.size - 1, cell)
     return above if inner == least else chosen(column < inner, 0, above)
@@ -205,7 +220,7 @@ def _between(column: nw.Expr, low: int, high: int, least: int, most: int) -> nw.
 
 
 def _of_floats(
-    matcher: Matcher, column: nw.Expr, kind: type[np.float32 | np.float64]
+    matcher: Matcher, column: nw.Expr, kind: type[np.float32 | np.float64], there: nw.Expr
 ) -> nw.Expr | None:
     if isinstance(matcher, IntegerMatcher):
         exact = 2 ** (np.finfo(kind).nmant + 1)
@@ -215,10 +230,10 @@ def _of_floats(
         within = nw.when((column >= low) & (column <= high)).then(column)
         whole = nw.when(within == within.floor()).then(within)
         cell: nw.Expr = (whole.cast(nw.Int64) - nw.lit(matcher.low)).fill_null(-1)
-        if not matcher.clip:
+        if not matcher.clips:
             return cell
-        above = (column > high) & ~column.is_nan()
-        return chosen(column < low, 0, chosen(above, matcher.size - 1, cell))
+        above = chosen((column > high) & there, matcher.size - 1, cell)
+        return chosen(column < low, 0, above)
     if isinstance(matcher, BinnedMatcher):
         with np.errstate(all="ignore"):
             reached = [first_float_from(edge, kind) for edge in matcher.exact]
@@ -226,8 +241,8 @@ def _of_floats(
             return None
         starts = [float(number) for number in reached[1:-1]]
         cell = _steps(column, starts, range(matcher.size))
-        if matcher.clip:
-            return chosen(~(column.is_null() | column.is_nan()), cell, nw.lit(-1))
+        if matcher.clips:
+            return chosen(there, cell, nw.lit(-1))
         end = reached[-1]
         upper = column <= float(end) if printed_decimal(end) == matcher.exact[-1] else (
             column < float(end)
@@ -242,7 +257,6 @@ def _of_floats(
     }
     if len(found) > _FEW:
         return None
-    there = ~(column.is_null() | column.is_nan())
     return chosen(there, _equals(column, found, matcher.rest), nw.lit(-1))
 
 

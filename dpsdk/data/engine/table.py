@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 
-__all__ = ["column_of", "opened", "stays_in_engine"]
+__all__ = ["column_of", "is_loose", "is_number", "opened", "stays_in_engine"]
 
 _REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
 """The libraries whose frames may repeat a name."""
@@ -65,6 +65,9 @@ def _counted_names(frame: object) -> Counter[str]:
 def stays_in_engine(table: nw.LazyFrame[Any]) -> bool:
     """Whether its engine groups rows by expressions; other tables are read column by column."""
     known = table.implementation
+    if known.is_polars():
+        # It groups by no objects of Python.
+        return nw.Object not in {type(dtype) for dtype in table.collect_schema().dtypes()}
     return not (known.is_pandas_like() or known.is_pyarrow())
 
 
@@ -75,3 +78,20 @@ def column_of(table: nw.LazyFrame[Any], name: str) -> nw.Expr:
         # A point in a name would otherwise ask for a field of a record.
         return nw.col("`" + name.replace("`", "``") + "`")
     return nw.col(name)
+
+
+_WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
+
+
+def is_loose(table: nw.LazyFrame[Any]) -> bool:
+    """Whether a column may hold values of other types than its own, as texts among integers."""
+    native: Any = table.to_native()
+    return table.implementation.is_ibis() and str(native.get_backend().name) == "sqlite"
+
+
+def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
+    """Whether a float is there and is no NaN, asked in a way that its engine has."""
+    native: Any = table.to_native()
+    if table.implementation.is_ibis() and native.get_backend().name in _WITHOUT_NAN:
+        return ~column.is_null()
+    return ~(column.is_null() | column.is_nan())

@@ -1,0 +1,151 @@
+"""How long a table takes to load, beside the group-by that one would write in the same library.
+
+Run it as a script: `python tests/bench/bench_loading.py [million rows]`. It prints, for each
+library that is there, the seconds of `from_frame`, of the group-by by hand that yields the same
+cells, and their ratio; each the best of three, in one run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from dpsdk import Binned, Categorical, Domain, Integer, PrivateData
+
+REGIONS = [f"region {number}" for number in range(20)]
+DOMAIN = Domain(
+    Integer("age", 17, 90),
+    Binned("income", [0, 10_000, 25_000, 50_000, 100_000, 1_000_000]),
+    Categorical("sex", ["F", "M"]),
+    Categorical("region", REGIONS),
+)
+EDGES = list(DOMAIN["income"].edges)
+
+
+def table(rows: int) -> pa.Table:
+    """A table in which about one row of fifty is outside the domain."""
+    rng = np.random.default_rng(1)
+    labels = np.array([*REGIONS, "elsewhere"])
+    return pa.table({
+        "age": rng.integers(15, 92, rows, dtype=np.int64),
+        "income": rng.gamma(2, 20_000, rows).round(2),
+        "sex": np.array(["F", "M", "x"])[rng.choice(3, rows, p=[0.5, 0.49, 0.01])],
+        "region": labels[rng.choice(21, rows, p=[*[0.0495] * 20, 0.01])],
+    })  # fmt: skip
+
+
+def bins_of_polars() -> pl.Expr:
+    """The number of the bin that an income falls into, or null."""
+    income, number = pl.col("income"), pl.lit(None, dtype=pl.Int32)
+    for place in range(len(EDGES) - 1):
+        low, high = EDGES[place], EDGES[place + 1]
+        number = pl.when((income >= low) & (income < high)).then(place).otherwise(number)
+    return number.alias("income")
+
+
+def by_polars(frame: pl.LazyFrame) -> object:
+    """The group-by that one would write in Polars."""
+    age = pl.when(pl.col("age").is_between(17, 90)).then(pl.col("age")).alias("age")
+    chosen = frame.select(age, bins_of_polars(), "sex", "region")
+    return chosen.group_by("age", "income", "sex", "region").len().collect()
+
+
+def by_pandas(frame: pd.DataFrame) -> object:
+    """The group-by that one would write in pandas."""
+    age = frame["age"].where(frame["age"].between(17, 90), -1)
+    income = pd.cut(frame["income"], EDGES, right=False, labels=False)
+    return frame.groupby([age, income, "sex", "region"], dropna=False, sort=False).size()
+
+
+def by_arrow(frame: pa.Table) -> object:
+    """The group-by that one would write in pyarrow."""
+    age, income = frame["age"], frame["income"]
+    inside = pc.and_(pc.greater_equal(age, 17), pc.less_equal(age, 90))
+    number = pa.chunked_array([pa.nulls(len(frame), pa.int32())])
+    for place in range(len(EDGES) - 1):
+        there = pc.and_(pc.greater_equal(income, EDGES[place]), pc.less(income, EDGES[place + 1]))
+        number = pc.if_else(there, pa.scalar(place, pa.int32()), number)
+    chosen = pa.table({
+        "age": pc.if_else(inside, age, None), "income": number, "sex": frame["sex"],
+        "region": frame["region"],
+    })  # fmt: skip
+    return chosen.group_by(chosen.column_names).aggregate([([], "count_all")])
+
+
+def sql(source: str) -> str:
+    """The group-by that one would write in SQL."""
+    steps = " ".join(
+        f"WHEN income >= {low} AND income < {high} THEN {place}"
+        for place, (low, high) in enumerate(pairwise(EDGES))
+    )
+    age, income = "CASE WHEN age BETWEEN 17 AND 90 THEN age END", f"CASE {steps} END"
+    return f"SELECT {age} a, {income} i, sex, region, count(*) n FROM {source} GROUP BY ALL"  # noqa: S608
+
+
+def cases(arrow: pa.Table, folder: Path) -> Iterator[tuple[str, object, Callable[[], object]]]:
+    """The frames to load, each with the group-by by hand."""
+    coded = arrow
+    for name in ("sex", "region"):
+        place = coded.column_names.index(name)
+        coded = coded.set_column(place, name, coded[name].dictionary_encode())
+    for kind, source in (("text", arrow), ("codes", coded)):
+        frame = pl.from_arrow(source)
+        yield f"polars, {kind}", frame, lambda f=frame: by_polars(f.lazy())
+        pandas = source.to_pandas()
+        if kind == "codes":
+            yield f"pandas, {kind}", pandas, lambda f=pandas: by_pandas(f)
+        else:
+            yield f"pandas, {kind}", pandas, lambda f=pandas: by_pandas(f)
+            objects = pandas.astype({"sex": object, "region": object})
+            yield "pandas, objects", objects, lambda f=objects: by_pandas(f)
+        yield f"pyarrow, {kind}", source, lambda f=source: by_arrow(f)
+    path = folder / "table.parquet"
+    pyarrow.parquet.write_table(arrow, path)
+    lazy = pl.scan_parquet(path)
+    yield "polars, Parquet", lazy, lambda: by_polars(lazy)
+    if importlib.util.find_spec("duckdb"):
+        import duckdb  # if it is there
+
+        connection = duckdb.connect()
+        connection.execute("SET enable_progress_bar = false")
+        connection.read_parquet(str(path)).create("held")
+        for name, source in (("Parquet", f"'{path}'"), ("table", "held")):
+            relation = connection.sql(f"SELECT * FROM {source}")  # noqa: S608
+            query = sql(source)
+            yield f"duckdb, {name}", relation, lambda q=query: connection.sql(q).fetchall()
+
+
+def best(call: Callable[[], object]) -> float:
+    """The least seconds of three calls."""
+    times: list[float] = []
+    for _ in range(3):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main(rows: int) -> None:
+    print(f"{rows:,} rows, 4 columns, {DOMAIN.size:,} cells")
+    print(f"{'frame':20} {'from_frame':>10} {'by hand':>10} {'ratio':>6}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, frame, by_hand in cases(table(rows), Path(folder)):
+            loaded = best(lambda frame=frame: PrivateData.from_frame(frame, DOMAIN))
+            hand = best(by_hand)
+            print(f"{name:20} {loaded:9.3f}s {hand:9.3f}s {loaded / hand:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(float(sys.argv[1] if len(sys.argv) > 1 else 5) * 1e6))

@@ -177,8 +177,7 @@ def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
     backend = native.get_backend()
     match backend.name:
         case "duckdb":
-            read = partial(native.to_pyarrow_batches, chunk_size=_BATCH)
-            return _of_duckdb(backend.con.sql, read)
+            return _of_duckdb(backend.con.sql, lambda: table.collect("pyarrow").to_native())
         case "sqlite":
             # Its connections serve the thread that opened them.
             held = table.collect().lazy()

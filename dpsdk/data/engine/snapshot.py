@@ -112,7 +112,8 @@ def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[An
             (nw.col(code_name(k)) >= 0) & (nw.col(code_name(k)) < size)
             for k, size in enumerate(sizes)
         ),
-        ignore_nulls=True,
+        # No code is null; one that were would be outside.
+        ignore_nulls=False,
     )
     kinds = ((127, nw.Int8), (2**15 - 1, nw.Int16), (2**31 - 1, nw.Int32), (2**63 - 1, nw.Int64))
     return coded.with_columns(inside.alias(_INSIDE)).select(

@@ -9,17 +9,15 @@ import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from dpsdk._checks import shown
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 
 __all__ = ["Parameters", "parquet_frame", "query_frame"]
 
-Parameters = Sequence[object] | Mapping[str, object]
+Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
 """Values for the placeholders of a query."""
 
 
@@ -42,22 +40,42 @@ def parquet_frame(path: str, names: Sequence[str]) -> object:
         If neither Polars nor DuckDB nor pyarrow is installed.
     """
     files = _files(path)
-    if find_spec("polars") is not None:
-        return import_module("polars").scan_parquet(files, hive_partitioning=False)
-    if find_spec("duckdb") is not None:
-        connection = import_module("duckdb").connect()
-        relations = [connection.read_parquet(file) for file in files]
-        schemas = [(relation.columns, relation.types) for relation in relations]
-        _require_one(path, schemas)
-        return connection.read_parquet(files)
-    if find_spec("pyarrow") is not None:
-        parquet = import_module("pyarrow.parquet")
-        _require_one(path, [parquet.read_schema(file).remove_metadata() for file in files])
-        arrow = import_module("pyarrow")
-        return arrow.concat_tables(
-            parquet.ParquetFile(file).read(columns=list(names)) for file in files
-        )
+    for scan in (_by_polars, _by_duckdb, _by_arrow):
+        try:
+            return scan(path, files, list(names))
+        except ImportError:
+            continue
     raise MissingExtra("polars, duckdb or pyarrow")
+
+
+def _by_polars(path: str, files: list[str], names: list[str]) -> object:
+    import polars  # noqa: ICN001, PLC0415  # one of three
+
+    del path, names
+    return polars.scan_parquet(files, hive_partitioning=False)
+
+
+def _by_duckdb(path: str, files: list[str], names: list[str]) -> object:
+    import duckdb  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  # one of three
+
+    del names
+    connection = cast("Any", duckdb).connect()
+    relations = [connection.read_parquet(file) for file in files]
+    _require_one(path, [(relation.columns, relation.types) for relation in relations])
+    return connection.read_parquet(files)
+
+
+def _by_arrow(path: str, files: list[str], names: list[str]) -> object:
+    import pyarrow  # noqa: ICN001, PLC0415  # one of three
+    from pyarrow import parquet  # noqa: PLC0415  # one of three
+
+    arrow, reader = cast("Any", pyarrow), cast("Any", parquet)
+    held = [reader.ParquetFile(file) for file in files]
+    _require_one(path, [file.schema_arrow.remove_metadata() for file in held])
+    known = held[0].schema_arrow.names
+    return arrow.concat_tables(
+        file.read(columns=[name for name in names if name in known]) for file in held
+    )
 
 
 def _files(path: str) -> list[str]:
@@ -126,9 +144,11 @@ def _through_ibis(connection: Any, query: str) -> object:
             "psycopg; connect to other databases by Ibis"
         )
         raise InvalidArgument("connection", expected, type(connection).__name__)
-    if find_spec("ibis") is None:
-        raise MissingExtra("ibis", "platforms")
-    ibis = import_module("ibis")
+    try:
+        import ibis as found  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  # an extra
+    except ImportError:
+        raise MissingExtra("ibis", "platforms") from None
+    ibis = cast("Any", found)
     if lite:
         return ibis.sqlite.from_connection(connection).sql(query)
     schema = _postgres_schema(connection, query)

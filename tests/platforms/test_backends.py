@@ -44,7 +44,7 @@ pytestmark = [
 
 TEXTS = TextFormat()
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"]
-SIGNED = INTEGERS[:4]
+SIGNED = ["int8", "int64"]
 ENGINES = ["polars", "duckdb", "ibis", "spark", "postgres"]
 ROWS = max(map(len, COLUMNS.values()))
 
@@ -104,7 +104,9 @@ POSTGRES = {
 def in_postgres(psycopg, address, table, name):
     """A connection to a server that holds a table."""
     connection = psycopg.connect(address)
-    fields = [f'"{field.name}" {POSTGRES[field.type]}' for field in table.schema]
+    quoted = [field.name.replace('"', '""') for field in table.schema]
+    types = [POSTGRES[field.type] for field in table.schema]
+    fields = [f'"{name}" {kind}' for name, kind in zip(quoted, types, strict=True)]
     connection.execute(f'CREATE TABLE "{name}" ({", ".join(fields)})')
     marks = ", ".join(["%s"] * table.num_columns)
     rows = [tuple(row.values()) for row in table.to_pylist()]
@@ -133,7 +135,7 @@ def engine(request, everything):
     address = request.getfixturevalue("postgres")
     request.getfixturevalue("ibis")
     connection = in_postgres(pytest.importorskip("psycopg"), address, table, "everything")
-    request.addfinalizer(connection.close)
+    request.addfinalizer(connection.close)  # noqa: PT021  # for this engine only
     return query_frame(connection, "SELECT * FROM everything", None), expected, table
 
 
@@ -144,7 +146,7 @@ def test_every_engine_gives_the_cells_of_every_other_door(engine):
     wrong, pairs, tried = {}, [], 0
     for label, attribute in ATTRIBUTES.items():
         for column in expected:
-            for clip in (False, True):
+            for clip in (False, True) if attribute.ordered else (False,):
                 matcher = matcher_of(evolve(attribute, name=column), TEXTS, clip=clip)
                 keys = keys_of(opened_table, [matcher])
                 if not isinstance(keys, str):
@@ -282,11 +284,11 @@ def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, postgres):
     lite = sqlite3.connect(":memory:")
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres) as server:
-        for source in (connection, ibis.duckdb.connect(), spark, server, lite):
+        for source in (connection, ibis.sqlite.connect(), spark, server, lite):
             data = PrivateData.from_sql(source, QUERY, SQL_DOMAIN)
             assert cells(data) == EXPECTED
     lite.close()
-    chosen = "SELECT * FROM (" + QUERY + ") t WHERE a < "
+    chosen = f"SELECT * FROM ({QUERY}) t WHERE a < "  # noqa: S608  # of this file
     for source, query, parameters in (
         (connection, chosen + "?", [5]),
         (connection, chosen + "$most", {"most": 5}),
@@ -373,7 +375,6 @@ def test_rows_are_counted_beyond_what_one_batch_holds(duckdb, spark):
     )
     relation = duckdb.connect().sql(query.format(rows))
     assert cells(PrivateData.from_frame(relation, domain)) == expected
-    frame = spark.sql(
-        f"SELECT id % 11 AS a, CAST(id % 8 AS STRING) AS s FROM range({rows})"
-    ).repartition(5)
+    frame = spark.sql(query.replace("range %", "id %").replace("VARCHAR", "STRING").format(rows))
+    frame = frame.repartition(5)
     assert cells(PrivateData.from_frame(frame, domain)) == expected

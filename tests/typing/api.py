@@ -208,6 +208,9 @@ def answers_have_the_type_of_their_query(session: Session) -> None:
 def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
     assert_type(PrivateData.from_counts([1], domain, unit_rows=2), PrivateData)
     assert_type(PrivateData.from_csv("t.csv", domain, unit_rows=2).facts.unit_rows, int)
+    assert_type(PrivateData.from_parquet("t.parquet", domain, unit_rows=2), PrivateData)
+    assert_type(PrivateData.from_sql(None, "", domain, parameters=[1]), PrivateData)
+    PrivateData.from_sql(None, 5, domain)  # type: ignore[arg-type]  # must stay an error
     PrivateData.from_columns({}, domain, unit_rows=None)  # type: ignore[arg-type]  # must stay one
     PrivateData.from_frame(None, domain, unit_rows="2")  # type: ignore[arg-type]  # must stay one
 

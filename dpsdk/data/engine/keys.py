@@ -5,8 +5,9 @@ inside the engine, by comparisons with numbers that its own type holds exactly, 
 matter in which width an engine compares. Any other column is its own key, and its distinct values
 are matched when they have come back. Each expression keeps to what all engines compute alike:
 
-- NaN is above all numbers to some engines, and to others above none. A comparison from above
-  drops it in either.
+- NaN is above all numbers to some engines, to others above none, and to those that go by the
+  statistics of a file, wherever all other numbers are. So each comparison stands beside the
+  question whether there is a number.
 - A branch that is not taken may still be computed, so no branch may fail for any value.
 - Numbers of more than 64 bits and decimals come back as texts: some roads round them.
 """
@@ -227,9 +228,11 @@ def _of_floats(
         if max(abs(matcher.low), abs(matcher.high)) >= exact:
             return None
         low, high = float(matcher.low), float(matcher.high)
-        within = nw.when((column >= low) & (column <= high)).then(column)
-        whole = nw.when(within == within.floor()).then(within)
-        cell: nw.Expr = (whole.cast(nw.Int64) - nw.lit(matcher.low)).fill_null(-1)
+        within = nw.when(there & (column >= low) & (column <= high)).then(column)
+        whole = within.cast(nw.Int64)
+        # Whichever way an engine rounds, the result is the same number only where it was whole.
+        kept = nw.when(whole.cast(nw.Float64) == within).then(whole)
+        cell: nw.Expr = (kept - nw.lit(matcher.low)).fill_null(-1)
         if not matcher.clips:
             return cell
         above = chosen((column > high) & there, matcher.size - 1, cell)
@@ -247,7 +250,7 @@ def _of_floats(
         upper = column <= float(end) if printed_decimal(end) == matcher.exact[-1] else (
             column < float(end)
         )  # fmt: skip
-        return chosen((column >= float(reached[0])) & upper, cell, nw.lit(-1))
+        return chosen(there & (column >= float(reached[0])) & upper, cell, nw.lit(-1))
     with np.errstate(all="ignore"):
         floats = [(first_float_from(Decimal(n), kind), n) for n in matcher.numbers]
     found = {

@@ -91,7 +91,13 @@ def is_loose(table: nw.LazyFrame[Any]) -> bool:
 
 def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
     """Whether a float is there and is no NaN, asked in a way that its engine has."""
-    native: Any = table.to_native()
-    if table.implementation.is_ibis() and native.get_backend().name in _WITHOUT_NAN:
+    known, native = table.implementation, table.to_native()
+    if not (known.is_duckdb() or known.is_ibis()):
+        return ~(column.is_null() | column.is_nan())
+    if known.is_ibis() and native.get_backend().name in _WITHOUT_NAN:
         return ~column.is_null()
-    return ~(column.is_null() | column.is_nan())
+    # DuckDB takes isnan for false, and a comparison for true, where that is so of the smallest and
+    # largest number in the statistics of a Parquet file, of which NaN is none. Of a difference it
+    # takes nothing for granted. That of infinities is NaN, so they are asked for as well.
+    infinite = float("inf")
+    return (column - column == 0) | (column == infinite) | (column == -infinite)

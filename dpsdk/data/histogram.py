@@ -53,7 +53,7 @@ class Histogram:
 
     @property
     def process(self) -> None:
-        """Any process can read it: all of it is in memory."""
+        """None, since all of it is in memory, which a forked process shares."""
 
     @property
     def rows(self) -> int:

@@ -249,8 +249,9 @@ class PrivateData:
         domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands
             As for `from_columns`.
         collect
-            What comes back from the engine of the frame, as `Collect` says: all cells that are not
-            empty, or later each marginal table that a query touches.
+            What comes back from the engine, as `Collect` says: all cells that are not empty, or
+            later each marginal table that a query touches, where there are too many cells for one
+            histogram.
 
         Raises
         ------

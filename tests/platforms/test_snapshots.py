@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.data.engine import snapshot
 from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, ReleaseFailed
@@ -209,14 +208,13 @@ def test_many_threads_ask_one_duckdb(duckdb):
     assert not wrong
 
 
-@pytest.mark.parametrize("place", ["ibis", "ibis sqlite", "ibis postgres"], indirect=True)
-def test_a_connection_of_ibis_is_shared_by_turns(frame):
-    memory, engine = both(frame)
-    other = PrivateData.from_frame(frame, DOMAIN, collect="marginals")
+@pytest.mark.parametrize("place", ["ibis postgres"], indirect=True)
+def test_a_connection_to_a_server_is_shared_by_turns(place, ibis):
+    memory, engine = both(place.frame)
+    again = ibis.postgres.from_connection(place.connection.con).table("people")
+    other = PrivateData.from_frame(again, DOMAIN, collect="marginals")
     one, two = open_histogram(engine)._snapshot, open_histogram(other)._snapshot
     assert one._turns is two._turns is not None
-    if frame.get_backend().name == "sqlite":
-        return
     wrong = []
 
     def ask(counts, names):
@@ -244,8 +242,8 @@ def exists(place, name):
     return True
 
 
-@pytest.mark.parametrize("place", ["ibis", "ibis postgres"], indirect=True)
-def test_the_table_of_ibis_is_dropped_when_nobody_can_ask(place):
+@pytest.mark.parametrize("place", ["ibis postgres"], indirect=True)
+def test_the_table_of_a_server_is_dropped_when_nobody_can_ask(place):
     data = both(place.frame)[1]
     name = open_histogram(data)._snapshot._opened().to_native().get_name()
     assert exists(place, name)
@@ -258,7 +256,46 @@ def test_the_table_of_ibis_is_dropped_when_nobody_can_ask(place):
     assert not exists(place, name)
 
 
-@pytest.mark.parametrize("place", ["ibis", "ibis postgres"], indirect=True)
+@pytest.mark.parametrize("place", ["ibis", "ibis sqlite"], indirect=True)
+def test_an_engine_within_the_process_answers_all_threads_and_when_closed(place):
+    memory, engine = both(place.frame)
+    place.connection.disconnect()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(open_histogram(engine).table(("age",))))
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(found[0], open_histogram(memory).table(("age",)))
+
+
+@pytest.mark.parametrize("place", ["ibis postgres"], indirect=True)
+def test_who_may_make_no_temporary_table_is_told_of_the_other_mode(place):
+    place.run("DROP ROLE IF EXISTS reader")
+    place.run("CREATE ROLE reader")
+    place.run("GRANT SELECT ON people TO reader")
+    place.run("REVOKE TEMP ON DATABASE postgres FROM public")
+    place.run("SET ROLE reader")
+    try:
+        with pytest.raises(InvalidArgument, match='"histogram" for a frame of ibis'):
+            both(place.frame)
+        assert PrivateData.from_frame(place.frame, DOMAIN).facts.rows == 400
+    finally:
+        place.run("RESET ROLE")
+        place.run("GRANT TEMP ON DATABASE postgres TO public")
+        place.run("DROP OWNED BY reader")
+
+
+@pytest.mark.parametrize("place", ["ibis postgres"], indirect=True)
+def test_a_query_of_a_raw_connection(place):
+    query = "SELECT * FROM people WHERE age > 18"
+    raw = place.connection.con
+    given = PrivateData.from_sql(raw, query, DOMAIN, collect="marginals")
+    expected = PrivateData.from_sql(raw, query, DOMAIN)
+    np.testing.assert_array_equal(
+        open_histogram(given).table(DOMAIN.names), open_histogram(expected).table(DOMAIN.names)
+    )
+
+
+@pytest.mark.parametrize("place", ["ibis postgres"], indirect=True)
 def test_a_connection_that_was_closed_fails_after_the_charge(frame):
     data = both(frame)[1]
     session = Session(data, Budget(1))
@@ -270,10 +307,10 @@ def test_a_connection_that_was_closed_fails_after_the_charge(frame):
 
 
 @pytest.mark.parametrize("place", ["ibis"], indirect=True)
-def test_an_engine_whose_tables_may_be_views_is_refused(frame, monkeypatch):
-    monkeypatch.setattr(snapshot, "_IBIS", {"postgres"})
+def test_an_engine_whose_temporary_tables_may_be_views_is_refused(place, monkeypatch):
+    monkeypatch.setattr(type(place.connection), "name", "flink")
     with pytest.raises(InvalidArgument, match='"histogram" for a frame of ibis'):
-        both(frame)
+        both(place.frame)
 
 
 @pytest.mark.parametrize("place", ["ibis", "duckdb"], indirect=True)

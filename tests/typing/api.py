@@ -46,6 +46,7 @@ from dpsdk.accounting import (
     Spent,
     SQLiteLedger,
 )
+from dpsdk.data import Collect
 from dpsdk.domain import Domain
 from dpsdk.forms import (
     ConvexForm,
@@ -233,6 +234,14 @@ def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
     PrivateData.from_frame(None, domain, unit="who")  # type: ignore[arg-type]  # must stay one
     PrivateData.from_columns({}, domain, unit_rows=None)  # type: ignore[arg-type]  # must stay one
     PrivateData.from_frame(None, domain, unit_rows="2")  # type: ignore[arg-type]  # must stay one
+
+
+def tables_are_collected_in_one_of_two_ways(domain: Domain) -> None:
+    assert_type(PrivateData.from_frame(None, domain, collect="marginals"), PrivateData)
+    assert_type(PrivateData.from_parquet("t.parquet", domain, collect="histogram"), PrivateData)
+    mode: Collect = "marginals"
+    assert_type(PrivateData.from_sql(None, "SELECT 1", domain, collect=mode), PrivateData)
+    PrivateData.from_frame(None, domain, collect="rows")  # type: ignore[arg-type]  # must stay one
 
 
 def names_are_given_one_by_one(table: MarginalTable) -> None:

@@ -100,7 +100,9 @@ class Pushed:
     def only(self, name: str, cell: int, *, keep_rows: bool) -> Pushed:
         """The records in one cell of an attribute, of the same snapshot; nothing is read for it."""
         counted = (self._rows if keep_rows else None), None
-        return Pushed(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
+        part = Pushed(self._sizes, self._snapshot, counted, (*self._cells, (name, cell)))
+        part._process = self._process
+        return part
 
     def records(self, names: tuple[str, ...]) -> tuple[Sequence[Ints], Floats]:
         """Cell numbers along each named attribute, and the count of each such record."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from threading import Thread
-from typing import Any, TypeAlias, cast, final
+from typing import Any, TypeAlias, final
 from weakref import finalize
 
 import narwhals.stable.v2 as nw
@@ -100,10 +100,10 @@ def snapshot_of(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> Snapshot | No
         return Snapshot(lambda: held)
     native: Any = table.to_native()
     if engine.is_duckdb():
-        return _of_duckdb(native)
+        return _of_relation(native)
     if engine.is_pyspark() or engine.is_pyspark_connect():
         return _of_spark(native)
-    return _of_ibis(native) if engine.is_ibis() else None
+    return _of_ibis(table, native) if engine.is_ibis() else None
 
 
 def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[Any]:
@@ -112,7 +112,8 @@ def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[An
             (nw.col(code_name(k)) >= 0) & (nw.col(code_name(k)) < size)
             for k, size in enumerate(sizes)
         ),
-        ignore_nulls=True,
+        # No code is null; one that were would be outside.
+        ignore_nulls=False,
     )
     kinds = ((127, nw.Int8), (2**15 - 1, nw.Int16), (2**31 - 1, nw.Int32), (2**63 - 1, nw.Int64))
     return coded.with_columns(inside.alias(_INSIDE)).select(
@@ -128,9 +129,11 @@ def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[An
 
 
 _SETTINGS = ("memory_limit", "temp_directory", "threads")
+_BATCH = 2**17
+"""Rows that are copied together."""
 
 
-def _of_duckdb(relation: Any) -> Snapshot:
+def _of_duckdb(ask: Callable[[str], Any], read: Callable[[], Any]) -> Snapshot:
     """In a database of its own in memory, which no other connection changes, sees or closes.
 
     A connection of DuckDB serves one thread, and its temporary tables are its own: so codes are
@@ -138,17 +141,19 @@ def _of_duckdb(relation: Any) -> Snapshot:
     may be swapped to, holds for the copy, too.
     """
     names = ", ".join(map(repr, _SETTINGS))
-    asked = f"SELECT name, value FROM duckdb_settings() WHERE name IN ({names})"  # noqa: S608
-    settings = dict(relation.query("dpsdk_source", asked).fetchall())
-    # It is there, as a relation of it is.
-    own = cast("Any", sys.modules["duckdb"]).connect(":memory:", config=settings)
-    reads = "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_arrow_reader"
-    own.from_arrow(getattr(relation, reads)(_BATCH)).create("codes")
+    found = ask(f"SELECT name, value FROM duckdb_settings() WHERE name IN ({names})")  # noqa: S608
+    # It is there, as the connection is.
+    duckdb: Any = sys.modules["duckdb"]
+    own = duckdb.connect(":memory:", config=dict(found.fetchall()))
+    # Last, as whatever else the connection is asked would end it.
+    own.from_arrow(read()).create("codes")
     return Snapshot(lambda: nw.from_native(own.cursor().table("codes")), free=own.close)
 
 
-_BATCH = 2**17
-"""Rows that are copied together."""
+def _of_relation(relation: Any) -> Snapshot:
+    reads = "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_arrow_reader"
+    ask = partial(relation.query, "dpsdk_source")
+    return _of_duckdb(ask, lambda: getattr(relation, reads)(_BATCH))
 
 
 def _of_spark(frame: Any) -> Snapshot | None:
@@ -161,24 +166,43 @@ def _of_spark(frame: Any) -> Snapshot | None:
     return Snapshot(lambda: held)
 
 
-_IBIS = {"duckdb", "postgres", "sqlite"}
-"""Engines under Ibis whose temporary tables are tables, and no views."""
-
 _turns: Beside[Turns] = Beside()
 _numbers = count(1)
 
 
-def _of_ibis(table: Any) -> Snapshot | None:
-    """A temporary table of the connection, which all that are asked through it share."""
-    backend = table.get_backend()
-    if backend.name not in _IBIS:
-        return None
-    turns = _turns.get(backend)
+def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
+    """Within this process where the engine is; a temporary table on a server of PostgreSQL.
+
+    Of other engines under Ibis it is not known whether temporary tables are tables or views.
+    """
+    backend = native.get_backend()
+    match backend.name:
+        case "duckdb":
+            return _of_duckdb(backend.con.sql, lambda: table.collect("pyarrow").to_native())
+        case "sqlite":
+            # Its connections serve the thread that opened them.
+            held = table.collect().lazy()
+            return Snapshot(lambda: held)
+        case "postgres":
+            return _on_server(backend, native)
+        case _:
+            return None
+
+
+def _on_server(backend: Any, native: Any) -> Snapshot | None:
+    """A temporary table of the connection. All that are asked through it wait for their turn."""
+    connection = backend.con
+    turns = _turns.get(connection)
     if turns is None:
         turns = Turns("the connection of a table")
-        _turns.keep(backend, turns)
+        _turns.keep(connection, turns)
     name = f"dpsdk_codes_{os.getpid()}_{next(_numbers)}"
-    held = nw.from_native(turns.take(lambda: backend.create_table(name, obj=table, temp=True)))
+    try:
+        made = turns.take(lambda: backend.create_table(name, obj=native, temp=True))
+    except Exception:  # noqa: BLE001  # its text may quote values
+        # Not every user may make one, nor can a replica.
+        return None
+    held = nw.from_native(made)
     return Snapshot(lambda: held, turns, partial(_dropped, backend, name, turns))
 
 

@@ -20,7 +20,7 @@ from dpsdk._turns import Turns
 from dpsdk.data import kept
 from dpsdk.data.engine import pushed
 from dpsdk.data.engine.pushed import Pushed
-from dpsdk.data.engine.snapshot import Snapshot
+from dpsdk.data.engine.snapshot import Snapshot, snapshot_of
 from dpsdk.data.vault import keep, open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
@@ -392,6 +392,17 @@ def test_records_come_in_one_order_whatever_an_engine_does():
     other = open_histogram(loaded(frame.reverse())).records(("sex", "age"))
     np.testing.assert_array_equal(one[0], other[0])
     np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_codes_that_are_missing_or_beyond_are_outside(kind):
+    coded = {"dpsdk_0": [0, None, 5, -1, 1], "dpsdk_1": [1, 1, 1, 1, 0]}
+    counts = Pushed(
+        {"a": 5, "b": 2}, snapshot_of(nw.from_native(FRAMES[kind](coded)).lazy(), [5, 2])
+    )
+    assert counts.rows == 5
+    assert counts.table(("b",)).tolist() == [1, 1]
+    assert counts.table(("a", "b"))[0, 1] == counts.table(("a", "b"))[1, 0] == 1
 
 
 def test_a_mode_that_there_is_not_is_refused():

@@ -97,7 +97,10 @@ _WRITE = (
     "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
 )
 
-_STATE = "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync')"
+_STATE = (
+    "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync'), "
+    "current_setting('synchronous_standby_names') <> ''"
+)
 
 _WITH_BEFORE = (
     "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code, "
@@ -230,14 +233,14 @@ class LedgerServer(Store):
         LedgerUnavailable
             If that cannot be found out.
         """
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as (connection, _), self.typed():
             return bool(self._found(connection))
 
     @override
     def begin(self) -> None:
         if self.there():
             return  # what is there is looked at whenever it is used
-        with self._connected(f"BEGIN; {_SET}") as connection, self.typed():
+        with self._connected(f"BEGIN; {_SET}") as (connection, _), self.typed():
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
             if not self._found(connection):  # by another process meanwhile
                 connection.execute(_TABLES.format(self._schema, _VERSION))
@@ -249,35 +252,36 @@ class LedgerServer(Store):
     @override
     @contextmanager
     def reading(self) -> Generator[Work]:
-        with self._connected(_READ + _STATE.format(self._schema)) as connection:
-            yield ServerWork(self, connection, self._schema)
+        begin = _READ + _STATE
+        with self._connected(begin.format(self._schema)) as (connection, standbys):
+            yield ServerWork(self, connection, self._schema, standbys=standbys)
 
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
-        begin = _WRITE + _STATE
-        with self._connected(begin.format(self._schema, round(1000 * _PATIENCE))) as connection:
+        begin = (_WRITE + _STATE).format(self._schema, round(1000 * _PATIENCE))
+        with self._connected(begin) as (connection, standbys):
             try:
-                yield ServerWork(self, connection, self._schema)
+                yield ServerWork(self, connection, self._schema, standbys=standbys)
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
 
     @contextmanager
-    def _connected(self, begin: str) -> Generator[Connection]:
-        """A connection with a transaction, which ends with the block."""
+    def _connected(self, begin: str) -> Generator[tuple[Connection, bool]]:
+        """A connection with a transaction, which ends with the block; see `_begin`."""
         process = os.getpid()
-        connection = self._begun(begin)
+        connection, standbys = self._begun(begin)
         try:
-            yield connection
+            yield connection, standbys
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
             self._leave(connection, process, keep=isinstance(error, Exception))
             raise
         self._leave(connection, process, keep=True)
 
-    def _begun(self, begin: str) -> Connection:
+    def _begun(self, begin: str) -> tuple[Connection, bool]:
         """A connection, one that was kept if it is still there, with a transaction."""
         if self._process != os.getpid():
             _inherited.append(self._idle)
@@ -290,27 +294,29 @@ class LedgerServer(Store):
             except IndexError:
                 connection, kept = self._connect(), False
             try:
-                self._begin(connection, begin)
+                standbys = self._begin(connection, begin)
             except BaseException as error:
                 lost = isinstance(error, LedgerUnavailable) and bool(connection.closed)
                 self._leave(connection, self._process, keep=isinstance(error, Exception))
                 if not (kept and lost):
                     raise
             else:
-                return connection
+                return connection, standbys
 
-    def _begin(self, connection: Connection, begin: str) -> None:
+    def _begin(self, connection: Connection, begin: str) -> bool:
+        """Begin a transaction; whether its commit waits for standbys."""
         with self.typed():
             cursor = connection.execute(begin)
             while cursor.nextset():
                 pass
-            row = cursor.fetchone() if cursor.description else ([_VERSION], "on")
-        versions, sync = (None, None) if row is None else row
+            row = cursor.fetchone() if cursor.description else ([_VERSION], "on", False)
+        versions, sync, standbys = (None, None, None) if row is None else row
         if versions != [_VERSION]:
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
             raise LedgerUnavailable(self.name, why)
+        return bool(standbys)
 
     def _connect(self) -> Connection:
         from psycopg import connect  # noqa: PLC0415  # of an extra
@@ -335,7 +341,8 @@ class LedgerServer(Store):
             return
         with suppress(Exception):
             if keep and len(self._idle) < _KEPT:
-                connection.execute("ROLLBACK")
+                if connection.info.transaction_status:  # 0 where there is none any more
+                    connection.execute("ROLLBACK")
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -344,11 +351,13 @@ class LedgerServer(Store):
 class ServerWork(Work):
     """One transaction on a server."""
 
-    __slots__ = ("_connection", "_process", "_schema", "_server")
+    __slots__ = ("_connection", "_process", "_schema", "_standbys")
 
-    def __init__(self, server: LedgerServer, connection: Connection, schema: str) -> None:
+    def __init__(
+        self, server: LedgerServer, connection: Connection, schema: str, *, standbys: bool
+    ) -> None:
         super().__init__(server)
-        self._server = server
+        self._standbys = standbys
         self._connection = connection
         self._schema = schema
         self._process = os.getpid()
@@ -410,21 +419,26 @@ class ServerWork(Work):
     def _commit(self, entries: list[Entry], record: str | None) -> None:
         if os.getpid() != self._process:
             raise Closed("a ledger in a forked process")
+        statements, values = list[str](), list[object]()
+        for entry in entries:
+            fields: list[object] = list(entry)
+            fields[1] = _spelled(entry.dataset)
+            request = entry.request
+            fields[4] = None if request is None else _spelled(request)
+            digest = None if request is None else _digest(request)
+            statements.append(_INSERT)
+            values += [*fields, _digest(entry.dataset), digest]
+        if record is not None:
+            name = entries[-1].dataset
+            statements.append(_KEEP)
+            values += [_digest(name), _spelled(name), record]
         with self._store.typed():
-            for entry in entries:
-                fields: list[object] = list(entry)
-                fields[1] = _spelled(entry.dataset)
-                request = entry.request
-                fields[4] = None if request is None else _spelled(request)
-                digest = None if request is None else _digest(request)
-                self._execute(_INSERT, [*fields, _digest(entry.dataset), digest])
-            if record is not None:
-                name = entries[-1].dataset
-                self._execute(_KEEP, [_digest(name), _spelled(name), record])
-            self._sure()
+            self._sure("; ".join([*statements, "COMMIT"]), values)
 
-    def _sure(self) -> None:
-        """Commit, and be told of nothing that speaks against it."""
+    def _sure(self, statements: str, values: Sequence[object]) -> None:
+        """Write and commit at one go, and be told of nothing that speaks against it."""
+        from psycopg import ClientCursor  # noqa: PLC0415  # of an extra
+
         warnings: list[str] = []
 
         def note(notice: Diagnostic) -> None:
@@ -432,14 +446,20 @@ class ServerWork(Work):
                 warnings.append(notice.message_primary or "a warning")
 
         # No limit of the server ends the waiting for standbys.
-        limit = Timer(_PATIENCE, self._connection.cancel_safe)
+        limit = Timer(_PATIENCE, self._connection.cancel_safe) if self._standbys else None
         self._connection.add_notice_handler(note)
-        limit.start()
         try:
-            status = self._connection.execute("COMMIT").statusmessage
+            if limit is not None:
+                limit.start()
+            cursor = ClientCursor(self._connection)
+            cursor.execute(statements.format(self._schema), values)
+            while cursor.nextset():
+                pass
+            status = cursor.statusmessage
         finally:
-            limit.cancel()
-            limit.join()
+            if limit is not None:
+                limit.cancel()
+                limit.join()
             self._connection.remove_notice_handler(note)
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Timer
@@ -15,9 +15,10 @@ from weakref import finalize
 from typing_extensions import override
 
 from dpsdk._checks import shown
+from dpsdk.accounting.ledger.address import address_of
 from dpsdk.accounting.ledger.chain import Entry
 from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
-from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable, MissingExtra
+from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
     from psycopg import Connection as _Connection
@@ -128,16 +129,6 @@ _KEEP = (
     "ON CONFLICT (of_dataset) DO UPDATE SET record = excluded.record"
 )
 
-_LIMITS: Mapping[str, str | int] = {
-    "connect_timeout": 10,
-    "keepalives_idle": 20,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": round(1000 * _PATIENCE),
-    "fallback_application_name": "dpsdk",
-}
-"""How long one waits for a network that is gone, unless the connection string says otherwise."""
-
 _PASSING = {
     "08": "its server was lost",
     "28": "its server does not let this user in",
@@ -187,7 +178,7 @@ class LedgerServer(Store):
         if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
             expected = "up to 63 letters, digits and underscores"
             raise InvalidArgument("schema", expected, shown(schema))
-        self._reached, public = _parameters(dsn)
+        self._reached, public = address_of(dsn)
         super().__init__(f"postgresql://{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._process = os.getpid()
@@ -489,27 +480,3 @@ def _unspelled(text: object) -> str | None:
 
 def _digest(name: object) -> bytes:
     return sha256(str(name).encode("utf-8")).digest()
-
-
-def _parameters(dsn: str) -> tuple[str, str]:
-    """How a server is reached, with limits for networks that are gone, and what may be shown."""
-    try:
-        from psycopg import Error  # noqa: PLC0415  # of an extra
-        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # of an extra
-    except ImportError:
-        raise MissingExtra("psycopg", "postgres") from None
-    # Never what was given, which may hold a password.
-    expected = "a connection string of PostgreSQL, as postgresql://user@host/database"
-    if not isinstance(dsn, str):
-        raise InvalidArgument("dsn", expected, type(dsn).__name__)
-    try:
-        given = dict[str, str | int | None](conninfo_to_dict(dsn))
-        reached = make_conninfo("", **{**_LIMITS, **given, "client_encoding": "UTF8"})
-    except (Error, UnicodeError, ValueError):
-        raise InvalidArgument("dsn", expected, "another text") from None
-    user, host, port, database = [
-        str(given.get(name) or "") for name in ("user", "host", "port", "dbname")
-    ]
-    public = f"{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
-    service = given.get("service")
-    return reached, public if service is None else f"{public} service {service}"

@@ -32,7 +32,8 @@ class _Connections:
 
     def others(self, thread: int) -> bool:
         """Whether other threads have connections. Those that have ended have none."""
-        return bool((self.threads.keys() & sys._current_frames().keys()) - {thread})
+        alive = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # documented all the same
+        return bool((self.threads.keys() & alive.keys()) - {thread})
 
 
 _now = _Connections()

@@ -237,8 +237,9 @@ class LedgerServer(Store):
                 connection.execute(_TABLES.format(self._schema, _VERSION))
                 connection.execute("COMMIT")
 
-    def _found(self, connection: Connection) -> list[tuple[object, ...]]:
-        return connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+    def _found(self, connection: Connection) -> list[Row]:
+        rows: list[Row] = connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+        return rows
 
     @override
     @contextmanager

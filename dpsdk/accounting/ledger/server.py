@@ -232,9 +232,9 @@ class LedgerServer(Store):
         if self.there():
             return  # what is there is looked at whenever it is used
         with self._connected(f"BEGIN; {_SET}") as (connection, _), self.typed():
-            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
+            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
-                connection.execute(_TABLES.format(self._schema, _VERSION))
+                connection.execute(_TABLES.format(self._schema, _VERSION).encode())
                 connection.execute("COMMIT")
 
     def _found(self, connection: Connection) -> list[Row]:
@@ -298,7 +298,7 @@ class LedgerServer(Store):
     def _begin(self, connection: Connection, begin: str) -> bool:
         """Begin a transaction; whether its commit waits for standbys."""
         with self.typed():
-            cursor = connection.execute(begin)
+            cursor = connection.execute(begin.encode())
             while cursor.nextset():
                 pass
             row = cursor.fetchone() if cursor.description else ([_VERSION], "on", False)
@@ -355,7 +355,7 @@ class ServerWork(Work):
         self._process = os.getpid()
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        cursor = self._connection.execute(statement.format(self._schema), values)
+        cursor = self._connection.execute(statement.format(self._schema).encode(), values)
         return cursor.fetchall() if cursor.description else []
 
     @override
@@ -444,7 +444,7 @@ class ServerWork(Work):
             if limit is not None:
                 limit.start()
             cursor = ClientCursor(self._connection)
-            cursor.execute(statements.format(self._schema), values)
+            cursor.execute(statements.format(self._schema).encode(), values)
             while cursor.nextset():
                 pass
             status = cursor.statusmessage

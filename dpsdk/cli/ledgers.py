@@ -79,7 +79,7 @@ class LedgerOptions:
 
     @property
     def label(self) -> str:
-        """What the ledger is called in the output: never by a password."""
+        """What the ledger is called in the output, never by a password."""
         if not self.place.startswith(_SERVERS):
             return printable(self.place)
         return LedgerServer(self.place, _SCHEMA if self.schema is None else self.schema, b"").name

@@ -439,17 +439,17 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
     twin = opened(place.ledger(anchor=anchor))
     twin._session = odometer.session
 
-    def losing(self: server.ServerWork) -> None:
+    def losing(self: server.ServerWork, *given: Any) -> None:
         nonlocal lost
         if lost:
-            return sure(self)
+            return sure(self, *given)
         lost = True
         if taken:
-            sure(self)
+            sure(self, *given)
         cut(place)
         if not taken:
             assert twin.charge(HUNDREDTH, "x") == 1
-        return sure(self)
+        return sure(self, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(server.ServerWork, "_sure", losing)
@@ -463,10 +463,10 @@ def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
     monkeypatch.setattr(chained, "_PAUSES", ())
     odometer, sure = opened(place.ledger()), server.ServerWork._sure
 
-    def losing(self: server.ServerWork) -> None:
-        sure(self)
+    def losing(self: server.ServerWork, *given: Any) -> None:
+        sure(self, *given)
         cut(place)
-        sure(self)
+        sure(self, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(server.ServerWork, "_sure", losing)

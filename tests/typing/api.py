@@ -41,6 +41,7 @@ from dpsdk.accounting import (
     Ledger,
     Ledgers,
     MemoryLedger,
+    PostgresLedger,
     Readings,
     Remaining,
     Spent,
@@ -256,6 +257,11 @@ def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
     books: Ledgers = shared
     ledgers.append(books.dataset("adults"))
     assert_type(shared.dataset("adults"), SQLiteLedger)
+    hosts = PostgresLedger("postgresql://me@host/db", schema="spent", key=b"0" * 32)
+    ledgers += [hosts, hosts.dataset("adults")]
+    assert_type(hosts.dataset("adults"), PostgresLedger)
+    assert_type(hosts.verify(), int)
+    PostgresLedger(5432)  # type: ignore[arg-type]  # must stay an error
     SQLiteLedger("spent.db", key="text")  # type: ignore[arg-type]  # must stay an error
     for ledger in ledgers:
         assert_type(Session(data, budget, ledger=ledger), Session)

@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from threading import Condition, get_ident
+from threading import Lock, get_ident
 
 __all__ = ["unforked"]
 
 _PATIENCE = 60.0
 """So many seconds a fork waits. A child that is forked later than that may find its ledger busy."""
 
+_STEP = 0.001
+
 
 class _Connections:
     """How many connections each thread of a process has."""
 
     def __init__(self) -> None:
-        self.changed = Condition()
+        self.lock = Lock()
+        """Held while a process is forked, and by whoever begins."""
         self.threads: dict[int, int] = {}
+
+    def others(self, thread: int) -> bool:
+        """Whether other threads have connections. Those that have ended have none."""
+        alive = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # documented all the same
+        return bool((self.threads.keys() & alive.keys()) - {thread})
 
 
 _now = _Connections()
@@ -37,7 +46,8 @@ def unforked() -> Generator[None]:
     # Nobody else has a say in this thread's number, and it is put back whatever comes between.
     before = mine.threads.get(thread, 0)
     try:
-        with mine.changed:
+        # A built-in lock in a `with`: no interrupt comes between taking it and giving it back.
+        with mine.lock:
             mine.threads[thread] = before + 1
         yield
     finally:
@@ -45,25 +55,23 @@ def unforked() -> Generator[None]:
             mine.threads[thread] = before
         else:
             mine.threads.pop(thread, None)
-        with mine.changed:
-            mine.changed.notify_all()
 
 
 def _before() -> None:
     mine, thread = _now, get_ident()
-    # Held until the fork is over, so that nobody begins meanwhile.
-    mine.changed.acquire()
-    mine.changed.wait_for(lambda: _others(mine) <= {thread}, _PATIENCE)
-
-
-def _others(mine: _Connections) -> set[int]:
-    """The threads that have connections. One that has ended has none, whatever interrupted it."""
-    return set(mine.threads) & sys._current_frames().keys()
+    end = time.monotonic() + _PATIENCE
+    while True:
+        # Held until the fork is over, so that nobody begins meanwhile.
+        mine.lock.acquire()
+        if not mine.others(thread) or time.monotonic() > end:
+            return
+        mine.lock.release()
+        time.sleep(_STEP)
 
 
 def _in_parent() -> None:
     with suppress(RuntimeError):  # an interrupt came before it was acquired
-        _now.changed.release()
+        _now.lock.release()
 
 
 def _in_child() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Timer
@@ -15,9 +15,10 @@ from weakref import finalize
 from typing_extensions import override
 
 from dpsdk._checks import shown
+from dpsdk.accounting.ledger.address import address_of
 from dpsdk.accounting.ledger.chain import Entry
 from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
-from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable, MissingExtra
+from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
     from psycopg import Connection as _Connection
@@ -97,7 +98,10 @@ _WRITE = (
     "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
 )
 
-_STATE = "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync')"
+_STATE = (
+    "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync'), "
+    "current_setting('synchronous_standby_names') <> ''"
+)
 
 _WITH_BEFORE = (
     "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code, "
@@ -124,16 +128,6 @@ _KEEP = (
     "INSERT INTO {0}.books VALUES (%s, %s, %s) "
     "ON CONFLICT (of_dataset) DO UPDATE SET record = excluded.record"
 )
-
-_LIMITS: Mapping[str, str | int] = {
-    "connect_timeout": 10,
-    "keepalives_idle": 20,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": round(1000 * _PATIENCE),
-    "fallback_application_name": "dpsdk",
-}
-"""How long one waits for a network that is gone, unless the connection string says otherwise."""
 
 _PASSING = {
     "08": "its server was lost",
@@ -184,7 +178,7 @@ class LedgerServer(Store):
         if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
             expected = "up to 63 letters, digits and underscores"
             raise InvalidArgument("schema", expected, shown(schema))
-        self._reached, public = _parameters(dsn)
+        self._reached, public = address_of(dsn)
         super().__init__(f"postgresql://{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._process = os.getpid()
@@ -230,54 +224,56 @@ class LedgerServer(Store):
         LedgerUnavailable
             If that cannot be found out.
         """
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as (connection, _), self.typed():
             return bool(self._found(connection))
 
     @override
     def begin(self) -> None:
         if self.there():
             return  # what is there is looked at whenever it is used
-        with self._connected(f"BEGIN; {_SET}") as connection, self.typed():
-            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
+        with self._connected(f"BEGIN; {_SET}") as (connection, _), self.typed():
+            connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
-                connection.execute(_TABLES.format(self._schema, _VERSION))
+                connection.execute(_TABLES.format(self._schema, _VERSION).encode())
                 connection.execute("COMMIT")
 
-    def _found(self, connection: Connection) -> list[tuple[object, ...]]:
-        return connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+    def _found(self, connection: Connection) -> list[Row]:
+        rows: list[Row] = connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+        return rows
 
     @override
     @contextmanager
     def reading(self) -> Generator[Work]:
-        with self._connected(_READ + _STATE.format(self._schema)) as connection:
-            yield ServerWork(self, connection, self._schema)
+        begin = _READ + _STATE
+        with self._connected(begin.format(self._schema)) as (connection, standbys):
+            yield ServerWork(self, connection, self._schema, standbys=standbys)
 
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
-        begin = _WRITE + _STATE
-        with self._connected(begin.format(self._schema, round(1000 * _PATIENCE))) as connection:
+        begin = (_WRITE + _STATE).format(self._schema, round(1000 * _PATIENCE))
+        with self._connected(begin) as (connection, standbys):
             try:
-                yield ServerWork(self, connection, self._schema)
+                yield ServerWork(self, connection, self._schema, standbys=standbys)
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
 
     @contextmanager
-    def _connected(self, begin: str) -> Generator[Connection]:
-        """A connection with a transaction, which ends with the block."""
+    def _connected(self, begin: str) -> Generator[tuple[Connection, bool]]:
+        """A connection with a transaction, which ends with the block; see `_begin`."""
         process = os.getpid()
-        connection = self._begun(begin)
+        connection, standbys = self._begun(begin)
         try:
-            yield connection
+            yield connection, standbys
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
             self._leave(connection, process, keep=isinstance(error, Exception))
             raise
         self._leave(connection, process, keep=True)
 
-    def _begun(self, begin: str) -> Connection:
+    def _begun(self, begin: str) -> tuple[Connection, bool]:
         """A connection, one that was kept if it is still there, with a transaction."""
         if self._process != os.getpid():
             _inherited.append(self._idle)
@@ -290,27 +286,29 @@ class LedgerServer(Store):
             except IndexError:
                 connection, kept = self._connect(), False
             try:
-                self._begin(connection, begin)
+                standbys = self._begin(connection, begin)
             except BaseException as error:
                 lost = isinstance(error, LedgerUnavailable) and bool(connection.closed)
                 self._leave(connection, self._process, keep=isinstance(error, Exception))
                 if not (kept and lost):
                     raise
             else:
-                return connection
+                return connection, standbys
 
-    def _begin(self, connection: Connection, begin: str) -> None:
+    def _begin(self, connection: Connection, begin: str) -> bool:
+        """Begin a transaction; whether its commit waits for standbys."""
         with self.typed():
-            cursor = connection.execute(begin)
+            cursor = connection.execute(begin.encode())
             while cursor.nextset():
                 pass
-            row = cursor.fetchone() if cursor.description else ([_VERSION], "on")
-        versions, sync = (None, None) if row is None else row
+            row = cursor.fetchone() if cursor.description else ([_VERSION], "on", False)
+        versions, sync, standbys = (None, None, None) if row is None else row
         if versions != [_VERSION]:
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
             raise LedgerUnavailable(self.name, why)
+        return bool(standbys)
 
     def _connect(self) -> Connection:
         from psycopg import connect  # noqa: PLC0415  # of an extra
@@ -335,7 +333,8 @@ class LedgerServer(Store):
             return
         with suppress(Exception):
             if keep and len(self._idle) < _KEPT:
-                connection.execute("ROLLBACK")
+                if connection.info.transaction_status:  # 0 where there is none any more
+                    connection.execute("ROLLBACK")
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -344,17 +343,19 @@ class LedgerServer(Store):
 class ServerWork(Work):
     """One transaction on a server."""
 
-    __slots__ = ("_connection", "_process", "_schema", "_server")
+    __slots__ = ("_connection", "_process", "_schema", "_standbys")
 
-    def __init__(self, server: LedgerServer, connection: Connection, schema: str) -> None:
+    def __init__(
+        self, server: LedgerServer, connection: Connection, schema: str, *, standbys: bool
+    ) -> None:
         super().__init__(server)
-        self._server = server
+        self._standbys = standbys
         self._connection = connection
         self._schema = schema
         self._process = os.getpid()
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        cursor = self._connection.execute(statement.format(self._schema), values)
+        cursor = self._connection.execute(statement.format(self._schema).encode(), values)
         return cursor.fetchall() if cursor.description else []
 
     @override
@@ -410,21 +411,26 @@ class ServerWork(Work):
     def _commit(self, entries: list[Entry], record: str | None) -> None:
         if os.getpid() != self._process:
             raise Closed("a ledger in a forked process")
+        statements, values = list[str](), list[object]()
+        for entry in entries:
+            fields: list[object] = list(entry)
+            fields[1] = _spelled(entry.dataset)
+            request = entry.request
+            fields[4] = None if request is None else _spelled(request)
+            digest = None if request is None else _digest(request)
+            statements.append(_INSERT)
+            values += [*fields, _digest(entry.dataset), digest]
+        if record is not None:
+            name = entries[-1].dataset
+            statements.append(_KEEP)
+            values += [_digest(name), _spelled(name), record]
         with self._store.typed():
-            for entry in entries:
-                fields: list[object] = list(entry)
-                fields[1] = _spelled(entry.dataset)
-                request = entry.request
-                fields[4] = None if request is None else _spelled(request)
-                digest = None if request is None else _digest(request)
-                self._execute(_INSERT, [*fields, _digest(entry.dataset), digest])
-            if record is not None:
-                name = entries[-1].dataset
-                self._execute(_KEEP, [_digest(name), _spelled(name), record])
-            self._sure()
+            self._sure("; ".join([*statements, "COMMIT"]), values)
 
-    def _sure(self) -> None:
-        """Commit, and be told of nothing that speaks against it."""
+    def _sure(self, statements: str, values: Sequence[object]) -> None:
+        """Write and commit at one go, and be told of nothing that speaks against it."""
+        from psycopg import ClientCursor  # noqa: PLC0415  # of an extra
+
         warnings: list[str] = []
 
         def note(notice: Diagnostic) -> None:
@@ -432,14 +438,20 @@ class ServerWork(Work):
                 warnings.append(notice.message_primary or "a warning")
 
         # No limit of the server ends the waiting for standbys.
-        limit = Timer(_PATIENCE, self._connection.cancel_safe)
+        limit = Timer(_PATIENCE, self._connection.cancel_safe) if self._standbys else None
         self._connection.add_notice_handler(note)
-        limit.start()
         try:
-            status = self._connection.execute("COMMIT").statusmessage
+            if limit is not None:
+                limit.start()
+            cursor = ClientCursor(self._connection)
+            cursor.execute(statements.format(self._schema).encode(), values)
+            while cursor.nextset():
+                pass
+            status = cursor.statusmessage
         finally:
-            limit.cancel()
-            limit.join()
+            if limit is not None:
+                limit.cancel()
+                limit.join()
             self._connection.remove_notice_handler(note)
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.
@@ -469,27 +481,3 @@ def _unspelled(text: object) -> str | None:
 
 def _digest(name: object) -> bytes:
     return sha256(str(name).encode("utf-8")).digest()
-
-
-def _parameters(dsn: str) -> tuple[str, str]:
-    """How a server is reached, with limits for networks that are gone, and what may be shown."""
-    try:
-        from psycopg import Error  # noqa: PLC0415  # of an extra
-        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # of an extra
-    except ImportError:
-        raise MissingExtra("psycopg", "postgres") from None
-    # Never what was given, which may hold a password.
-    expected = "a connection string of PostgreSQL, as postgresql://user@host/database"
-    if not isinstance(dsn, str):
-        raise InvalidArgument("dsn", expected, type(dsn).__name__)
-    try:
-        given = dict[str, str | int | None](conninfo_to_dict(dsn))
-        reached = make_conninfo("", **{**_LIMITS, **given, "client_encoding": "UTF8"})
-    except (Error, UnicodeError, ValueError):
-        raise InvalidArgument("dsn", expected, "another text") from None
-    user, host, port, database = [
-        str(given.get(name) or "") for name in ("user", "host", "port", "dbname")
-    ]
-    public = f"{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
-    service = given.get("service")
-    return reached, public if service is None else f"{public} service {service}"

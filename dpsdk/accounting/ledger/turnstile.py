@@ -17,10 +17,13 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from threading import Event, Thread
+from weakref import WeakSet
 
 __all__ = ["Turnstile"]
 
-_open: set[FileIO] = set()
+_open: WeakSet[FileIO] = WeakSet()
+"""Those whose locks are a process's own. Weakly: an interrupt may come before one is closed, and
+then it is the end of the object that gives the lock back."""
 
 
 def _close_all() -> None:

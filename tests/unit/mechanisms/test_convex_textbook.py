@@ -277,9 +277,9 @@ def test_tops_that_taught_nothing_do_not_count_for_the_promise(interrupted, monk
 def test_noise_beyond_the_constants_ends_the_promise(monkeypatch):
     with session().open(textbook(alpha=0.02)) as channel:
         strategy = channel._strategy
-        narrow = evolve(strategy._plan.tails, scale=strategy._plan.tails.scale / 10)
-        descent = evolve(strategy._plan.descent, tails=narrow)
-        strategy._plan = evolve(strategy._plan, tails=narrow, descent=descent)
+        narrow = evolve(strategy._plan.concentration, scale=strategy._plan.concentration.scale / 10)
+        descent = evolve(strategy._plan.descent, concentration=narrow)
+        strategy._plan = evolve(strategy._plan, concentration=narrow, descent=descent)
         release = channel.release(QUERY)
         assert release.source == "measured"
         assert release.bound(0.05).standing == "none"

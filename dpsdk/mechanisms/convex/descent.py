@@ -187,7 +187,7 @@ class NoisyDescent(Oracle):
         steps = self.steps
         if steps is None:
             runs = runs_within(terms, total, _MOST)
-            steps = _practical_steps(form, runs, facts.rows)
+            steps = _practical_steps(form, runs, facts.rows / facts.unit_rows)
         runs = runs_within(terms, total, steps)
         descent = self._practical(form, runs, steps, facts, facts.rows)
         return _Plan(runs, descent, _UNPROMISED, late=True)
@@ -247,13 +247,16 @@ def _planned(
     return runs, best_rule(problem, steps, *runs.concentration(problem, facts, rows), beta)
 
 
-def _practical_steps(form: ConvexForm, runs: Runs, rows: int) -> int:
-    """About where noise weighs as much as the way that is left."""
+def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
+    """About where noise weighs as much as the way that is left.
+
+    It is as wide for so many people, each with as many rows as one may have, as for so many rows.
+    """
     noise = runs.noise
     if isinstance(noise, GaussianNoise):
-        wanted = float(noise.rho) * runs.count * float(rows) ** 2 / (2 * form.dimension)
+        wanted = float(noise.rho) * runs.count * people**2 / (2 * form.dimension)
     else:
-        wanted = float(noise.epsilon) * runs.count * rows / (3 * form.dimension)
+        wanted = float(noise.epsilon) * runs.count * people / (3 * form.dimension)
     return int(min(max(wanted, _FEWEST), _MOST))
 
 

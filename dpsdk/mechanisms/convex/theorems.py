@@ -64,6 +64,10 @@ def _radius(value: float) -> float:
     return _of_size("radius", value)
 
 
+def _range(value: float) -> float:
+    return _of_size("range", value, endless=True)
+
+
 def _optional(value: float | None) -> float | None:
     return None if value is None else _of_size("summed", value)
 
@@ -100,7 +104,7 @@ class Problem:
     ridge: float = field(default=0.0, converter=to_ridge)
     summed: float | None = field(default=None, converter=_optional)
     largest: float | None = field(default=None, converter=_optional)
-    range: float = math.inf
+    range: float = field(default=math.inf, converter=_range)
 
     @classmethod
     def of(cls, form: ConvexForm, ridge: float = 0.0) -> Problem:
@@ -244,8 +248,11 @@ class Descent:
         start = one.radius**2 / (2.0 * self.step * steps)
         if self.rule == "smooth":
             bend = one.smoothness + one.ridge
+            room = 1.0 - self.step * bend
+            if not room > 0.0:
+                return math.inf
             along = concentration.linear(t, steps * far**2, far) / steps
-            return start + self.step / (2.0 * (1.0 - self.step * bend)) * noise + along + slack
+            return start + self.step / (2.0 * room) * noise + along + slack
         reach = far + self.step * slope
         along = concentration.linear(t, steps * reach**2, reach) / steps
         return start + 0.5 * self.step * (slope**2 + noise) + along + slack

@@ -494,7 +494,10 @@ def test_constants_of_sketches_are_checked_and_planned_for():
     assert mechanism._asked(terms()).beta == 0.05
     quote = mechanism.quote(QUERY.lower(DOMAIN), terms())
     assert quote.bound(0.1).error == 0.6
-    for wrong in ({"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0}):
+    for wrong in (
+        {"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0},
+        {"range": -1}, {"range": math.nan}, {"range": "2"}, {"bend": math.nan}, {"vectors": 0},
+    ):  # fmt: skip
         with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))}"):
             evolve(SKETCHED, **wrong)
 

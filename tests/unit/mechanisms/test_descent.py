@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import AdvancedComposition, BasicComposition, ZCDPComposition
@@ -21,6 +22,7 @@ from dpsdk.mechanisms.convex.theorems import Descent, Problem, best_rule
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
+from worlds import facts
 
 DOMAIN = Domain(Integer("age", 0, 5), Categorical("sex", ["F", "M"]), Integer("income", 0, 2))
 RNG = np.random.default_rng(7)
@@ -395,6 +397,36 @@ def test_what_does_not_apply_is_refused_by_name() -> None:
     tiny = Budget("1e-30", "0")
     with pytest.raises(InvalidArgument):
         NoisyDescent(steps=3).quote(query(LogisticLoss()).lower(DOMAIN), Terms(DATA.facts), tiny)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.nan, -math.inf, "1", None])
+@pytest.mark.parametrize("name", ["lipschitz", "smoothness", "radius", "ridge", "range"])
+def test_constants_that_are_none_are_refused_by_name(name: str, wrong: object) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{name}"):
+        evolve(UNIT, **{name: wrong})
+
+
+@pytest.mark.parametrize("step", [1.0, 1.0 + 2**-40, 10.0])
+def test_a_step_as_long_as_the_curvature_allows_has_no_smooth_bound(step: float) -> None:
+    """The proof divides by 1 - step times smoothness, which a bound below 0 came from."""
+    bent = evolve(UNIT, smoothness=1.0)
+    for scale in (1e-3, 10.0):
+        known = GaussianConcentration(scale)
+        assert Descent(bent, "smooth", 8, known, step=step).error(0.05) == math.inf
+        assert Descent(bent, "smooth", 8, known, step=0.99).error(0.05) < math.inf
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_steps_are_as_many_as_for_one_row_of_each_person(delta: str) -> None:
+    form = query(LogisticLoss()).lower(DOMAIN)
+    total = Budget("0.02" if delta == "0" else "0.002", delta)
+    counts = [
+        NoisyDescent()
+        ._plan(form, Terms(facts(DOMAIN, rows=rows, unit_rows=each)), total)
+        .runs.count
+        for rows, each in ((10_000, 1), (50_000, 5), (50_000, 1))
+    ]
+    assert counts[0] == counts[1] < counts[2]
 
 
 def test_it_says_what_it_is() -> None:

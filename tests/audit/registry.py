@@ -379,6 +379,8 @@ def proximal(theta: Floats, columns: list[list[float]]) -> ProximalGapForm:
 
 CANCELLING = proximal(np.zeros(2), [[3.0, -3.0], [-4.0, 4.0]])
 """The length of a sum of records that cancel."""
+SHIFTED = evolve(CANCELLING, shift=[0.5, -1.0])
+"""With a gradient besides that every row has, such as that of a ridge."""
 OF_FALSE, OF_TRUE = proximal(np.ones(1), [[5.0, 0.0]]), proximal(np.ones(1), [[0.0, 5.0]])
 
 
@@ -587,6 +589,16 @@ CASES = (
     Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
     Case("select, rectangles", chosen(AROUND, groups=[slice(0, 1), slice(1, 3)]), ranged, PAIR, 2),
     Case("select, overlapping", chosen(TABLES, groups=[slice(0, 3), slice(1, 4)]), ranged, PAIR, 2),
+    Case(
+        "proximal gap with a shift",
+        gained(SHIFTED),
+        pure,
+        BIT,
+        2,
+        (Fraction(3),),
+        lattice=2,
+        slow=True,
+    ),
 )
 
 WIDE = (Fraction(12),)

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from dpsdk._checks import shown, to_integer
 from dpsdk.accounting import Budget
 from dpsdk.errors import DpsdkError, InvalidArgument, QueryError
-from dpsdk.forms import ConvexForm, LinearForm
+from dpsdk.forms import ConvexForm, Facts, LinearForm
 from dpsdk.forms.convex import Tables
 from dpsdk.hypothesis import Distribution, Given, Pairs
 from dpsdk.kernel import Allowance, Kernel, Measure, Noise, Terms
@@ -49,7 +49,8 @@ _MANY = 15
 """Dimensions above which pairs are more accurate than moments for all losses."""
 
 _TINY, _EVEN = 2e3, 5e3
-"""Rows times ε: less than the first leave little to learn, more than the second a good start."""
+"""Rows times ε, over the rows of a person: less than the first leave little to learn, more than the
+second a good start."""
 
 _LABEL = Fraction(1, 10)
 """Of the whole, for the marginal of the label where there is little to learn."""
@@ -118,13 +119,14 @@ class Corrected(Oracle):
         of the features and the label; or a public distribution over the domain, which is free, such
         as `channel.distribution`. Left out, moments for the squared loss in few dimensions, and
         pairs otherwise, with 0.45 of a pure ε, or else three tenths of the budget and down to one
-        tenth the more rows there are. Where rows times ε are less than 2,000, pairs are preceded by
-        the marginal of the label, with a tenth; and where noise would hide all else, that marginal
-        alone is measured, and the constant model is found that is best for it.
+        tenth the more rows there are. Where rows times ε, over the rows that a person may have, are
+        less than 2,000, pairs are preceded by the marginal of the label, with a tenth; and where
+        noise would hide all else, that marginal alone is measured, and the constant model is found
+        that is best for it.
     gradients
         How many are measured, one after the other: 0, 1 or 2. Left out, none for the squared loss
         of a start that is measured, of which the right moments are all that matters, and none after
-        moments where the rows times ε are less than 2,000; one otherwise.
+        moments where that figure is less than 2,000; one otherwise.
     certify
         What part of the whole goes to a certificate: then the release has a proven bound of its
         excess, at any confidence. Strictly between 0 and 1.
@@ -226,13 +228,13 @@ class _Plan:
     @classmethod
     def of(cls, oracle: Corrected, form: ConvexForm, terms: Terms, total: Total) -> _Plan:
         facts = terms.facts
-        start = oracle.start or _chosen_start(form, facts.rows, total)
+        start = oracle.start or _chosen_start(form, facts, total)
         if isinstance(start, Given) and start.distribution.domain != facts.domain:
             expected = "a distribution over the domain of the table"
             raise InvalidArgument("start", expected, "one over another domain")
         count = oracle.gradients
         if count is None:
-            count = _chosen_gradients(form, start, facts.rows, total)
+            count = _chosen_gradients(form, start, facts, total)
         smoothed, left = smooth(form), 1 - (oracle.certify or Fraction(0))
         parts: dict[str, Part] = {}
         begins: _Begins | _Found
@@ -240,7 +242,7 @@ class _Plan:
             begins = _Found.on(within(start.distribution, form, facts), form)
         else:
             begins = _Begins(start, start_form(start, form))
-            little = _strength(facts.rows, total) < _TINY
+            little = _strength(facts, total) < _TINY
             if oracle.start is None and isinstance(start, Pairs) and little:
                 parts["label"] = Part(left * _LABEL, 1, label_form(form))
                 left -= parts["label"].share
@@ -256,7 +258,7 @@ class _Plan:
         plan = cls(form, smoothed, begins, count, spending)
         if isinstance(begins, _Begins):
             chosen = (oracle.start, oracle.gradients, oracle.certify) == (None, None, None)
-            if not chosen or not _strength(facts.rows, total) < _TINY:
+            if not chosen or not _strength(facts, total) < _TINY:
                 return plan
             # Where noise would hide all else, the label is known best that is measured alone.
             unseen = plan.without_rows(begins, terms)
@@ -307,12 +309,12 @@ class _Plan:
         return PredictedExcess(self.harm(terms)) if self.gradients else _GIVEN
 
 
-def _chosen_start(form: ConvexForm, rows: int | None, total: Total) -> StartOfModel:
-    share = _chosen_share(_strength(rows, total), total)
+def _chosen_start(form: ConvexForm, facts: Facts, total: Total) -> StartOfModel:
+    share = _chosen_share(_strength(facts, total), total)
     if form.dimension > _MANY:
         return Pairs(share)
     classes = len(form.targets) == 2
-    if least_squares(form) or (classes and _strength(rows, total) < _TINY):
+    if least_squares(form) or (classes and _strength(facts, total) < _TINY):
         return Moments(share)
     return Pairs(share)
 
@@ -326,21 +328,24 @@ def _chosen_share(strength: float, total: Total) -> Fraction:
     return max(_LEAST_SHARE, Fraction(round(100 * float(_SHARE) * fewer), 100))
 
 
-def _chosen_gradients(form: ConvexForm, start: StartOfModel, rows: int | None, total: Total) -> int:
+def _chosen_gradients(form: ConvexForm, start: StartOfModel, facts: Facts, total: Total) -> int:
     if isinstance(start, Given):
         return 1
     if least_squares(form):
         return 0
-    return 0 if isinstance(start, Moments) and _strength(rows, total) < _TINY else 1
+    return 0 if isinstance(start, Moments) and _strength(facts, total) < _TINY else 1
 
 
-def _strength(rows: int | None, total: Total) -> float:
-    """The number of rows times ε, as far as it is public."""
-    if rows is None:
+def _strength(facts: Facts, total: Total) -> float:
+    """The number of rows times ε, as far as it is public; over the rows that a person may have.
+
+    Noise is as many times as wide as these are, so that no more is learnt than from fewer rows.
+    """
+    if facts.rows is None:
         return math.inf
     # A ρ is worth about an ε of √(80 ρ), where δ is 1e-9.
     epsilon = float(total.epsilon) if isinstance(total, Budget) else math.sqrt(80.0 * total)
-    return rows * epsilon
+    return facts.rows * epsilon / facts.unit_rows
 
 
 @define(eq=False)

@@ -11,7 +11,7 @@ from dpsdk._checks import shown, to_beta, to_integer
 from dpsdk.errors import DpsdkError, InvalidArgument, PublicSizeRequired, QueryError
 from dpsdk.forms import ConvexForm, Dense, Facts, Kronecker, LinearForm
 from dpsdk.kernel import Allowance, GaussianNoise, Kernel, Measure, Terms
-from dpsdk.mechanisms.convex.deviations import Tails
+from dpsdk.mechanisms.convex.concentration import Concentration
 from dpsdk.mechanisms.convex.oracle import Oracle, Total
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
 from dpsdk.mechanisms.convex.theorems import (
@@ -187,7 +187,7 @@ class NoisyDescent(Oracle):
         steps = self.steps
         if steps is None:
             runs = runs_within(terms, total, _MOST)
-            steps = _practical_steps(form, runs, facts.rows)
+            steps = _practical_steps(form, runs, facts.rows / facts.unit_rows)
         runs = runs_within(terms, total, steps)
         descent = self._practical(form, runs, steps, facts, facts.rows)
         return _Plan(runs, descent, _UNPROMISED, late=True)
@@ -196,9 +196,9 @@ class NoisyDescent(Oracle):
         self, form: ConvexForm, runs: Runs, steps: int, facts: Facts, rows: float
     ) -> Descent:
         problem = Problem.of(form, self.ridge)
-        tails, bias = runs.tails(problem, facts, rows)
+        concentration, bias = runs.concentration(problem, facts, rows)
         rule: Rule = "smooth" if problem.smoothness < math.inf else "lipschitz"
-        return Descent(problem, rule, steps, tails, bias, 0.5)
+        return Descent(problem, rule, steps, concentration, bias, 0.5)
 
     def __repr__(self) -> str:
         given = [] if self.steps is None else [f"steps={self.steps}"]
@@ -239,21 +239,24 @@ def _planned(
     most = runs_within(terms, total, limit)
     tried: list[tuple[float, int]] = []
     for steps in sorted({*[2**power for power in range(limit.bit_length())], limit}):
-        tails, bias = most.shared(steps).tails(problem, facts, rows)
-        tried.append((best_rule(problem, steps, tails, bias, beta).error(beta), steps))
+        concentration, bias = most.shared(steps).concentration(problem, facts, rows)
+        tried.append((best_rule(problem, steps, concentration, bias, beta).error(beta), steps))
     least = min(tried)[0]
     steps = next(steps for error, steps in tried if error <= _ENOUGH * least)
     runs = most if steps == limit else runs_within(terms, total, steps)
-    return runs, best_rule(problem, steps, *runs.tails(problem, facts, rows), beta)
+    return runs, best_rule(problem, steps, *runs.concentration(problem, facts, rows), beta)
 
 
-def _practical_steps(form: ConvexForm, runs: Runs, rows: int) -> int:
-    """About where noise weighs as much as the way that is left."""
+def _practical_steps(form: ConvexForm, runs: Runs, people: float) -> int:
+    """About where noise weighs as much as the way that is left.
+
+    It is as wide for so many people, each with as many rows as one may have, as for so many rows.
+    """
     noise = runs.noise
     if isinstance(noise, GaussianNoise):
-        wanted = float(noise.rho) * runs.count * float(rows) ** 2 / (2 * form.dimension)
+        wanted = float(noise.rho) * runs.count * people**2 / (2 * form.dimension)
     else:
-        wanted = float(noise.epsilon) * runs.count * rows / (3 * form.dimension)
+        wanted = float(noise.epsilon) * runs.count * people / (3 * form.dimension)
     return int(min(max(wanted, _FEWEST), _MOST))
 
 
@@ -340,7 +343,7 @@ class _Gradients:
         noisy = self.kernel.measure(linear, self.runs.noise, allowance=self.allowance)
         unit /= self.rows
         counted_on = within(
-            noisy.accuracy, unit, descent.tails, descent.bias, descent.problem.dimension
+            noisy.accuracy, unit, descent.concentration, descent.bias, descent.problem.dimension
         )
         return noisy.values * unit, counted_on
 
@@ -369,7 +372,9 @@ class _Gradients:
         return over.project(average), accuracy
 
 
-def within(accuracy: NoiseAccuracy, unit: float, tails: Tails, bias: float, dimension: int) -> bool:
+def within(
+    accuracy: NoiseAccuracy, unit: float, concentration: Concentration, bias: float, dimension: int
+) -> bool:
     """Whether noise and rounding of a gradient in such units are what a bound counts on."""
     law, scale = accuracy.law, 0.0
     if isinstance(law, DiscreteGaussian):
@@ -377,4 +382,4 @@ def within(accuracy: NoiseAccuracy, unit: float, tails: Tails, bias: float, dime
     elif isinstance(law, DiscreteLaplace):
         scale = float(law.scale)
     far = accuracy.bias * unit * math.sqrt(dimension)
-    return scale * accuracy.step * unit <= tails.scale and far <= bias
+    return scale * accuracy.step * unit <= concentration.scale and far <= bias

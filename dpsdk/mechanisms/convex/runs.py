@@ -17,7 +17,11 @@ from dpsdk.forms import Facts
 from dpsdk.forms.facts import replaces
 from dpsdk.forms.linear import EXACT
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise, Terms
-from dpsdk.mechanisms.convex.deviations import GaussianTails, LaplaceTails, Tails
+from dpsdk.mechanisms.convex.concentration import (
+    Concentration,
+    GaussianConcentration,
+    LaplaceConcentration,
+)
 from dpsdk.mechanisms.convex.oracle import Total
 from dpsdk.mechanisms.convex.theorems import Problem
 from dpsdk.release import Cost
@@ -48,7 +52,9 @@ class Runs:
             return Runs(GaussianNoise(self.noise.rho * part), count)
         return Runs(LaplaceNoise(self.noise.epsilon * part), count)
 
-    def tails(self, problem: Problem, facts: Facts, rows: float) -> tuple[Tails, float]:
+    def concentration(
+        self, problem: Problem, facts: Facts, rows: float
+    ) -> tuple[Concentration, float]:
         """Of the noise of an average gradient of so many rows, and how far rounding may move it.
 
         Noise follows the sensitivity of each gradient; these are bounds for all gradients that the
@@ -63,10 +69,10 @@ class Runs:
         if isinstance(self.noise, GaussianNoise):
             moved = differing * problem.lipschitz * _SLACK + grown
             deviation = moved / math.sqrt(2.0 * float(self.noise.rho))
-            return GaussianTails(deviation / count), bias
+            return GaussianConcentration(deviation / count), bias
         moved = differing * problem.sum_of_slopes * _SLACK
         moved += step * (facts.unit_rows * problem.dimension + 1.0)
-        return LaplaceTails(moved / float(self.noise.epsilon) / count), bias
+        return LaplaceConcentration(moved / float(self.noise.epsilon) / count), bias
 
     def step(self, problem: Problem, facts: Facts) -> float:
         """No lattice of a gradient is coarser, in the unit of the loss."""

@@ -34,15 +34,23 @@ def _positive(name: str, value: float) -> float:
     return number
 
 
+def _from_nought(name: str, value: float) -> float:
+    number = math.inf if value == math.inf else float(to_finite(name, value))
+    if number < 0.0:
+        raise InvalidArgument(name, "at least 0", shown(value))
+    return number
+
+
 def _slope(value: float) -> float:
     return _positive("slope", value)
 
 
 def _bend(value: float) -> float:
-    number = math.inf if value == math.inf else float(to_finite("bend", value))
-    if number < 0.0:
-        raise InvalidArgument("bend", "at least 0", shown(value))
-    return number
+    return _from_nought("bend", value)
+
+
+def _range(value: float) -> float:
+    return _from_nought("range", value)
 
 
 def _norm(value: float) -> float:
@@ -86,7 +94,7 @@ class SketchedProblem:
     bend: float = field(converter=_bend)
     norm: float = field(converter=_norm)
     radius: float = field(converter=_radius)
-    range: float = math.inf
+    range: float = field(default=math.inf, converter=_range)
 
     @classmethod
     def of(cls, form: ConvexForm, size: int) -> SketchedProblem:

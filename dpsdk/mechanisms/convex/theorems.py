@@ -17,7 +17,7 @@ from dpsdk.accuracy import ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Ball, Box, ConvexForm, ConvexSet
 from dpsdk.forms.coordinates import axes_of, longest
-from dpsdk.mechanisms.convex.deviations import Tails
+from dpsdk.mechanisms.convex.concentration import Concentration
 
 __all__ = ["Descent", "DescentAccuracy", "Problem", "Rule", "best_rule", "to_ridge"]
 
@@ -64,6 +64,10 @@ def _radius(value: float) -> float:
     return _of_size("radius", value)
 
 
+def _range(value: float) -> float:
+    return _of_size("range", value, endless=True)
+
+
 def _optional(value: float | None) -> float | None:
     return None if value is None else _of_size("summed", value)
 
@@ -100,7 +104,7 @@ class Problem:
     ridge: float = field(default=0.0, converter=to_ridge)
     summed: float | None = field(default=None, converter=_optional)
     largest: float | None = field(default=None, converter=_optional)
-    range: float = math.inf
+    range: float = field(default=math.inf, converter=_range)
 
     @classmethod
     def of(cls, form: ConvexForm, ridge: float = 0.0) -> Problem:
@@ -182,7 +186,7 @@ class Descent:
         Which of the three.
     steps
         How many gradients are measured.
-    tails
+    concentration
         Of the noise of an average gradient.
     bias
         How far the average gradient moves at the most by being rounded to a lattice.
@@ -195,7 +199,7 @@ class Descent:
     problem: Problem
     rule: Rule
     steps: int
-    tails: Tails
+    concentration: Concentration
     bias: float = 0.0
     beta: float = field(default=0.05, converter=to_beta)
     step: float = field(default=math.nan)
@@ -228,24 +232,29 @@ class Descent:
         return math.inf if math.isnan(error) else error
 
     def _error(self, beta: float) -> float:
-        one, tails, steps = self.problem, self.tails, self.steps
+        one, concentration, steps = self.problem, self.concentration, self.steps
         t = self._t(beta)
-        noise = tails.mean_square(t, steps, one.dimension)
+        noise = concentration.mean_square(t, steps, one.dimension)
         slope, far = one.slope + self.bias, one.diameter
         slack = self.bias * far + self._rounding
         if self.rule == "strong":
-            mixed = 2.0 * tails.linear(t, steps * slope**2, slope) / steps
+            mixed = 2.0 * concentration.linear(t, steps * slope**2, slope) / steps
             first = 4.0 / (one.ridge * (steps + 1)) * (slope**2 + mixed + noise)
             second = 2.0 * t / (steps + 1)
-            second *= max(2.0 * tails.proxy / one.ridge, math.sqrt(2.0) * tails.unit * far)
+            second *= max(
+                2.0 * concentration.proxy / one.ridge, math.sqrt(2.0) * concentration.unit * far
+            )
             return first + second + slack
         start = one.radius**2 / (2.0 * self.step * steps)
         if self.rule == "smooth":
             bend = one.smoothness + one.ridge
-            along = tails.linear(t, steps * far**2, far) / steps
-            return start + self.step / (2.0 * (1.0 - self.step * bend)) * noise + along + slack
+            room = 1.0 - self.step * bend
+            if not room > 0.0:
+                return math.inf
+            along = concentration.linear(t, steps * far**2, far) / steps
+            return start + self.step / (2.0 * room) * noise + along + slack
         reach = far + self.step * slope
-        along = tails.linear(t, steps * reach**2, reach) / steps
+        along = concentration.linear(t, steps * reach**2, reach) / steps
         return start + 0.5 * self.step * (slope**2 + noise) + along + slack
 
     @property
@@ -257,12 +266,12 @@ class Descent:
 
     def _t(self, beta: float) -> float:
         sums = 2 if self.rule == "strong" else 1
-        return math.log(sums + self.tails.events) - math.log(beta)
+        return math.log(sums + self.concentration.events) - math.log(beta)
 
     def _tuned(self) -> float:
         """The length of steps for which the bound is least, but for the smaller of its terms."""
         one, steps = self.problem, self.steps
-        noise = self.tails.mean_square(self._t(self.beta), steps, one.dimension)
+        noise = self.concentration.mean_square(self._t(self.beta), steps, one.dimension)
         # A set of one point needs a step all the same, of any length.
         radius = one.radius or 1.0
         if self.rule == "smooth":
@@ -283,10 +292,12 @@ def inapplicable(problem: Problem, rule: Rule) -> str | None:
     return None
 
 
-def best_rule(problem: Problem, steps: int, tails: Tails, bias: float, beta: float) -> Descent:
+def best_rule(
+    problem: Problem, steps: int, concentration: Concentration, bias: float, beta: float
+) -> Descent:
     """The rule with the least bound at this confidence, of those whose conditions are met."""
     known = [
-        Descent(problem, rule, steps, tails, bias, beta)
+        Descent(problem, rule, steps, concentration, bias, beta)
         for rule in _RULES
         if inapplicable(problem, rule) is None
     ]

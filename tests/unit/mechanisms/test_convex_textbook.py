@@ -277,9 +277,9 @@ def test_tops_that_taught_nothing_do_not_count_for_the_promise(interrupted, monk
 def test_noise_beyond_the_constants_ends_the_promise(monkeypatch):
     with session().open(textbook(alpha=0.02)) as channel:
         strategy = channel._strategy
-        narrow = evolve(strategy._plan.tails, scale=strategy._plan.tails.scale / 10)
-        descent = evolve(strategy._plan.descent, tails=narrow)
-        strategy._plan = evolve(strategy._plan, tails=narrow, descent=descent)
+        narrow = evolve(strategy._plan.concentration, scale=strategy._plan.concentration.scale / 10)
+        descent = evolve(strategy._plan.descent, concentration=narrow)
+        strategy._plan = evolve(strategy._plan, concentration=narrow, descent=descent)
         release = channel.release(QUERY)
         assert release.source == "measured"
         assert release.bound(0.05).standing == "none"
@@ -494,7 +494,10 @@ def test_constants_of_sketches_are_checked_and_planned_for():
     assert mechanism._asked(terms()).beta == 0.05
     quote = mechanism.quote(QUERY.lower(DOMAIN), terms())
     assert quote.bound(0.1).error == 0.6
-    for wrong in ({"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0}):
+    for wrong in (
+        {"slope": 0}, {"bend": -1}, {"norm": math.inf}, {"radius": -1}, {"size": 0},
+        {"range": -1}, {"range": math.nan}, {"range": "2"}, {"bend": math.nan}, {"vectors": 0},
+    ):  # fmt: skip
         with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))}"):
             evolve(SKETCHED, **wrong)
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import AdvancedComposition, BasicComposition, ZCDPComposition
@@ -14,13 +15,14 @@ from dpsdk.forms import ConvexForm, Coordinates, Facts
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Measure, Terms
 from dpsdk.losses import HuberLoss, LogisticLoss, Loss, QuantileLoss, SquaredLoss, SVMLoss
 from dpsdk.mechanisms import NoisyDescent, PrivateMinimizer
+from dpsdk.mechanisms.convex.concentration import GaussianConcentration, LaplaceConcentration
 from dpsdk.mechanisms.convex.descent import scaled, within
-from dpsdk.mechanisms.convex.deviations import GaussianTails, LaplaceTails
 from dpsdk.mechanisms.convex.runs import Runs, runs_within
 from dpsdk.mechanisms.convex.theorems import Descent, Problem, best_rule
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Simplex
 from dpsdk.testing import seeded
+from worlds import facts
 
 DOMAIN = Domain(Integer("age", 0, 5), Categorical("sex", ["F", "M"]), Integer("income", 0, 2))
 RNG = np.random.default_rng(7)
@@ -92,13 +94,13 @@ def test_a_discrete_laplace_is_below_the_laplace_law() -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "tails"),
+    ("law", "concentration"),
     [
-        (DiscreteGaussian(Fraction(9)), GaussianTails(3.0)),
-        (DiscreteLaplace(Fraction(3)), LaplaceTails(3.0)),
+        (DiscreteGaussian(Fraction(9)), GaussianConcentration(3.0)),
+        (DiscreteLaplace(Fraction(3)), LaplaceConcentration(3.0)),
     ],
 )
-def test_sums_of_noise_stay_below_their_tails(law: object, tails: object) -> None:
+def test_sums_of_noise_stay_below_their_bounds(law: object, concentration: object) -> None:
     # At t = 1 each event may fail in 37 % of the runs, twice as often for two events; so a bound
     # that is met in all but half of 400 runs is none that failed by chance (below 1e-6).
     steps, dimension, runs = 20, 3, 400
@@ -113,10 +115,10 @@ def test_sums_of_noise_stay_below_their_tails(law: object, tails: object) -> Non
         assert length <= 1.0 + 1e-12
         along += (way * noise[:, number]).sum(axis=1)
     squares = (noise**2).sum(axis=(1, 2)) / steps
-    assert (along > tails.linear(1.0, steps, 1.0)).mean() < 0.5
-    assert (squares > tails.mean_square(1.0, steps, dimension)).mean() < 0.5
+    assert (along > concentration.linear(1.0, steps, 1.0)).mean() < 0.5
+    assert (squares > concentration.mean_square(1.0, steps, dimension)).mean() < 0.5
     # And they are no empty claim: half of the bound is exceeded.
-    assert (squares > tails.mean_square(1.0, steps, dimension) / 4).mean() > 0.5
+    assert (squares > concentration.mean_square(1.0, steps, dimension) / 4).mean() > 0.5
 
 
 @pytest.mark.parametrize("pure", [False, True])
@@ -169,12 +171,14 @@ def test_the_best_length_of_steps_beats_the_printed_ones() -> None:
     # Bassily et al. take 1/(2β) for smooth losses and B/√(T(L²+dσ²)) otherwise.
     for steps in (4, 50, 1000):
         for scale in (1e-4, 0.01, 0.3):
-            tails = GaussianTails(scale)
-            best = Descent(UNIT, "smooth", steps, tails).error(0.05)
-            assert best <= Descent(UNIT, "smooth", steps, tails, step=2.0).error(0.05)
+            concentration = GaussianConcentration(scale)
+            best = Descent(UNIT, "smooth", steps, concentration).error(0.05)
+            assert best <= Descent(UNIT, "smooth", steps, concentration, step=2.0).error(0.05)
             printed = 1 / math.sqrt(steps * (1 + 6 * scale**2))
-            best = Descent(UNIT, "lipschitz", steps, tails).error(0.05)
-            assert best <= 1.01 * Descent(UNIT, "lipschitz", steps, tails, step=printed).error(0.05)
+            best = Descent(UNIT, "lipschitz", steps, concentration).error(0.05)
+            assert best <= 1.01 * Descent(
+                UNIT, "lipschitz", steps, concentration, step=printed
+            ).error(0.05)
 
 
 def test_a_promise_in_probability_is_not_one_in_expectation() -> None:
@@ -182,12 +186,12 @@ def test_a_promise_in_probability_is_not_one_in_expectation() -> None:
     # probability 1 - β is more, and the more so the smaller β.
     scale, steps = 0.05, 400
     expected = math.sqrt((1 + 6 * scale**2) / steps)
-    printed = Descent(UNIT, "lipschitz", steps, GaussianTails(scale), step=expected)
+    printed = Descent(UNIT, "lipschitz", steps, GaussianConcentration(scale), step=expected)
     assert expected < printed.error(0.5) < printed.error(0.05) < printed.error(1e-6)
     # A step that counts on a quarter of L², and one four times too long, cost what they cost.
     quarter = 1 / math.sqrt(steps * (0.25 + 6 * scale**2))
     for step in (quarter, 4 * expected):
-        other = Descent(UNIT, "lipschitz", steps, GaussianTails(scale), step=step)
+        other = Descent(UNIT, "lipschitz", steps, GaussianConcentration(scale), step=step)
         assert other.error(0.05) > printed.error(0.05)
 
 
@@ -209,16 +213,16 @@ def test_rows_fall_as_the_root_of_a_strongly_convex_excess() -> None:
     steps = 2**20
 
     def alpha(rows: int, dimension: int = 10, ridge: float = 1.0) -> float:
-        tails = GaussianTails(math.sqrt(steps) / rows)
+        concentration = GaussianConcentration(math.sqrt(steps) / rows)
         known = Problem(
             dimension=dimension, lipschitz=1.0, smoothness=math.inf, radius=1.0, ridge=ridge
         )
-        return Descent(known, "strong", steps, tails).error(0.05)
+        return Descent(known, "strong", steps, concentration).error(0.05)
 
     assert alpha(200) / alpha(100) == pytest.approx(1 / 4, rel=0.1)
     assert alpha(100, ridge=2.0) / alpha(100) == pytest.approx(1 / 2, rel=0.1)
     assert alpha(100, 1000) / alpha(100, 500) == pytest.approx(2, rel=0.1)
-    weak = best_rule(one, steps, GaussianTails(math.sqrt(steps) / 100), 0.0, 0.05)
+    weak = best_rule(one, steps, GaussianConcentration(math.sqrt(steps) / 100), 0.0, 0.05)
     assert weak.rule == "strong"
 
 
@@ -227,7 +231,9 @@ def test_without_strong_convexity_rows_fall_as_the_excess() -> None:
 
     def alpha(rows: int, dimension: int) -> float:
         known = Problem(dimension=dimension, lipschitz=1.0, smoothness=0.25, radius=1.0)
-        return Descent(known, "smooth", steps, GaussianTails(math.sqrt(steps) / rows)).error(0.05)
+        return Descent(
+            known, "smooth", steps, GaussianConcentration(math.sqrt(steps) / rows)
+        ).error(0.05)
 
     assert alpha(2000, 400) / alpha(1000, 400) == pytest.approx(1 / 2, rel=0.05)
     assert alpha(1000, 1600) / alpha(1000, 400) == pytest.approx(2, rel=0.25)
@@ -254,17 +260,17 @@ def test_noise_is_never_wider_than_the_constants_tell(
             form = query(loss, Ball(3 * scale)).lower(DOMAIN)
             problem = Problem.of(form)
             rows = float(facts.rows or ROWS)
-            tails, bias = Runs(noise, 1).tails(problem, facts, rows)
+            concentration, bias = Runs(noise, 1).concentration(problem, facts, rows)
             for _ in range(2):
                 theta = form.over.project(generator.normal(size=form.dimension) * 9 * scale)
                 found = scaled(form.gradient(theta))
                 assert found is not None
                 accuracy = Measure(found[0], noise).price(Terms(facts)).accuracy
                 unit = found[1] / rows
-                assert within(accuracy, unit, tails, bias, form.dimension)
+                assert within(accuracy, unit, concentration, bias, form.dimension)
                 # A third of it would not do for all, as the constants are not that loose.
                 if noise == GaussianNoise(2) and loss == QuantileLoss(0.9):
-                    third = GaussianTails(tails.scale / 6)
+                    third = GaussianConcentration(concentration.scale / 6)
                     assert not within(accuracy, unit, third, bias, form.dimension)
 
 
@@ -380,10 +386,10 @@ def test_what_does_not_apply_is_refused_by_name() -> None:
             Problem(dimension=2, lipschitz=1, smoothness=math.inf, radius=1),
             "smooth",
             3,
-            GaussianTails(1),
+            GaussianConcentration(1),
         )
     with pytest.raises(InvalidArgument, match="ridge"):
-        Descent(UNIT, "strong", 3, GaussianTails(1))
+        Descent(UNIT, "strong", 3, GaussianConcentration(1))
     with pytest.raises(InvalidArgument, match="beta"):
         NoisyDescent.textbook(beta=0)
     with pytest.raises(QueryError, match="ConvexMinimization"):
@@ -391,6 +397,36 @@ def test_what_does_not_apply_is_refused_by_name() -> None:
     tiny = Budget("1e-30", "0")
     with pytest.raises(InvalidArgument):
         NoisyDescent(steps=3).quote(query(LogisticLoss()).lower(DOMAIN), Terms(DATA.facts), tiny)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.nan, -math.inf, "1", None])
+@pytest.mark.parametrize("name", ["lipschitz", "smoothness", "radius", "ridge", "range"])
+def test_constants_that_are_none_are_refused_by_name(name: str, wrong: object) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{name}"):
+        evolve(UNIT, **{name: wrong})
+
+
+@pytest.mark.parametrize("step", [1.0, 1.0 + 2**-40, 10.0])
+def test_a_step_as_long_as_the_curvature_allows_has_no_smooth_bound(step: float) -> None:
+    """The proof divides by 1 - step times smoothness, which a bound below 0 came from."""
+    bent = evolve(UNIT, smoothness=1.0)
+    for scale in (1e-3, 10.0):
+        known = GaussianConcentration(scale)
+        assert Descent(bent, "smooth", 8, known, step=step).error(0.05) == math.inf
+        assert Descent(bent, "smooth", 8, known, step=0.99).error(0.05) < math.inf
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_steps_are_as_many_as_for_one_row_of_each_person(delta: str) -> None:
+    form = query(LogisticLoss()).lower(DOMAIN)
+    total = Budget("0.02" if delta == "0" else "0.002", delta)
+    counts = [
+        NoisyDescent()
+        ._plan(form, Terms(facts(DOMAIN, rows=rows, unit_rows=each)), total)
+        .runs.count
+        for rows, each in ((10_000, 1), (50_000, 5), (50_000, 1))
+    ]
+    assert counts[0] == counts[1] < counts[2]
 
 
 def test_it_says_what_it_is() -> None:
@@ -444,8 +480,8 @@ def test_bounds_are_near_what_noise_does(rule: str, pure: bool) -> None:
     ridge = 0.2 if rule == "strong" else 0.0
     problem = Problem(dimension=dimension, lipschitz=0.3, smoothness=0.0, radius=1.0, ridge=ridge)
     law = DiscreteLaplace(Fraction(40)) if pure else DiscreteGaussian(Fraction(1600))
-    tails = LaplaceTails(scale) if pure else GaussianTails(scale)
-    descent = Descent(problem, rule, steps, tails, beta=beta)  # type: ignore[arg-type]
+    concentration = LaplaceConcentration(scale) if pure else GaussianConcentration(scale)
+    descent = Descent(problem, rule, steps, concentration, beta=beta)  # type: ignore[arg-type]
     noise = seeded(3).draw(law, runs * steps * dimension).reshape(steps, runs, dimension) / 40
     theta, total = np.zeros((runs, dimension)), np.zeros((runs, dimension))
     weights = np.arange(1, steps + 1) if rule == "strong" else np.ones(steps)
@@ -467,5 +503,5 @@ def test_bounds_are_near_what_noise_does(rule: str, pure: bool) -> None:
     assert (excesses > descent.error(beta)).sum() <= 40
     assert descent.error(beta) < 60 * np.quantile(excesses, 0.95)
     at_once = Problem(dimension=1, lipschitz=2.0, smoothness=math.inf, radius=3.0)
-    one = Descent(at_once, "lipschitz", 1, GaussianTails(0.0))
+    one = Descent(at_once, "lipschitz", 1, GaussianConcentration(0.0))
     assert one.error(beta) == pytest.approx(6.0)  # as |θ - 3| at 0, times 2

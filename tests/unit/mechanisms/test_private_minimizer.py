@@ -31,13 +31,14 @@ from dpsdk.mechanisms import (
     SufficientStatistics,
 )
 from dpsdk.mechanisms.convex.basis import asked_gradient
+from dpsdk.mechanisms.convex.corrected import _Plan
 from dpsdk.mechanisms.convex.correction import noise_harm
 from dpsdk.mechanisms.convex.prediction import marginal_products, of_start
 from dpsdk.mechanisms.convex.spending import Measured, Part, Spending
 from dpsdk.mechanisms.convex.start import fitted, label_form, start_form
 from dpsdk.queries import Ball, Box, ConvexMinimization, Count, Feature, OneHot
 from dpsdk.testing import seeded
-from worlds import crossed
+from worlds import crossed, facts
 
 DOMAIN = Domain(Integer("age", 0, 5), Integer("hours", 0, 3), Boolean("rich"), Boolean("idle"))
 RNG = np.random.default_rng(3)
@@ -246,6 +247,21 @@ def test_the_label_alone_is_measured_where_noise_would_hide_all_else():
     # Nine in ten of the rows, and no more than noise lets them say.
     assert min(told) > 0.6
     assert max(told) < 0.97
+
+
+@pytest.mark.parametrize(("loss", "delta"), [(LogisticLoss(), DELTA), (HuberLoss(1), 0)])
+def test_a_budget_is_split_as_for_one_row_of_each_person(loss, delta):
+    """Noise grows as the rows of a person do, so that more rows of each say no more of people."""
+    form = query(loss, label="rich" if isinstance(loss, LogisticLoss) else "idle").lower(DOMAIN)
+
+    def split(rows, each, epsilon):
+        terms = Terms(facts(DOMAIN, rows=rows, unit_rows=each))
+        plan = _Plan.of(Corrected(), form, terms, Budget(epsilon, delta))
+        return plan.gradients, {name: one.share for name, one in plan.spending.parts.items()}
+
+    for people, epsilon in ((200, "0.05"), (10**5, 1)):
+        assert split(people, 1, epsilon) == split(4 * people, 4, epsilon)
+    assert split(200, 1, "0.05") != split(10**5, 1, "0.05")
 
 
 def test_a_label_that_was_measured_by_itself_is_not_drawn_towards_the_uniform():

@@ -1,11 +1,13 @@
 """Every channel with a distribution answers a convex minimisation from it, and charges nothing."""
 
+from datetime import date, timedelta
 from threading import Thread
 
 import numpy as np
+import polars as pl
 import pytest
 
-from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Categorical, Date, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.errors import Closed, InvalidArgument, NoBound, NoMechanism, QueryError
 from dpsdk.forms import ConvexForm
@@ -21,8 +23,10 @@ from dpsdk.mechanisms import (
     OfflinePMW,
     OneShot,
     OnlinePMW,
+    PrivateMinimizer,
     SmallDB,
     SquareRoot,
+    SufficientStatistics,
     Tree,
 )
 from dpsdk.queries import (
@@ -32,6 +36,7 @@ from dpsdk.queries import (
     Count,
     Marginal,
     Model,
+    OneHot,
     Threshold,
     Workload,
 )
@@ -275,3 +280,25 @@ def test_a_distribution_of_ones_own_answers_models():
     model = QUERY.fit(Halves())
     assert model.coefficients == pytest.approx(dict.fromkeys(["age", "sex=F", "sex=M"], 0))
     np.testing.assert_allclose(model.predict({"age": [3], "sex": ["F"]}), [0.5])
+
+
+def test_a_model_over_dates_is_the_same_however_the_table_is_kept():
+    days = [date(2026, 1, 1) + timedelta(int(one)) for one in AGE]
+    domain = Domain(Date("day", date(2026, 1, 1), date(2026, 1, 10)), DOMAIN["income"])
+    frame = pl.DataFrame({"day": days, "income": COLUMNS["income"]})
+    asked = ConvexMinimization(
+        SquaredLoss(), features=[OneHot("day")], label="income", over=Ball(10)
+    )
+    found = []
+    for mode in ("histogram", "marginals"):
+        data = PrivateData.from_frame(frame, domain, collect=mode)
+        with Session(data, Budget(1, "1e-6"), noise=seeded(1)) as session:
+            using = PrivateMinimizer(epsilon=1, oracle=SufficientStatistics())
+            found.append(session.answer(asked, using=using))
+    assert (found[0].theta == found[1].theta).all()
+    assert "day=2026-01-10" in found[0].coefficients
+    early, late, never = found[0].predict(
+        {"day": [days[0].replace(day=1), days[0].replace(day=10), date(1999, 1, 1)]}
+    )
+    assert early < 0.2 < 0.8 < late
+    assert np.isnan(never)

@@ -329,7 +329,7 @@ class Textbook(ModelStream):
                 return Measurement(found, promised, "hypothesis")
             measured, noise = measured_gradient(gradient, plan.noise, kernel)
             self._learn(form, gradient, theta, measured / rows)
-            if within(noise, 1 / rows, plan.tails, plan.bias, self._constants.dimension):
+            if within(noise, 1 / rows, plan.concentration, plan.bias, self._constants.dimension):
                 self._learnt += 1
             answer, known = descend(form, plan.descent, plan.runs, kernel, promised)
         except (BudgetExceeded, UnsupportedGuarantee):

@@ -15,8 +15,8 @@ from dpsdk.accounting.prices.conversion import zcdp_start
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.kernel import GaussianNoise, Terms, Watching
+from dpsdk.mechanisms.convex.concentration import Concentration
 from dpsdk.mechanisms.convex.descent import NoisyDescent
-from dpsdk.mechanisms.convex.deviations import Tails
 from dpsdk.mechanisms.convex.runs import Runs
 from dpsdk.mechanisms.convex.theorems import Descent, Problem
 from dpsdk.mechanisms.numeric_sparse import equal_share, split_pure, split_watch
@@ -92,7 +92,7 @@ class Figure:
         By how much the noise of a measured gradient may lessen what an update gains.
     watching, noise
         Of the gaps, and of a measured gradient.
-    tails, bias
+    concentration, bias
         What noise and rounding of an average gradient are counted on to be.
     oracle
         What an answer of A′ may cost, in ρ.
@@ -110,7 +110,7 @@ class Figure:
     learning: float
     watching: Watching
     noise: GaussianNoise
-    tails: Tails
+    concentration: Concentration
     bias: float
     oracle: Fraction
     runs: Runs
@@ -133,7 +133,7 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
         watching = split_watch(split_pure(each * _WATCH))
         noise = GaussianNoise(equal_share(each * _GRADIENT))
         watching.price(terms)
-        tails, bias = Runs(noise, 1).tails(asked.problem, facts, rows)
+        concentration, bias = Runs(noise, 1).concentration(asked.problem, facts, rows)
         unit, part = 2 * scale, asked.beta / 6
         below = watching.below(part, facts, updates) * unit / rows
         above = watching.above(part, facts, asked.queries) * unit / rows
@@ -149,14 +149,14 @@ def figure(alpha: float, asked: Asked, terms: Terms) -> Figure | None:
             0.0,
             watching,
             noise,
-            tails,
+            concentration,
             bias,
             share,
             runs,
             descent,
         )
-        t = math.log(3 * updates * tails.events / asked.beta)
-        length = math.sqrt(tails.mean_square(t, 1, asked.problem.dimension)) + bias
+        t = math.log(3 * updates * concentration.events / asked.beta)
+        length = math.sqrt(concentration.mean_square(t, 1, asked.problem.dimension)) + bias
         learning = _lost(length, asked.problem)
         own = descent.error(asked.beta / (3 * updates))
     except (InvalidArgument, ArithmeticError):

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-__all__ = ["GaussianTails", "LaplaceTails", "Tails"]
+__all__ = ["GaussianConcentration", "LaplaceConcentration", "Concentration"]
 
 _PER_STEP = math.sqrt(2.0)
 
 
 @frozen
-class GaussianTails:
+class GaussianConcentration:
     """Noise that is sub-Gaussian with parameter `scale`, as the discrete Gaussian is."""
 
     scale: float
@@ -55,33 +55,33 @@ class GaussianTails:
 
 
 @frozen
-class LaplaceTails:
+class LaplaceConcentration:
     """Noise of the discrete Laplace law of scale `scale`."""
 
     scale: float
 
     @property
     def proxy(self) -> float:
-        """As of `GaussianTails`."""
+        """As of `GaussianConcentration`."""
         return 4.0 * self.scale**2
 
     @property
     def unit(self) -> float:
-        """As of `GaussianTails`."""
+        """As of `GaussianConcentration`."""
         return self.scale
 
     events: int = 2
 
     def linear(self, t: float, squares: float, peak: float) -> float:
-        """As of `GaussianTails`; Bernstein's inequality for sums that are sub-gamma."""
+        """As of `GaussianConcentration`; Bernstein's inequality for sums that are sub-gamma."""
         return self.scale * (2.0 * math.sqrt(t * squares) + peak * t)
 
     def mean_square(self, t: float, steps: int, dimension: int) -> float:
-        """As of `GaussianTails`; Bernstein's inequality, while no entry is beyond a cut."""
+        """As of `GaussianConcentration`; Bernstein's inequality, while no entry is beyond a cut."""
         numbers = steps * dimension
         cut = t + math.log(2.0 * numbers)
         spread = 2.0 * math.sqrt(12.0 * dimension * t / steps) + cut**2 * t / (3.0 * steps)
         return self.scale**2 * (2.0 * dimension + spread)
 
 
-Tails: TypeAlias = GaussianTails | LaplaceTails
+Concentration: TypeAlias = GaussianConcentration | LaplaceConcentration

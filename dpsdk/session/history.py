@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer
+from dpsdk.accounting.payment import Around, Payment
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
@@ -104,6 +105,10 @@ class History:
         """What a question was charged so far."""
         return Cost(self._paid(question))
 
+    def payment(self, table: str, account: str, by: object, around: Around | None) -> Payment:
+        """Who pays the session, by which rules, and what that leaves of the budget."""
+        return self._odometer.payment(table, account, by, around)
+
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""
         charges: tuple[Charge, ...] = ()
@@ -120,6 +125,7 @@ class History:
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
         question.end()
+        question.around = None  # books may be large, and questions are kept
         if not question.answered:
             with suppress(Exception):  # if a ledger fails, whether it was charged is not known
                 if not self._paid(question):

@@ -1,15 +1,16 @@
-"""The written form of a domain: the attributes as its own file has them."""
+"""The written forms of a domain, with the attributes as its own file has them, and of a unit."""
 
 from __future__ import annotations
 
 from typing import cast
 
 import dpsdk.domain as room
+from dpsdk.data import PrivacyUnit
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.files import read_attribute
 from dpsdk.errors import DomainError, WireError
-from dpsdk.wire.catalogue import Context, Kind
-from dpsdk.wire.fields import NAME, ListOf
+from dpsdk.wire.catalogue import Context, Kind, Member
+from dpsdk.wire.fields import FLAG, NAME, POSITIVE, ListOf
 from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS"]
@@ -84,4 +85,9 @@ def _domain(attributes: tuple[Attribute, ...]) -> Domain:
 
 KINDS: tuple[Kind[object], ...] = (
     Kind(Domain, "domain", {"attributes": ListOf(_AttributeField(), least=1)}, _domain),
+    Kind(
+        PrivacyUnit,
+        "unit",
+        {"column": NAME, "max_rows": POSITIVE, "distinct": Member(FLAG, False)},
+    ),
 )

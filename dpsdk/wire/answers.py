@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept
+from dpsdk._checks import kept, shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
@@ -31,6 +32,9 @@ _SHAPES: tuple[AnswerShape, ...] = (
     *("number", "truth", "nothing", "day", "numbers"),
     *("table", "model", "several", "other"),
 )
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?")
 
 
 def _to_numbers(values: object) -> Floats:
@@ -75,13 +79,33 @@ class ReleasedAnswer:
         if self.stands_for not in _SHAPES:
             raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
         several = self.stands_for == "several"
+        plain = self.stands_for in ("number", "truth", "nothing", "day")
+        if plain and self.shape:
+            raise InvalidArgument("shape", f"empty for a {self.stands_for}", shown(self.shape))
         none = several or self.stands_for in ("nothing", "day")
         for name, count, expected in (
             ("numbers", len(self.numbers), 0 if none else math.prod(self.shape)),
             ("parts", len(self.parts), math.prod(self.shape) if several else 0),
+            ("names", len(self.names), self._named()),
         ):
             if count != expected or min(self.shape, default=0) < 0:
                 raise InvalidArgument(name, f"{expected:,}, as the shape says", f"{count:,}")
+        if self.stands_for == "truth" and self.numbers[0] not in (0.0, 1.0):
+            raise InvalidArgument("numbers", "0 or 1 for a truth", shown(self.numbers[0]))
+        if self.stands_for == "day" and not _DAY.fullmatch(self.names[0]):
+            raise InvalidArgument("names", "a day or time as ISO 8601 has it", shown(self.names[0]))
+
+    def _named(self) -> int:
+        """How many names there are of what the numbers stand for."""
+        match self.stands_for:
+            case "day":
+                return 1
+            case "table":
+                return len(self.shape)
+            case "model":
+                return max(math.prod(self.shape) - 2, 0)
+            case _:
+                return 0
 
     @classmethod
     def of(cls, value: object, raw: Floats) -> ReleasedAnswer:

@@ -298,6 +298,10 @@ def test_figures_that_do_not_belong_together_are_refused():
         {"answer": data["answer"] | {"shape": [2]}},
         {"answer": data["answer"] | {"shape": [-1, -1]}},
         {"answer": data["answer"] | {"parts": [data["answer"]]}}, {"rows": -1}, {"unit_rows": 0},
+        {"answer": data["answer"] | {"names": ["a"]}},
+        {"answer": data["answer"] | {"stands_for": "truth", "numbers": [0.5]}},
+        {"answer": data["answer"] | {"stands_for": "day", "numbers": [], "names": ["now"]}},
+        {"answer": data["answer"] | {"shape": [1]}},
         {"joint": data["joint"] | {"error": "-infinity"}},
     ):  # fmt: skip
         with pytest.raises(WireError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -45,6 +46,14 @@ def _same(one: Floats, other: Floats) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
 
+def _to_shape(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _to_parts(values: Iterable[ReleasedAnswer]) -> tuple[ReleasedAnswer, ...]:
+    return tuple(values)
+
+
 def _to_names(values: object) -> tuple[str, ...]:
     return tuple(cast("tuple[str, ...]", values))
 
@@ -68,12 +77,12 @@ class ReleasedAnswer:
     """
 
     stands_for: AnswerShape
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(default=(), converter=_to_shape)
     numbers: Floats = field(
         factory=lambda: np.zeros(0), converter=_to_numbers, eq=cmp_using(eq=_same), hash=False
     )
     names: tuple[str, ...] = field(default=(), converter=_to_names)
-    parts: tuple[ReleasedAnswer, ...] = ()
+    parts: tuple[ReleasedAnswer, ...] = field(default=(), converter=_to_parts)
 
     def __attrs_post_init__(self) -> None:
         if self.stands_for not in _SHAPES:

@@ -313,7 +313,9 @@ class Choice(Generic[T]):
         self._expected = " or ".join(f'"{text}"' for text in texts)
 
     def write(self, value: T, path: str, context: Context, /) -> Plain:
-        return cast("str", self.read(cast("str", value), path, context))
+        # One of a class below is written as the text that it equals.
+        plain = str.__str__(value) if isinstance(value, str) else cast("Plain", value)
+        return cast("str", self.read(plain, path, context))
 
     def read(self, plain: Plain, path: str, context: Context, /) -> T:
         del context

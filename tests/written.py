@@ -121,6 +121,7 @@ _RECORD = ReleaseRecord(
     outside=True,
     mechanism="Laplace(epsilon=0.1)",
     by=Laplace(0.1),
+    by_digest="2" * 64,
     answer=ReleasedAnswer("number", (), [0.1]),
     source="measured",
     private=True,

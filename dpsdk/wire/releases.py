@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from attrs import frozen
 
@@ -49,6 +49,9 @@ from dpsdk.wire.text import canonical, check
 __all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
+_LONGEST_MECHANISM = 1 << 16
+"""Whoever asks a thousand questions of a channel need not be sent its workload with each answer."""
+
 Norm: TypeAlias = Literal["l1", "l2-squared"]
 
 
@@ -128,8 +131,9 @@ class ReleaseRecord:
     rows, outside
         The number of rows where that is public, and whether rows may lie outside the domain.
     mechanism
-        Which mechanism answered, in words; `by` the mechanism itself, None where it has no written
-        form, or names a distribution that the catalogue does not know.
+        Which mechanism answered, in words; `by_digest` its digest, None where it has no written
+        form; and `by` the mechanism itself, None also where it names a distribution that the
+        catalogue does not know, or has a written form of more than 65,536 characters.
     answer
         The answer in plain numbers.
     source
@@ -173,6 +177,7 @@ class ReleaseRecord:
     outside: bool
     mechanism: str
     by: Mechanism[Form] | None
+    by_digest: str | None
     answer: ReleasedAnswer
     source: Source
     private: bool
@@ -228,13 +233,17 @@ class ReleaseRecord:
         facts, raw = release.facts, release.raw
         catalogue = Catalogue.shipped() if allow is None else allow
         given = release.asked if question is None else question
-        asked = cast("Query[object, Form] | None", _settled(given, Query, facts, catalogue))
+        query = _settled(given, Query, facts, catalogue)
+        asked = cast("Query[object, Form] | None", query.value)
         paid = release.payment
+        by = _Settled()
+        if paid is not None:
+            by = _settled(paid.by, Mechanism, facts, catalogue, _LONGEST_MECHANISM)
         noise = ReleasedNoise.of(release.accuracy)
         return cls(
             query=release.query,
             question=asked,
-            query_digest=None if asked is None else _digest(asked, catalogue),
+            query_digest=query.digest,
             domain=_digest(facts.domain, Catalogue.shipped()),
             table=None if paid is None else paid.table,
             neighbors=facts.neighbors.value,
@@ -244,7 +253,8 @@ class ReleaseRecord:
             rows=facts.rows,
             outside=facts.outside,
             mechanism=release.mechanism,
-            by=None if paid is None else _mechanism(paid.by, facts, catalogue),
+            by=cast("Mechanism[Form] | None", by.value),
+            by_digest=by.digest,
             answer=ReleasedAnswer.of(release.value, raw),
             source=release.source,
             private=release.private,
@@ -265,25 +275,39 @@ class ReleaseRecord:
         )
 
 
-def _settled(value: object, wanted: type, facts: Facts, catalogue: Catalogue) -> object:
-    """A value as a reader of the record will have it; None if it has no written form."""
+class _Settled(NamedTuple):
+    """A value as a reader of a record will have it, and its digest; None of what there is not."""
+
+    value: object = None
+    digest: str | None = None
+
+
+def _settled(
+    value: object, wanted: type, facts: Facts, catalogue: Catalogue, most: int | None = None
+) -> _Settled:
+    """A value by its written form; by its digest alone where that is longer than `most`."""
     context = Context(catalogue, facts.domain)
     try:
         kind = catalogue.kind_of(value, "$")
+        if not issubclass(kind.made, wanted):
+            return _Settled()
         written = kind.write(value, "$", context)
         check(written)
-        read = kind.read(written, "$", context)
     except (WireError, RecursionError):
-        return None
-    return read if isinstance(read, wanted) else None
-
-
-def _mechanism(by: object, facts: Facts, catalogue: Catalogue) -> Mechanism[Form] | None:
-    return cast("Mechanism[Form] | None", _settled(by, Mechanism, facts, catalogue))
+        return _Settled()
+    text = canonical({**ENVELOPE, **written})
+    digest = sha256(text).hexdigest()
+    if most is not None and len(text) > most:
+        return _Settled(None, digest)
+    try:
+        return _Settled(kind.read(written, "$", context), digest)
+    except (WireError, RecursionError):
+        return _Settled(None, digest)
 
 
 def _rules(composition: Composition, facts: Facts, catalogue: Catalogue) -> Composition | None:
-    return cast("Composition | None", _settled(composition, Composition, facts, catalogue))
+    found = _settled(composition, Composition, facts, catalogue).value
+    return cast("Composition | None", found)
 
 
 def _digest(value: object, catalogue: Catalogue) -> str:
@@ -389,6 +413,7 @@ KINDS: tuple[Kind[object], ...] = (
             "outside": FLAG,
             "mechanism": TEXT,
             "by": OrNone(MECHANISM),
+            "by_digest": OrNone(DIGEST),
             "answer": ANSWER,
             "source": Choice[str]("measured", "fitted", "hypothesis"),
             "private": FLAG,

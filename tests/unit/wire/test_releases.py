@@ -103,6 +103,7 @@ def test_a_release_is_equal_after_a_round_trip(name):
     assert back.query_digest == wire.digest(query, domain=PEOPLE)
     assert back.domain == wire.digest(PEOPLE)
     assert back.by == using
+    assert back.by_digest == wire.digest(using)
     assert not back.private
 
 
@@ -210,12 +211,20 @@ def test_a_record_says_which_mechanism_was_asked_whatever_becomes_of_it():
     class Mine(Laplace):
         __slots__ = ()
 
-    assert ReleaseRecord.of(session.release(COUNT, using=Mine(1))).by is None
+    mine = ReleaseRecord.of(session.release(COUNT, using=Mine(1)))
+    assert (mine.by, mine.by_digest) == (None, None)
+    long = MWEM(Workload([Threshold("age", 20)] * 1000), epsilon=1, rounds=1)
+    with session.open(long) as channel:
+        record = ReleaseRecord.of(channel.release(COUNT))
+    assert (record.by, record.by_digest) == (None, wire.digest(long))
     start = SyntheticData(PEOPLE, [[0, 1, 0, 0], [5, 0, 1, 0]])
     with session.open(OnlinePMW(1, updates=3, start=start)) as channel:
         release = channel.release(COUNT)
-    assert ReleaseRecord.of(release).by is None
-    assert wire.loads("release", wire.dumps(release)).by is None
+    unknown = wire.loads("release", wire.dumps(release))
+    assert (unknown.by, unknown.by_digest) == (
+        None,
+        wire.digest(OnlinePMW(1, updates=3, start=start)),
+    )
     known = wire.Catalogue.shipped().knowing(start)
     record = ReleaseRecord.of(release, allow=known)
     assert record.by == OnlinePMW(1, updates=3, start=start)

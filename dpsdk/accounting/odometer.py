@@ -38,7 +38,7 @@ from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.numbers.rounding import float_up, fraction_up
 from dpsdk.accounting.numbers.steps import from_steps
-from dpsdk.accounting.payment import Around, Payment, Witness, moment_of, summed
+from dpsdk.accounting.payment import Witness, summed
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import leak
 from dpsdk.accounting.refusals import refusal
@@ -343,11 +343,6 @@ class Odometer:
     def stored(self, request_id: str) -> bytes | None:
         """The answer that the ledger has stored for a request; None if there is none."""
         return self._keeper.stored(request_id)
-
-    def payment(self, table: str, account: str, by: object, around: Around | None) -> Payment:
-        """What a session's odometer says of a payment that books were before and after of."""
-        before, after = (None, None) if around is None else map(moment_of, around)
-        return Payment(table, account, by, self._composition, self._budget, before, after)
 
     @property
     def since(self) -> int:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer
-from dpsdk.accounting.payment import Around, Payment
+from dpsdk.accounting.payment import Around, Payment, moment_of
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
@@ -74,11 +74,13 @@ class History:
         What is told of each question when it is over, outside all locks.
     """
 
-    __slots__ = ("_asked", "_numbers", "_observer", "_odometer")
+    __slots__ = ("_asked", "_numbers", "_observer", "_odometer", "_rules")
 
     def __init__(self, odometer: Odometer, observer: Observer | None) -> None:
         self._odometer = odometer
         self._observer = observer
+        # Copies, which releases hold.
+        self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
@@ -107,7 +109,8 @@ class History:
 
     def payment(self, table: str, account: str, by: object, around: Around | None) -> Payment:
         """Who pays the session, by which rules, and what that leaves of the budget."""
-        return self._odometer.payment(table, account, by, around)
+        before, after = (None, None) if around is None else map(moment_of, around)
+        return Payment(table, account, by, *self._rules, before, after)
 
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""

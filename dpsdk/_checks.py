@@ -353,6 +353,13 @@ def kept_places(array: Ints) -> Ints:
     return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
 
 
+def to_flag(parameter: str, value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
+    """A truth value, and nothing that merely counts as one, as the text "False" does."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(parameter, "True or False", shown(value))
+    return bool(value)
+
+
 def to_name(parameter: str, value: str) -> str:
     """A text of up to 1,000 characters, not all of them spaces, that can be written as UTF-8."""
     if not issubclass(type(value), str):

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar as DefaultTypeVar
 from dpsdk._checks import to_beta
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
+from dpsdk.accounting.payment import Payment
 from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import (
     Accuracy,
@@ -189,12 +190,18 @@ class Release(Generic[A_co]):
     _lifting: Lifting[A_co] | None = field(eq=False)
     _facts: Facts
     _asked: object = field(default=None, eq=False)
+    _payment: Payment | None = field(default=None, eq=False)
     reused: bool = field(default=False, kw_only=True)
 
     @property
     def asked(self) -> object:
         """The query itself, None if whoever made the release did not say."""
         return self._asked
+
+    @property
+    def payment(self) -> Payment | None:
+        """Who paid, by which rules, and what that left; None if whoever made it did not say."""
+        return self._payment
 
     @property
     def facts(self) -> Facts:

@@ -6,7 +6,17 @@ import math
 from datetime import date, datetime
 from fractions import Fraction
 
-from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, SyntheticData
+from dpsdk import (
+    Binned,
+    Boolean,
+    Budget,
+    Categorical,
+    Date,
+    Domain,
+    Integer,
+    PrivacyUnit,
+    SyntheticData,
+)
 from dpsdk.accounting import (
     AdvancedComposition,
     AnyOf,
@@ -102,6 +112,7 @@ _RECORD = ReleaseRecord(
     question=Count(),
     query_digest="0" * 64,
     domain="1" * 64,
+    table="patients",
     neighbors="replace-one",
     unit="a person, who has up to 2 rows",
     unit_rows=2,
@@ -110,6 +121,7 @@ _RECORD = ReleaseRecord(
     outside=True,
     mechanism="Laplace(epsilon=0.1)",
     by=Laplace(0.1),
+    by_digest="2" * 64,
     answer=ReleasedAnswer("number", (), [0.1]),
     source="measured",
     private=True,
@@ -141,6 +153,8 @@ VALUES: tuple[object, ...] = (
         Date("day", date(2024, 1, 1), date(2024, 12, 31), unit="week"),
         Date("at", datetime(2024, 1, 1), datetime(2024, 1, 2), unit="hour", zone="UTC"),
     ),
+    PrivacyUnit("who", max_rows=3),
+    PrivacyUnit("who", max_rows=3, distinct=True),
     # queries
     Threshold("age", 40),
     Threshold("age", 40.5, where={"sex": "Female"}, normalized=False),

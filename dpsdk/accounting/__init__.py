@@ -41,6 +41,7 @@ from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.ledger.postgres import PostgresLedger
 from dpsdk.accounting.ledger.sqlite import SQLiteLedger
 from dpsdk.accounting.odometer import Odometer
+from dpsdk.accounting.payment import Payment
 from dpsdk.accounting.prices.conversion import (
     bun_steinke_epsilon,
     bun_steinke_start,
@@ -84,6 +85,7 @@ __all__ = [
     "Charge",
     "Spent",
     "Remaining",
+    "Payment",
     "Anytime",
     "Readings",
     # What remembers.

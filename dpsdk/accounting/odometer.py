@@ -38,6 +38,7 @@ from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.numbers.rounding import float_up, fraction_up
 from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.payment import Witness, summed
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import leak
 from dpsdk.accounting.refusals import refusal
@@ -232,7 +233,12 @@ class Odometer:
         return self._rounds(self._keeper.read(), priced)
 
     def charge(
-        self, guarantee: Guarantee, label: str | Asked, *, request_id: str | None = None
+        self,
+        guarantee: Guarantee,
+        label: str | Asked,
+        witness: Witness | None = None,
+        *,
+        request_id: str | None = None,
     ) -> int:
         """Charge one run before it happens; there is no refund.
 
@@ -242,6 +248,8 @@ class Odometer:
             What is proven of the run.
         label
             What the run is for; public.
+        witness
+            Called with the books before and after, once it is charged.
         request_id
             Names the request that the run is for, to charge it once however often it is tried. A
             request that was refused was not charged.
@@ -262,12 +270,13 @@ class Odometer:
         Closed
             If the scope, or the part of a table, is closed, or in a forked process.
         """
-        return self._take((book_copy(guarantee),), label, request_id)
+        return self._take((book_copy(guarantee),), label, request_id, witness)
 
     def charge_all(
         self,
         guarantees: Iterable[Guarantee],
         label: str | Asked,
+        witness: Witness | None = None,
         *,
         request_id: str | None = None,
     ) -> tuple[int, ...]:
@@ -279,7 +288,7 @@ class Odometer:
             What is proven of each run, in the order of charging.
         label
             What the runs are for; public.
-        request_id
+        witness, request_id
             As for `charge`.
 
         Returns
@@ -301,7 +310,7 @@ class Odometer:
         runs = tuple(map(book_copy, guarantees))
         if not runs:
             return ()
-        last = self._take(runs, label, request_id)
+        last = self._take(runs, label, request_id, witness)
         return tuple(range(last - len(runs) + 1, last + 1))
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
@@ -400,7 +409,13 @@ class Odometer:
         """
         self._keeper.later(partial(undivided, generation=generation))
 
-    def _take(self, runs: tuple[Guarantee, ...], label: str | Asked, request_id: str | None) -> int:
+    def _take(
+        self,
+        runs: tuple[Guarantee, ...],
+        label: str | Asked,
+        request_id: str | None,
+        witness: Witness | None,
+    ) -> int:
         of: str | None
         if isinstance(label, Asked):
             query, mechanism, question, _, of = label
@@ -410,12 +425,15 @@ class Odometer:
         named = request or of or ""
         scope = self.scope
         composition, payer, session = self._composition, self._payer, self._session
+        seen: tuple[Books, Books] | None = None
 
         def decide(books: Books) -> Decision:
+            nonlocal seen
             self._check(books)
             after = charged(composition, books, payer, runs)
             if isinstance(after, Misfit):
                 raise _Refused(after, books)
+            seen = books, after
             number = books.runs
             now = self._keeper.now()
             charges: list[Charge] = []
@@ -432,6 +450,8 @@ class Odometer:
         else:
             if taken.repeated:
                 raise AlreadyCharged(named, tuple(charge.number for charge in taken.charges))
+            if witness is not None and seen is not None:
+                witness(*seen)
             return taken.charges[-1].number
         raise self._refusal(misfit, books, runs)
 
@@ -464,18 +484,7 @@ class Odometer:
         return self._summed(lines, books.runs, "")
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
-        sizes = [line.epsilon for line in lines]
-        known = [size for size in sizes if size is not None]
-        states = [line.state for line in lines]
-        return Spent(
-            fraction=max(map(self._composition.fraction, states)),
-            epsilon=from_steps(max(known)) if len(known) == len(sizes) else None,
-            rho=from_steps(max(line.rho for line in lines)),
-            delta=max(map(self._composition.leaked, states)),
-            charges=charges,
-            guarantee=self.budget,
-            of=of,
-        )
+        return summed(self._composition, lines, charges, self.budget, of)
 
     def _remaining(self, books: Books) -> Remaining:
         states = self._states(books)

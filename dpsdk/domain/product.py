@@ -20,6 +20,8 @@ from dpsdk.typing import Label, Record
 
 __all__ = ["Domain"]
 
+_FEW = 64
+
 
 @frozen(init=False, repr=False)
 class Domain:
@@ -57,7 +59,7 @@ class Domain:
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "size", math.prod(shape))
+        object.__setattr__(self, "size", _product(shape))
         object.__setattr__(self, "_positions", positions)
 
     def __getitem__(self, name: str) -> Attribute:
@@ -173,3 +175,11 @@ class Domain:
             If the file cannot be read.
         """
         return cls.from_json(decoded(Path(path).read_bytes()))
+
+
+def _product(sizes: Sequence[int]) -> int:
+    """Their product, by halves: of many large ones that is much quicker than one by one."""
+    if len(sizes) <= _FEW:
+        return math.prod(sizes)
+    middle = len(sizes) // 2
+    return _product(sizes[:middle]) * _product(sizes[middle:])

@@ -16,8 +16,10 @@ from attrs import frozen
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Composition, Dataset, Guarantee, Odometer
 from dpsdk.accounting.copies import book_copy, checked_copy
+from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.clock import system_clock, told
 from dpsdk.accounting.nested import ours
+from dpsdk.accounting.payment import Around
 from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
@@ -63,6 +65,7 @@ class Question(Lifetime):
 
     __slots__ = (
         "answered",
+        "around",
         "asked",
         "events",
         "listener",
@@ -80,6 +83,8 @@ class Question(Lifetime):
         self.since: int = since
         self.observed: bool = observed
         self.answered: bool = False
+        self.around: Around | None = None
+        """The books before its first charge and after its last one, while it goes on."""
         self.request: str | None = asked.request
         """Names the request that the next charge is for; its other charges follow from that one."""
         self.events: list[Event] = []
@@ -92,6 +97,10 @@ class Question(Lifetime):
             self.thread: int = get_ident()
             self.steps: dict[str, int] = {}
             """How far each unit of work was when it was last told."""
+
+    def charged(self, before: Books, after: Books) -> None:
+        """Keep what the books were before the first charge and after the last one."""
+        self.around = (before if self.around is None else self.around[0], after)
 
 
 def whose(asked: Asked) -> tuple[str, str, datetime | None]:
@@ -300,14 +309,16 @@ class Access:
             asked = asked._replace(mechanism=mechanism)
         try:
             request = None if question is None else question.request
+            # An odometer of another author need not know of witnesses.
+            told = (question.charged,) if question is not None and self._shared.trusted else ()
             if question is not None and request is not None:
                 pay = self._shared.odometer.charge_all
-                numbers: tuple[int, ...] = pay(guarantees, asked, request_id=request)
+                numbers: tuple[int, ...] = pay(guarantees, asked, *told, request_id=request)
                 question.request = None
             elif len(guarantees) == 1:
-                numbers = (self._shared.odometer.charge(guarantees[0], asked),)
+                numbers = (self._shared.odometer.charge(guarantees[0], asked, *told),)
             else:
-                numbers = self._shared.odometer.charge_all(guarantees, asked)
+                numbers = self._shared.odometer.charge_all(guarantees, asked, *told)
         except BudgetExceeded:
             if self._observed:
                 guarantee, (scope, request, now) = checked_copy(guarantees[0]), whose(asked)

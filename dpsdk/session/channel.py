@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from attrs import define
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from dpsdk._checks import to_name
 from dpsdk._lifetime import Closable
+from dpsdk.accounting.payment import Around
 from dpsdk.errors import AlreadyCharged, AnswerLost, DpsdkError, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
@@ -50,6 +51,8 @@ class Given(NamedTuple, Generic[A]):
     label: str
     cost: Callable[[], Cost]
     reused: bool = False
+    around: Around | None = None
+    account: Callable[[], str] | None = None
 
 
 class Channel(Closable, Generic[F_contra]):
@@ -106,6 +109,7 @@ class Channel(Closable, Generic[F_contra]):
 
     def _released(self, query: Query[A, F_contra], given: Given[A]) -> Release[A]:
         context, measurement = self._context, given.measurement
+        account = context.payer.scope if given.account is None else given.account()
         return Release(
             given.value,
             given.label,
@@ -117,6 +121,7 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
+            context.history.payment(context.data.name, account, context.by, given.around),
             reused=given.reused,
         )
 
@@ -165,6 +170,7 @@ class Channel(Closable, Generic[F_contra]):
         try:
             kernel = Kernel.over(self._access.on(question))
             raw = self._ask(form, kernel)
+            around = question.around
             measurement = settled(query, raw, facts)
             if request is not None:
                 measurement = request.kept(measurement)
@@ -192,15 +198,22 @@ class Channel(Closable, Generic[F_contra]):
             raise
         finally:
             history.over(question, done)
-        return Given(value, measurement, label, partial(history.cost, question))
+        return Given(value, measurement, label, partial(history.cost, question), around=around)
 
     def _again(
         self, query: Query[A, F_contra], known: Measurement, label: str, request: Request
     ) -> Given[A]:
         """The stored answer to a request."""
         value = query.lift(known.values, self._context.forms.facts)
-        cost = lambda: Cost([one.guarantee for one in request.charges()])  # noqa: E731
-        return Given(value, known, label, cost)
+        charges = cache(request.charges)
+        return Given(
+            value,
+            known,
+            label,
+            lambda: Cost([one.guarantee for one in charges()]),
+            # Who paid, which need not be who asks again.
+            account=lambda: next((one.scope for one in charges()), self._context.payer.scope),
+        )
 
     def _reused(
         self, query: Query[A, F_contra], known: Measurement, label: str, request: Request | None

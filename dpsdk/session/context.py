@@ -46,6 +46,8 @@ class Context:
         The answers that are given again for free; None where none are.
     place
         Names the table or, by attribute and cell, the part of it, for `reuse`.
+    by
+        The mechanism that a channel is open to.
     forms
         The forms of the queries asked last of this table.
     """
@@ -57,6 +59,7 @@ class Context:
     lifetime: Lifetime
     reuse: Reuse | None = None
     place: tuple[str, ...] = ()
+    by: object = None
     forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
 
     @property
@@ -82,6 +85,10 @@ class Context:
     def until(self, lifetime: Lifetime) -> Self:
         """The same, for as long as something within it lasts."""
         return evolve(self, lifetime=lifetime)
+
+    def asking(self, mechanism: object, lifetime: Lifetime) -> Self:
+        """The same, for a channel to a mechanism."""
+        return evolve(self, lifetime=lifetime, by=mechanism)
 
     def access(self, mechanism: str) -> Access:
         """What the primitives of one channel's kernels share."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from fractions import Fraction
 from threading import get_ident
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast, overload
@@ -208,7 +209,8 @@ class Desk:
             before = self._requests.get(request)
             if before is not None and not before[1].closed:
                 return self._same(request, before, mechanism)
-        context = outer.until(Lifetime(f"the channel to {name}", outer.lifetime))
+        lifetime = Lifetime(f"the channel to {name}", outer.lifetime)
+        context = outer.asking(_kept(mechanism), lifetime)
         scope = context.payer.scope
         question = context.history.ask("", name, context.lifetime, scope=scope, request=request)
         question.stop, question.thread = stop, get_ident()
@@ -321,6 +323,14 @@ class Desk:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")
+
+
+def _kept(mechanism: Mechanism[F]) -> Mechanism[F]:
+    """What releases say was asked: a copy, since a frozen value may be initialised again.
+
+    One of another author is kept as it is.
+    """
+    return copy(mechanism) if type(mechanism).__module__.startswith("dpsdk.") else mechanism
 
 
 def _key(using: object) -> tuple[object, ...] | None:

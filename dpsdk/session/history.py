@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer
+from dpsdk.accounting.payment import Around, Payment, moment_of
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
@@ -73,11 +74,13 @@ class History:
         What is told of each question when it is over, outside all locks.
     """
 
-    __slots__ = ("_asked", "_numbers", "_observer", "_odometer")
+    __slots__ = ("_asked", "_numbers", "_observer", "_odometer", "_rules")
 
     def __init__(self, odometer: Odometer, observer: Observer | None) -> None:
         self._odometer = odometer
         self._observer = observer
+        # Copies, which releases hold.
+        self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
@@ -104,6 +107,11 @@ class History:
         """What a question was charged so far."""
         return Cost(self._paid(question))
 
+    def payment(self, table: str, account: str, by: object, around: Around | None) -> Payment:
+        """Who pays the session, by which rules, and what that leaves of the budget."""
+        before, after = (None, None) if around is None else map(moment_of, around)
+        return Payment(table, account, by, *self._rules, before, after)
+
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""
         charges: tuple[Charge, ...] = ()
@@ -120,6 +128,7 @@ class History:
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
         question.end()
+        question.around = None  # books may be large, and questions are kept
         if not question.answered:
             with suppress(Exception):  # if a ledger fails, whether it was charged is not known
                 if not self._paid(question):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept
+from dpsdk._checks import kept, shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
@@ -33,12 +35,23 @@ _SHAPES: tuple[AnswerShape, ...] = (
 )
 
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?")
+
+
 def _to_numbers(values: object) -> Floats:
     return kept(np.array(values, dtype=np.float64).reshape(-1))
 
 
 def _same(one: Floats, other: Floats) -> bool:
     return np.array_equal(one, other, equal_nan=True)
+
+
+def _to_shape(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _to_parts(values: Iterable[ReleasedAnswer]) -> tuple[ReleasedAnswer, ...]:
+    return tuple(values)
 
 
 def _to_names(values: object) -> tuple[str, ...]:
@@ -64,24 +77,44 @@ class ReleasedAnswer:
     """
 
     stands_for: AnswerShape
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(default=(), converter=_to_shape)
     numbers: Floats = field(
         factory=lambda: np.zeros(0), converter=_to_numbers, eq=cmp_using(eq=_same), hash=False
     )
     names: tuple[str, ...] = field(default=(), converter=_to_names)
-    parts: tuple[ReleasedAnswer, ...] = ()
+    parts: tuple[ReleasedAnswer, ...] = field(default=(), converter=_to_parts)
 
     def __attrs_post_init__(self) -> None:
         if self.stands_for not in _SHAPES:
             raise InvalidArgument("stands_for", f"one of {', '.join(_SHAPES)}", self.stands_for)
         several = self.stands_for == "several"
+        plain = self.stands_for in ("number", "truth", "nothing", "day")
+        if plain and self.shape:
+            raise InvalidArgument("shape", f"empty for a {self.stands_for}", shown(self.shape))
         none = several or self.stands_for in ("nothing", "day")
         for name, count, expected in (
             ("numbers", len(self.numbers), 0 if none else math.prod(self.shape)),
             ("parts", len(self.parts), math.prod(self.shape) if several else 0),
+            ("names", len(self.names), self._named()),
         ):
             if count != expected or min(self.shape, default=0) < 0:
                 raise InvalidArgument(name, f"{expected:,}, as the shape says", f"{count:,}")
+        if self.stands_for == "truth" and self.numbers[0] not in (0.0, 1.0):
+            raise InvalidArgument("numbers", "0 or 1 for a truth", shown(self.numbers[0]))
+        if self.stands_for == "day" and not _DAY.fullmatch(self.names[0]):
+            raise InvalidArgument("names", "a day or time as ISO 8601 has it", shown(self.names[0]))
+
+    def _named(self) -> int:
+        """How many names there are of what the numbers stand for."""
+        match self.stands_for:
+            case "day":
+                return 1
+            case "table":
+                return len(self.shape)
+            case "model":
+                return max(math.prod(self.shape) - 2, 0)
+            case _:
+                return 0
 
     @classmethod
     def of(cls, value: object, raw: Floats) -> ReleasedAnswer:

@@ -12,7 +12,7 @@ from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.queries import Between, Conjunction, Not
 from dpsdk.queries.conditions import Condition
 from dpsdk.typing import Label
-from dpsdk.wire.fields import NUMBER, MapOf, refused
+from dpsdk.wire.fields import NUMBER, MapOf, check_spread, refused
 from dpsdk.wire.text import JSON, Plain, step
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ class _ConditionField:
         if type(plain) is not list:
             raise refused(path, "a list of labels", plain)
         labels = [_LABELS.read(one, path + step(i), context) for i, one in enumerate(plain)]
+        check_spread(path, labels)
         found = frozenset(labels)
         if len(found) != len(labels):
             raise WireError(path, "labels that all differ", "one of them twice")

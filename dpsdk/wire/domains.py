@@ -1,15 +1,16 @@
-"""The written form of a domain: the attributes as its own file has them."""
+"""The written forms of a domain, with the attributes as its own file has them, and of a unit."""
 
 from __future__ import annotations
 
 from typing import cast
 
 import dpsdk.domain as room
+from dpsdk.data import PrivacyUnit
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.files import read_attribute
 from dpsdk.errors import DomainError, WireError
-from dpsdk.wire.catalogue import Context, Kind
-from dpsdk.wire.fields import NAME, ListOf
+from dpsdk.wire.catalogue import Context, Kind, Member
+from dpsdk.wire.fields import FLAG, NAME, POSITIVE, ListOf, check_spread
 from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS"]
@@ -20,6 +21,9 @@ _OWN = {
     if isinstance(one, type) and issubclass(one, Attribute) and one is not Attribute
 }
 """The attributes of the package, whichever it has."""
+
+_MOST_BITS = 1 << 20
+"""So many bits have the sizes of all attributes together, which are multiplied to the domain's."""
 
 _TEXTS: JSON = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _LABEL: JSON = {"type": ["string", "integer"]}
@@ -64,6 +68,9 @@ class _AttributeField:
 
     def read(self, plain: Plain, path: str, context: Context, /) -> Attribute:
         del context
+        labels = plain.get("labels") if type(plain) is dict else None
+        if type(labels) is list:
+            check_spread(f"{path}.labels", [one for one in labels if type(one) is int])
         try:
             return read_attribute(plain)
         except DomainError as error:
@@ -78,10 +85,32 @@ class _AttributeField:
         return {"$ref": "#/$defs/an-attribute"}
 
 
+def _check_size(attributes: tuple[Attribute, ...], path: str) -> None:
+    if sum(attribute.size.bit_length() for attribute in attributes) > _MOST_BITS:
+        expected = f"attributes whose sizes have at most {_MOST_BITS:,} bits together"
+        raise WireError(path, expected, f"{len(attributes):,} that have more")
+
+
 def _domain(attributes: tuple[Attribute, ...]) -> Domain:
+    _check_size(attributes, "$.attributes")
     return Domain(*attributes)
 
 
+def _sized(domain: Domain, path: str, context: Context) -> Domain:
+    del context
+    _check_size(domain.attributes, f"{path}.attributes")
+    return domain
+
+
+_DOMAIN = Kind(
+    Domain, "domain", {"attributes": ListOf(_AttributeField(), least=1)}, _domain, _sized
+)
+
 KINDS: tuple[Kind[object], ...] = (
-    Kind(Domain, "domain", {"attributes": ListOf(_AttributeField(), least=1)}, _domain),
+    cast("Kind[object]", _DOMAIN),
+    Kind(
+        PrivacyUnit,
+        "unit",
+        {"column": NAME, "max_rows": POSITIVE, "distinct": Member(FLAG, False)},
+    ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
@@ -36,6 +37,7 @@ __all__ = [
     "Field",
     "ListOf",
     "OrNone",
+    "check_spread",
     "refused",
 ]
 
@@ -43,6 +45,8 @@ T = TypeVar("T")
 
 CELLS = 1 << 20
 """So many numbers are in an array at the most."""
+
+_CROWDED = 100
 
 _FINITE = 2.0**53
 """Whole floats below this are written as integers."""
@@ -94,6 +98,18 @@ def refused(path: str, expected: str, plain: object) -> WireError:
     if isinstance(plain, dict | list):
         return WireError(path, expected, "an object" if isinstance(plain, dict) else "a list")
     return WireError(path, expected, "null" if plain is None else shown(plain))
+
+
+def check_spread(path: str, labels: Iterable[object]) -> None:
+    """Refuse labels that were picked to fall on few places of a hash table.
+
+    Numbers hash to their remainder by a prime. Where thousands leave the same one, each is compared
+    with all before it, and a short text takes minutes to read. No two integers below 2^60 do.
+    """
+    places = Counter(map(hash, labels))
+    if max(places.values(), default=0) > _CROWDED:
+        expected = f"labels of which no {_CROWDED} leave one remainder by 2^61 - 1"
+        raise WireError(path, expected, "more that do")
 
 
 class _Text:
@@ -297,7 +313,9 @@ class Choice(Generic[T]):
         self._expected = " or ".join(f'"{text}"' for text in texts)
 
     def write(self, value: T, path: str, context: Context, /) -> Plain:
-        return cast("str", self.read(cast("str", value), path, context))
+        # One of a class below is written as the text that it equals.
+        plain = str.__str__(value) if isinstance(value, str) else cast("Plain", value)
+        return cast("str", self.read(plain, path, context))
 
     def read(self, plain: Plain, path: str, context: Context, /) -> T:
         del context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from attrs import frozen
 
@@ -44,13 +44,14 @@ from dpsdk.wire.fields import (
 )
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
-from dpsdk.wire.text import canonical
+from dpsdk.wire.text import canonical, check
 
 __all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
-F = TypeVar("F", bound=Form)
-
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
+_LONGEST_MECHANISM = 1 << 16
+"""Whoever asks a thousand questions of a channel need not be sent its workload with each answer."""
+
 Norm: TypeAlias = Literal["l1", "l2-squared"]
 
 
@@ -122,13 +123,17 @@ class ReleaseRecord:
         table, None where it has no written form; `query_digest` its digest.
     domain
         The digest of the domain.
+    table
+        The name of the table, or of the part of it, that was asked.
     neighbors, unit, unit_rows, person
         The relation, "replace-one" or "add-remove"; the unit of privacy, in words; how many rows
         one person has at the most; and the column that tells persons apart, if one does.
     rows, outside
         The number of rows where that is public, and whether rows may lie outside the domain.
     mechanism
-        Which mechanism answered, in words; `by` the mechanism itself, if it was given.
+        Which mechanism answered, in words; `by_digest` its digest, None where it has no written
+        form; and `by` the mechanism itself, None also where it names a distribution that the
+        catalogue does not know, or has a written form of more than 65,536 characters.
     answer
         The answer in plain numbers.
     source
@@ -147,9 +152,12 @@ class ReleaseRecord:
     joint
         The bound of all entries of the answer at once; `each`, at the same β, of each entry by
         itself, None where there is none.
-    composition, budget, before, after
-        How costs add up, what may be spent, and what was spent before and after; None where whoever
-        wrote the record did not say.
+    composition, budget
+        How costs add up in the session, and what may be spent in all.
+    before, after
+        What had been spent of the budget, by all on the ledger, when it was charged first and when
+        it was charged last. None where nothing was charged this time: for an answer that was free,
+        or is given again.
     account
         Who paid: the name of a scope, empty for a session itself.
     made_by
@@ -160,6 +168,7 @@ class ReleaseRecord:
     question: Query[object, Form] | None
     query_digest: str | None
     domain: str
+    table: str | None
     neighbors: Literal["replace-one", "add-remove"]
     unit: str
     unit_rows: int
@@ -168,6 +177,7 @@ class ReleaseRecord:
     outside: bool
     mechanism: str
     by: Mechanism[Form] | None
+    by_digest: str | None
     answer: ReleasedAnswer
     source: Source
     private: bool
@@ -183,7 +193,7 @@ class ReleaseRecord:
     budget: Budget | None
     before: Spent | None
     after: Spent | None
-    account: str
+    account: str | None
     made_by: str
 
     @property
@@ -197,33 +207,21 @@ class ReleaseRecord:
         release: Release[object],
         *,
         question: Query[object, Form] | None = None,
-        by: Mechanism[F] | None = None,
-        composition: Composition | None = None,
-        budget: Budget | None = None,
-        before: Spent | None = None,
-        after: Spent | None = None,
-        account: str = "",
         beta: float = 0.05,
         allow: Catalogue | None = None,
     ) -> ReleaseRecord:
-        """The record of a release, with what the caller adds to what the release knows.
+        """The record of a release: what it says, and what its session knew when it was paid.
 
         Parameters
         ----------
         release
-            What `session.release` gave.
+            What `release` of a session, channel, scope or part gave.
         question
-            What was asked; most releases know it.
-        by
-            The mechanism.
-        composition, budget, before, after
-            Those of the session; `before` and `after` are its `spent`, read then.
-        account
-            The name of the scope that paid, if it was not the session itself.
+            What was asked, in place of a query without a written form.
         beta
             The probability at which errors are stated.
         allow
-            Which kinds a question may be of.
+            Which kinds a question and a mechanism may be of, and which distributions are known.
 
         Raises
         ------
@@ -234,13 +232,20 @@ class ReleaseRecord:
             raise InvalidArgument("release", "a release", shown(release))
         facts, raw = release.facts, release.raw
         catalogue = Catalogue.shipped() if allow is None else allow
-        asked = _settled(release.asked if question is None else question, facts, catalogue)
+        given = release.asked if question is None else question
+        query = _settled(given, Query, facts, catalogue)
+        asked = cast("Query[object, Form] | None", query.value)
+        paid = release.payment
+        by = _Settled()
+        if paid is not None:
+            by = _settled(paid.by, Mechanism, facts, catalogue, _LONGEST_MECHANISM)
         noise = ReleasedNoise.of(release.accuracy)
         return cls(
             query=release.query,
             question=asked,
-            query_digest=None if asked is None else _digest(asked, catalogue),
-            domain=_digest(facts.domain, catalogue),
+            query_digest=query.digest,
+            domain=_digest(facts.domain, Catalogue.shipped()),
+            table=None if paid is None else paid.table,
             neighbors=facts.neighbors.value,
             unit=facts.unit,
             unit_rows=facts.unit_rows,
@@ -248,7 +253,8 @@ class ReleaseRecord:
             rows=facts.rows,
             outside=facts.outside,
             mechanism=release.mechanism,
-            by=cast("Mechanism[Form] | None", by),
+            by=cast("Mechanism[Form] | None", by.value),
+            by_digest=by.digest,
             answer=ReleasedAnswer.of(release.value, raw),
             source=release.source,
             private=release.private,
@@ -260,25 +266,48 @@ class ReleaseRecord:
             rho=release.cost.rho,
             joint=release.bound(beta),
             each=_each(release, beta),
-            composition=composition,
-            budget=budget,
-            before=before,
-            after=after,
-            account=account,
+            composition=None if paid is None else _rules(paid.composition, facts, catalogue),
+            budget=None if paid is None else paid.budget,
+            before=None if paid is None else paid.before,
+            after=None if paid is None else paid.after,
+            account=None if paid is None else paid.account,
             made_by=_version(),
         )
 
 
-def _settled(query: object, facts: Facts, catalogue: Catalogue) -> Query[object, Form] | None:
-    """A query as a reader of the record will have it; None if it has no written form."""
-    if not isinstance(query, Query):
-        return None
-    given, context = cast("Query[object, Form]", query), Context(catalogue, facts.domain)
+class _Settled(NamedTuple):
+    """A value as a reader of a record will have it, and its digest; None of what there is not."""
+
+    value: object = None
+    digest: str | None = None
+
+
+def _settled(
+    value: object, wanted: type, facts: Facts, catalogue: Catalogue, most: int | None = None
+) -> _Settled:
+    """A value by its written form; by its digest alone where that is longer than `most`."""
+    context = Context(catalogue, facts.domain)
     try:
-        kind = catalogue.kind_of(given, "$")
-        return cast("Query[object, Form]", kind.read(kind.write(given, "$", context), "$", context))
+        kind = catalogue.kind_of(value, "$")
+        if not issubclass(kind.made, wanted):
+            return _Settled()
+        written = kind.write(value, "$", context)
+        check(written)
     except (WireError, RecursionError):
-        return None
+        return _Settled()
+    text = canonical({**ENVELOPE, **written})
+    digest = sha256(text).hexdigest()
+    if most is not None and len(text) > most:
+        return _Settled(None, digest)
+    try:
+        return _Settled(kind.read(written, "$", context), digest)
+    except (WireError, RecursionError):
+        return _Settled(None, digest)
+
+
+def _rules(composition: Composition, facts: Facts, catalogue: Catalogue) -> Composition | None:
+    found = _settled(composition, Composition, facts, catalogue).value
+    return cast("Composition | None", found)
 
 
 def _digest(value: object, catalogue: Catalogue) -> str:
@@ -375,6 +404,7 @@ KINDS: tuple[Kind[object], ...] = (
             "question": OrNone(QUERY),
             "query_digest": OrNone(DIGEST),
             "domain": DIGEST,
+            "table": OrNone(TEXT),
             "neighbors": Choice[str]("replace-one", "add-remove"),
             "unit": TEXT,
             "unit_rows": POSITIVE,
@@ -383,6 +413,7 @@ KINDS: tuple[Kind[object], ...] = (
             "outside": FLAG,
             "mechanism": TEXT,
             "by": OrNone(MECHANISM),
+            "by_digest": OrNone(DIGEST),
             "answer": ANSWER,
             "source": Choice[str]("measured", "fitted", "hypothesis"),
             "private": FLAG,
@@ -400,7 +431,7 @@ KINDS: tuple[Kind[object], ...] = (
             "budget": OrNone(BUDGET),
             "before": OrNone(SPENT),
             "after": OrNone(SPENT),
-            "account": TEXT,
+            "account": OrNone(TEXT),
             "made_by": TEXT,
         },
     ),

@@ -56,7 +56,14 @@ def beyond_a_schema(error):
     """Whether a refusal is of what goes from member to member, or a limit of all data."""
     words = (
         *("the digest of a distribution", "rows of one length", "the shape of", "labels that all"),
-        *("the float next to", "an integer below 2^1023", "surrogate", "a finite number"),
+        *(
+            "the float next to",
+            "remainder by",
+            "bits together",
+            "an integer below 2^1023",
+            "surrogate",
+            "a finite number",
+        ),
         *("integers below 2^63", "at most two negations", "a fraction of fewer digits"),
     )
     return error.__cause__ is not None or any(word in error.expected for word in words)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta
+from dpsdk._checks import shown, to_amount, to_beta, to_count, to_delta, to_flag
 from dpsdk.accuracy import Accuracy, NoAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import GapForm, LinearForm, Lowers
@@ -28,6 +28,10 @@ __all__ = ["MWEM"]
 
 _MOST_ROUNDS = 10_000
 _MOST_STEPS = 10_000
+
+
+def _to_average(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
+    return to_flag("average", value)
 
 
 def _amount(parameter: str, value: Real | None) -> Fraction | None:
@@ -103,7 +107,7 @@ class MWEM(DistributionMechanism):
     delta: Fraction = field(default=Fraction(0), converter=_delta, kw_only=True)
     rho: Fraction | None = field(default=None, converter=_rho, kw_only=True)
     rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
-    average: bool = field(default=False, kw_only=True)
+    average: bool = field(default=False, converter=_to_average, kw_only=True)
     steps: int = field(default=40, converter=_steps, kw_only=True)
     _rule: Rule = field(default="tuned", kw_only=True, alias="_rule")
     _beta: float = field(default=0.05, converter=to_beta, kw_only=True, alias="_beta")

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_flag
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import (
@@ -29,6 +29,7 @@ from dpsdk.mechanisms.pmw.parameters import (
     count_if_given,
     share_if_given,
     to_epsilon,
+    to_prepaid,
     to_queries,
     to_threshold,
 )
@@ -53,6 +54,10 @@ def _beta(value: float | None) -> float | None:
 
 def _updates(value: int | None) -> int | None:
     return count_if_given("updates", value)
+
+
+def _replay(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
+    return to_flag("replay", value)
 
 
 @frozen(repr=False)
@@ -111,8 +116,8 @@ class OnlinePMW(HypothesisMechanism):
     queries: int | None = field(default=None, converter=to_queries, kw_only=True)
     threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
-    replay: bool = field(default=True, kw_only=True)
-    prepaid: bool = field(default=False, kw_only=True)
+    replay: bool = field(default=True, converter=_replay, kw_only=True)
+    prepaid: bool = field(default=False, converter=to_prepaid, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
     _textbook: bool = field(default=False, kw_only=True, alias="_textbook")
 

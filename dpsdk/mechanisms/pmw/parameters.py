@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from dpsdk._checks import shown, to_amount, to_count, to_fraction
+from dpsdk._checks import shown, to_amount, to_count, to_flag, to_fraction
 from dpsdk.errors import InvalidArgument
 from dpsdk.typing import Real
 
@@ -15,6 +15,7 @@ __all__ = [
     "count_if_given",
     "share_if_given",
     "to_epsilon",
+    "to_prepaid",
     "to_queries",
     "to_threshold",
 ]
@@ -44,6 +45,11 @@ def count_if_given(parameter: str, value: int | None) -> int | None:
 def to_epsilon(value: Real) -> Fraction:
     """Read an `epsilon=`."""
     return to_amount("epsilon", value)
+
+
+def to_prepaid(value: bool) -> bool:  # noqa: FBT001  # a reader of an argument
+    """Read a `prepaid=`."""
+    return to_flag("prepaid", value)
 
 
 def to_queries(value: int | None) -> int | None:

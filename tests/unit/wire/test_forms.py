@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpsdk import Binned, Boolean, Categorical, Domain, Integer, wire
 from dpsdk.errors import InvalidArgument, WireError
 from dpsdk.hypothesis import DenseHypothesis, SyntheticData
-from dpsdk.mechanisms import Laplace, Mechanism, OnlinePMW
+from dpsdk.mechanisms import MWEM, ConvexPMW, Laplace, Mechanism, OnlinePMW
 from dpsdk.queries import (
     Conjunction,
     Count,
@@ -43,6 +43,7 @@ WITHOUT = {
     "ResidualPlan": "what a channel will measure, worked out anew from the mechanism",
     "Fitted": "a strategy of mechanisms, and none itself",
     "Unfinished": "an error",
+    "Payment": "what a release writes with itself",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,
     "Not": "a part of a condition, which queries write",
     "Between": "a part of a condition, which queries write",
@@ -55,7 +56,7 @@ WITHOUT = {
 
 def test_every_public_value_has_a_written_form_or_a_reason_against():
     known = {kind.made for kind in CATALOGUE.among(object)}
-    rooms = ("domain", "losses", "queries", "mechanisms", "accounting")
+    rooms = ("domain", "data", "losses", "queries", "mechanisms", "accounting")
     public = {
         value
         for room in rooms
@@ -307,3 +308,25 @@ def test_only_what_a_catalogue_has_is_read_and_written():
     for table in (allowed._by_name, allowed._by_class, allowed._distributions):
         with pytest.raises(TypeError):
             table["os.system"] = print
+
+
+@pytest.mark.parametrize("wrong", ["False", 0, 1, None, []])
+def test_flags_of_mechanisms_are_truth_values(wrong):
+    few = Workload([Count()])
+    for make in (
+        lambda flag: OnlinePMW(1, updates=3, prepaid=flag),
+        lambda flag: OnlinePMW(1, updates=3, replay=flag),
+        lambda flag: ConvexPMW(1, "1e-6", updates=3, prepaid=flag),
+        lambda flag: MWEM(few, epsilon=1, average=flag),
+    ):
+        with pytest.raises(InvalidArgument, match="must be True or False"):
+            make(wrong)
+        made = make(np.bool_(True))
+        assert wire.loads("mechanism", wire.dumps(made)) == made == make(True)
+
+
+def test_texts_of_classes_below_are_written_as_what_they_equal():
+    using = OnlinePMW(1, updates=3, when_spent=np.str_("raise"))
+    assert wire.loads("mechanism", wire.dumps(using)) == using
+    answers = wire.ReleasedAnswer("numbers", [2], [1, 2])
+    assert wire.loads(wire.ReleasedAnswer, wire.dumps(answers)) == answers

@@ -253,3 +253,33 @@ def test_an_error_leads_to_the_place_and_says_what_may_stand_there():
         wire.from_json(Query, data)
     assert caught.value.path == "$"
     assert wire.from_json(Conjunction, sample("query.conjunction", conditions={"a": 1}))
+
+
+PRIME = 2**61 - 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sample("query.count", where={"a": {"any": [PRIME * n for n in range(101)]}}),
+        sample("query.count", where={"a": {"any": [{"bin": [PRIME * n, 1]} for n in range(101)]}}),
+        sample("domain", attributes=[
+            {"kind": "categorical", "name": "a", "labels": [PRIME * n for n in range(101)]},
+        ]),
+        sample("domain", attributes=[
+            {"kind": "integer", "name": f"a{n}", "low": 0, "high": 2**1000} for n in range(1_048)
+        ]),
+    ],
+    ids=["set", "bins", "labels", "attributes"],
+)  # fmt: skip
+def test_data_that_would_take_long_are_refused(data):
+    # Of a few of them nothing is noticed; a text of megabytes would take hours.
+    with pytest.raises(WireError, match=r"remainder|1,048,576 bits"):
+        wire.from_json(object, data)
+
+
+def test_large_labels_are_read_if_they_are_spread():
+    labels = [2**63 + n * 2**40 for n in range(300)]
+    assert wire.from_json(Query, sample("query.count", where={"a": {"any": labels}}))
+    domain = sample("domain", attributes=[{"kind": "categorical", "name": "a", "labels": labels}])
+    assert wire.from_json("domain", domain).size == 300

@@ -25,6 +25,7 @@ from dpsdk.mechanisms.pmw.parameters import (
     WhenSpent,
     check_when_spent,
     to_epsilon,
+    to_prepaid,
     to_queries,
     to_threshold,
 )
@@ -97,7 +98,7 @@ class ConvexPMW(ModelsMechanism):
     queries: int | None = field(default=None, converter=to_queries, kw_only=True)
     threshold: float | None = field(default=None, converter=to_threshold, kw_only=True)
     start: Start | None = field(default=None, converter=to_start, kw_only=True)
-    prepaid: bool = field(default=False, kw_only=True)
+    prepaid: bool = field(default=False, converter=to_prepaid, kw_only=True)
     when_spent: WhenSpent = field(default="hypothesis", kw_only=True)
 
     def __attrs_post_init__(self) -> None:

@@ -42,7 +42,7 @@ def spent_of(
 def remaining_of(
     composition: Composition, lines: Iterable[Line], states: Sequence[State]
 ) -> Remaining:
-    """What is left: a share by the lines, and runs by states that leave to others what is theirs."""
+    """What is left: a share by the lines, and runs by states without what others hold."""
     return Remaining(
         fraction=1.0 - max(composition.fraction(line.state) for line in lines),
         epsilon=min(map(composition.largest_epsilon, states)),

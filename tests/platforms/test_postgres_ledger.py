@@ -476,6 +476,61 @@ def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
         odometer.charge(HUNDREDTH, "x", request_id="a")
 
 
+class Statements:
+    """Lets something happen before or after the statement of a number, of all that are sent."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        import psycopg
+
+        self.count, self.at, self.what = 0, 0, (lambda: None, lambda: None)
+        for kind in (psycopg.Cursor, psycopg.ClientCursor):
+            monkeypatch.setattr(kind, "execute", self.around(kind.execute))
+
+    def around(self, execute: Any) -> Any:
+        def noted(cursor: Any, *given: Any, **named: Any) -> Any:
+            self.count += 1
+            before, after = self.what if self.count == self.at else (lambda: None, lambda: None)
+            before()
+            done = execute(cursor, *given, **named)
+            after()
+            return done
+
+        return noted
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("anchored", [True, False])
+def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path, when, anchored):
+    """Nothing is doubled, nothing that was given is lost, and the next charge goes through."""
+    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.05))
+    anchor = FileAnchor(tmp_path / "anchor") if anchored else None
+    ledger = place.ledger(anchor=anchor)
+    odometer = opened(ledger)
+
+    def ended() -> None:
+        before, what = statements.at, statements.what
+        statements.at = 0
+        cut(place)
+        statements.at, statements.what = before, what
+
+    charged, reached, at = 0, True, 0
+    with monkeypatch.context() as patch:
+        statements = Statements(patch)
+        statements.what = (ended, lambda: None) if when == "before" else (lambda: None, ended)
+        while reached:
+            at += 1
+            statements.count, statements.at = 0, at
+            name = f"at {at}"
+            number = odometer.charge(HUNDREDTH, "x", request_id=name)
+            reached, statements.at = statements.count >= at, 0
+            charged += 1
+            assert number == charged == odometer.count
+            with pytest.raises(AlreadyCharged):
+                odometer.charge(HUNDREDTH, "x", request_id=name)
+    assert at > 4
+    assert place.ledger(anchor=anchor).verify() == charged + 1
+
+
 # What servers refuse
 
 

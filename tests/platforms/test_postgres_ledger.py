@@ -41,7 +41,15 @@ from dpsdk.errors import (
 )
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from spenders import HUNDREDTH, ignored, killed, needs_fork, opened, shares
+from spenders import (
+    HUNDREDTH,
+    ignored,
+    interrupted_everywhere,
+    killed,
+    needs_fork,
+    opened,
+    shares,
+)
 from spending import Spending
 
 KEY = b"a key of thirty-two random bytes"
@@ -335,6 +343,14 @@ def test_a_password_is_never_shown(postgres):
         f"{secret} and no more",
         f"postgresql://me:{secret}@127.0.0.1:1/x?unknown={secret}",
         f"postgresql://me:{secret}\udc80@127.0.0.1/x",
+        # With signs that have a meaning, as people forget.
+        f"postgresql://me:a/{secret}@127.0.0.1:1/x",
+        f"postgresql://me:12/{secret}@127.0.0.1:1/x",
+        f"postgresql://me:a@{secret}@127.0.0.1:1/x",
+        f"postgresql://127.0.0.1:1/x;password={secret}",
+        f"host=127.0.0.1 port=1 user=me:{secret}",
+        f"host=me:{secret}@127.0.0.1 port=1",
+        f"host=127.0.0.1 port=1 dbname=postgresql://me:{secret}@127.0.0.1:1/x",
     ]
     for dsn in wrong:
         with pytest.raises((LedgerUnavailable, InvalidArgument)) as caught:
@@ -352,7 +368,7 @@ def test_a_password_is_never_shown(postgres):
     for bad in (7, None, b"host=x"):
         with pytest.raises(InvalidArgument, match="dsn"):
             PostgresLedger(bad)
-    for bad in ("", "a b", 'x"y', "é", "x" * 64, 7, "%s"):
+    for bad in ("", "a b", 'x"y', "é", "x" * 64, 7, "%s", "pg_mine"):
         with pytest.raises(InvalidArgument, match="schema"):
             PostgresLedger(postgres, schema=bad)
     with pytest.raises(InvalidArgument, match="key"):
@@ -531,6 +547,19 @@ def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path,
     assert place.ledger(anchor=anchor).verify() == charged + 1
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(place):
+    interrupted_everywhere(place.ledger(), 1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(place, tmp_path):
+    ledger = place.ledger(anchor=FileAnchor(tmp_path / "anchor"))
+    interrupted_everywhere(ledger, 131)
+    assert len(ledger._shared.store._idle) <= 1
+
+
 # What servers refuse
 
 
@@ -552,6 +581,22 @@ def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place):
     opened(ledger).charge(HUNDREDTH, "x")
     with ledger._shared.store.writing() as work:
         assert work._execute("SHOW synchronous_commit") == [("on",)]
+
+
+def test_what_is_looked_up_is_of_the_server_whatever_the_user_has_before_it(place):
+    other = f"other_{place.schema}"
+    place.ledger()
+    place.run(
+        f"CREATE SCHEMA {other}",
+        f"CREATE FUNCTION {other}.current_setting(text) RETURNS text LANGUAGE sql "
+        "AS $$ SELECT 'off'::text $$",
+        f"CREATE TABLE {other}.pg_class (LIKE pg_catalog.pg_class)",
+        f"CREATE AGGREGATE {other}.max(bigint) (sfunc = int8pl, stype = bigint, initcond = '7')",
+    )
+    ledger = place.ledger(f"{place.dsn}&options=-csearch_path%3D{other},pg_catalog")
+    odometer = opened(ledger)
+    assert [odometer.charge(HUNDREDTH, "x") for _ in range(3)] == [1, 2, 3]
+    assert place.ledger(f"{place.dsn}&options=-csearch_path%3D{other},pg_catalog").verify() == 4
 
 
 def test_a_user_who_may_only_read_is_told(place):
@@ -595,12 +640,12 @@ def test_a_user_needs_few_rights_and_cannot_change_entries(place):
 
 
 def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
-    postgres, tmp_path_factory, monkeypatch
+    postgres, server_folder, monkeypatch
 ):
     import psycopg
 
     monkeypatch.setattr(chained, "_PAUSES", (0.1, 0.3))
-    running = Server(tmp_path_factory.mktemp("own"))
+    running = Server(server_folder())
     place = Place(running.dsn)
     ledger = place.ledger()
     odometer = opened(ledger)

@@ -576,11 +576,38 @@ def test_who_keeps_a_turn_is_not_waited_for_for_ever(place, monkeypatch):
     assert odometer.charge(HUNDREDTH, "x") == 1
 
 
-def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place):
-    ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3Doff")
+@pytest.mark.parametrize(
+    ("level", "used"),
+    [("off", "on"), ("local", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")],
+)
+def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place, level, used):
+    """Also by the standbys, where there are some that must have them."""
+    ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3D{level}")
     opened(ledger).charge(HUNDREDTH, "x")
     with ledger._shared.store.writing() as work:
-        assert work._execute("SHOW synchronous_commit") == [("on",)]
+        assert work._execute("SHOW synchronous_commit") == [(used,)]
+
+
+def test_who_waited_while_the_tables_were_made_finds_them_at_any_level(place):
+    import psycopg
+
+    dsn = f"{place.dsn}&options=-cdefault_transaction_isolation%3Dserializable"
+    made: list[int] = []
+
+    def make() -> None:
+        made.append(place.ledger(dsn).verify())
+
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    with psycopg.connect(place.dsn, autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", (server._MAKING,))
+        for one in threads:
+            one.start()
+        while place.run(waiting) != [(3,)]:
+            time.sleep(0.01)
+    for one in threads:
+        one.join()
+    assert made == [0, 0, 0]
 
 
 def test_what_is_looked_up_is_of_the_server_whatever_the_user_has_before_it(place):

@@ -96,7 +96,7 @@ _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SET}"
 # The system queues who waits for a lock, so that who comes back is behind those who waited.
 _WRITE = (
     f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET} SET LOCAL lock_timeout = {{1}}; "
-    "SELECT CASE current_setting('synchronous_commit') WHEN 'off' "
+    "SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') "
     "THEN set_config('synchronous_commit', 'on', true) END; "
     "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
 )
@@ -234,7 +234,8 @@ class LedgerServer(Store):
     def begin(self) -> None:
         if self.there():
             return  # what is there is looked at whenever it is used
-        with self._connected(f"BEGIN; {_SET}") as (connection, _), self.typed():
+        # At another level, who waited for the lock would not see what was made meanwhile.
+        with self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as (connection, _), self.typed():
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
                 connection.execute(_TABLES.format(self._schema, _VERSION).encode())

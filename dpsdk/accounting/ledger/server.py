@@ -235,7 +235,10 @@ class LedgerServer(Store):
         if self.there():
             return  # what is there is looked at whenever it is used
         # At another level, who waited for the lock would not see what was made meanwhile.
-        with self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as (connection, _), self.typed():
+        with (
+            self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as (connection, _),
+            self.typed(),
+        ):
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
                 connection.execute(_TABLES.format(self._schema, _VERSION).encode())

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
-from dpsdk.accounting import SQLiteLedger
+from dpsdk.accounting import PureGuarantee, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import forks, turnstile
+from dpsdk.errors import LedgerUnavailable
 from spenders import interrupted_everywhere, opened
+from tracing import interrupted
 
 pytest.importorskip("fcntl", reason="locks as Unix has them")
+
+PART = PureGuarantee("0.0001")
 
 # A trace function can come between the end of a `with` and the closing of its file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -29,6 +35,30 @@ def places(path, step: int) -> None:
 
     interrupted_everywhere(SQLiteLedger(path), step, nothing_is_left_behind)
     assert opened(SQLiteLedger(path)).count > 1
+
+
+def reads(path, step: int) -> None:
+    """A connection that was left open by a reader would keep all who write waiting."""
+    odometer = opened(SQLiteLedger(path))
+    place, late, reached = 1, 0, True
+    while reached:
+        reached = interrupted(lambda: odometer.count, place)
+        try:
+            odometer.charge(PART, "x")
+        except LedgerUnavailable:
+            # A trace function, unlike an interrupt, can come right before it is closed.
+            late += 1
+            gc.collect()
+            odometer.charge(PART, "x")
+        place += step
+    assert place > 100
+    assert late <= 2
+
+
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interrupt_of_a_reader_keeps_nobody_waiting(quick_disk, monkeypatch, step):
+    monkeypatch.setattr(files, "_PATIENCE", 0.2)
+    reads(quick_disk / "spent.db", step)
 
 
 def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(quick_disk):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias
@@ -21,7 +22,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     SQLiteLedger,
 )
-from dpsdk.errors import AlreadyCharged, BudgetExceeded
+from dpsdk.errors import AlreadyCharged, BudgetExceeded, LedgerUnavailable
 from tracing import interrupted
 
 Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
@@ -39,9 +40,15 @@ def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odo
 
 
 class Worker:
-    """A forked process that spends hundredths, or smaller parts, until nothing is left."""
+    """A forked process that spends hundredths, or smaller parts, until nothing is left.
 
-    def __init__(self, make: Make, parts: int, *, answers: bool = False) -> None:
+    One that is patient goes on with other requests when the ledger cannot be used for a while.
+    """
+
+    def __init__(
+        self, make: Make, parts: int, *, answers: bool = False, patient: bool = False
+    ) -> None:
+        self.patient = patient
         told, tell = os.pipe()
         wait, go = os.pipe()
         self.process = os.fork()
@@ -70,6 +77,11 @@ class Worker:
                 number = odometer.charge(part, name, request_id=name)
             except BudgetExceeded:
                 return
+            except LedgerUnavailable:
+                if not self.patient:
+                    raise
+                time.sleep(0.05)
+                continue
             os.write(tell, f"{number} {name}\n".encode())
             if answers:
                 ledger.store(name, str(number).encode())

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import random
+import signal
 import threading
 import time
 from fractions import Fraction
@@ -43,6 +44,7 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from spenders import (
     HUNDREDTH,
+    Worker,
     ignored,
     interrupted_everywhere,
     killed,
@@ -96,6 +98,15 @@ class Server:
         from pgserver._commands import pg_ctl
 
         pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self.server.system_user)
+
+    def crash(self) -> None:
+        """End all of its processes at once, with nothing written that was not, and begin again."""
+        from pgserver._commands import pg_ctl
+
+        user = self.server.system_user
+        pg_ctl(["-w", "-m", "immediate", "stop"], pgdata=self.folder, user=user)
+        place = ["-o", '-h ""', "-o", f"-k {self.folder}", "-l", f"{self.folder}/log"]
+        pg_ctl(["-w", *place, "start"], pgdata=self.folder, user=user)
 
     def start(self) -> None:
         self.server.ensure_postgres_running()
@@ -710,6 +721,35 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
     monkeypatch.undo()
     with pytest.raises(LedgerUnavailable, match="disk"):
         charge_until_refused(odometer)
+    running.stop()
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+def test_a_server_that_crashes_loses_nothing_that_was_released(postgres, server_folder):
+    running, rng, told = Server(server_folder()), random.Random(7), []
+    place = Place(running.dsn)
+    place.ledger()
+    workers = [Worker(place.ledger, 10**6, patient=True) for _ in range(3)]
+    for one in workers:
+        one.ready()
+        one.go()
+    for _ in range(6):
+        time.sleep(rng.uniform(0.2, 1.0))
+        running.crash()
+    for one in workers:
+        told += [one.told.readline() for _ in range(5)]
+        os.kill(one.process, signal.SIGKILL)
+    for one in workers:
+        told += one.end()[0]
+    odometer = opened(place.ledger())
+    charged = {one.request_id: one.number for one in odometer.charges}
+    released = [line.split() for line in told if line.endswith("\n")]
+    assert len(released) >= 15
+    assert all(charged[name] == int(number) for number, name in released)
+    assert odometer.spent.epsilon == Fraction(len(charged), 10**6)
+    assert place.ledger().verify() >= len(charged)
     running.stop()
 
 

@@ -22,7 +22,7 @@ __all__ = ["readings_of", "remaining_of", "spent_of"]
 
 
 def spent_of(
-    composition: Composition, budget: Budget, lines: Sequence[Line], charges: int, of: str
+    composition: Composition, lines: Sequence[Line], charges: int, guarantee: Budget, of: str
 ) -> Spent:
     """What was spent in so many charges: of several lines the largest of each figure."""
     sizes = [line.epsilon for line in lines]
@@ -34,7 +34,7 @@ def spent_of(
         rho=from_steps(max(line.rho for line in lines)),
         delta=max(map(composition.leaked, states)),
         charges=charges,
-        guarantee=budget,
+        guarantee=guarantee,
         of=of,
     )
 

@@ -445,7 +445,7 @@ class Odometer:
         return self._summed(lines, books.runs, "")
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
-        return spent_of(self._composition, self.budget, lines, charges, of)
+        return spent_of(self._composition, lines, charges, self.budget, of)
 
     def _remaining(self, books: Books) -> Remaining:
         lines = chain.from_iterable(concerned(books, self._payer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias
@@ -21,7 +22,8 @@ from dpsdk.accounting import (
     PureGuarantee,
     SQLiteLedger,
 )
-from dpsdk.errors import AlreadyCharged, BudgetExceeded
+from dpsdk.errors import AlreadyCharged, BudgetExceeded, LedgerUnavailable
+from tracing import interrupted
 
 Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
 """Opens the ledger, in whichever process."""
@@ -38,9 +40,15 @@ def opened(ledger: Ledger, name: str = "t", budget: Budget | None = None) -> Odo
 
 
 class Worker:
-    """A forked process that spends hundredths, or smaller parts, until nothing is left."""
+    """A forked process that spends hundredths, or smaller parts, until nothing is left.
 
-    def __init__(self, make: Make, parts: int, *, answers: bool = False) -> None:
+    One that is patient goes on with other requests when the ledger cannot be used for a while.
+    """
+
+    def __init__(
+        self, make: Make, parts: int, *, answers: bool = False, patient: bool = False
+    ) -> None:
+        self.patient = patient
         told, tell = os.pipe()
         wait, go = os.pipe()
         self.process = os.fork()
@@ -69,6 +77,11 @@ class Worker:
                 number = odometer.charge(part, name, request_id=name)
             except BudgetExceeded:
                 return
+            except LedgerUnavailable:
+                if not self.patient:
+                    raise
+                time.sleep(0.05)
+                continue
             os.write(tell, f"{number} {name}\n".encode())
             if answers:
                 ledger.store(name, str(number).encode())
@@ -143,3 +156,35 @@ def killed(make: Make, rng: random.Random, kills: int, busy: int) -> None:
     name = next(iter(charged))
     with pytest.raises(AlreadyCharged):
         odometer.charge(HUNDREDTH, "again", request_id=name)
+
+
+def interrupted_everywhere(
+    ledger: SQLiteLedger | PostgresLedger, step: int, check: Callable[[], None] = lambda: None
+) -> None:
+    """Interrupt charges at each so many lines: nothing is lost, nothing doubled, nobody waits."""
+    part = PureGuarantee("0.0001")
+    odometer = opened(ledger)
+    place, charged, reached = 1, 0, True
+    while reached:
+        done: list[int] = []
+        name = f"at {place}"
+
+        def charge(name: str = name, done: list[int] = done) -> None:
+            done.append(odometer.charge(part, "x", request_id=name))
+
+        reached = interrupted(charge, place)
+        check()
+        assert not getattr(ledger._shared.busy, "inside", False)
+        count = odometer.count
+        assert count - charged in ({0, 1} if reached else {1})
+        assert not done or done == [count]
+        if count > charged:
+            # It was taken whole, and nothing more may be drawn for it.
+            assert odometer.charges[-1].request_id == name
+            with pytest.raises(AlreadyCharged):
+                odometer.charge(part, "x", request_id=name)
+        charged = count
+        place += step
+    assert odometer.spent.epsilon == Fraction(charged, 10**4)
+    assert ledger.verify() == charged + 1 + (charged + 1) // 256
+    assert opened(ledger).charge(part, "x") == charged + 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import partial
 from itertools import chain, count
 from typing import NoReturn, SupportsIndex
@@ -13,7 +11,7 @@ from dpsdk._checks import shown, to_integer, to_name, to_probability
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime, own_anytime
-from dpsdk.accounting.declared.runs import declare
+from dpsdk.accounting.figures import readings_of, remaining_of, spent_of
 from dpsdk.accounting.filters.any_of import default_composition
 from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
@@ -36,11 +34,7 @@ from dpsdk.accounting.ledger.clock import Clock, system_clock
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
-from dpsdk.accounting.numbers.rounding import float_up, fraction_up
-from dpsdk.accounting.numbers.steps import from_steps
-from dpsdk.accounting.payment import Witness, summed
-from dpsdk.accounting.prices.conversion import zcdp_epsilon
-from dpsdk.accounting.prices.run import leak
+from dpsdk.accounting.payment import Witness
 from dpsdk.accounting.refusals import refusal
 from dpsdk.accounting.spent import Asked, Readings, Remaining, Spent
 from dpsdk.errors import (
@@ -193,21 +187,8 @@ class Odometer:
         """
         level = to_probability("delta", delta)
         books = self._keeper.read()
-        rho = from_steps(self._line(books).rho)
         runs = [charge.guarantee for charge in self._charges(books)]
-        leaks = sum((leak(run) for run in runs), Fraction(0))
-        always = self.budget
-        summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
-        known = declare(runs).epsilon(level)
-        # What the session keeps in any case bounds what a figure at no smaller δ may say.
-        cap = float_up(fraction_up(always.epsilon))
-        if level >= always.delta:
-            summed, known = min(summed, cap), min(known, cap)
-        bound, anytime = self._anytime, None
-        if bound is not None and not leaks:
-            anytime = bound.epsilon(rho)
-            anytime = min(anytime, cap) if bound.delta >= always.delta else anytime
-        return Readings(level, always, anytime, summed, known)
+        return readings_of(self._line(books), runs, self.budget, self._anytime, level)
 
     def affords(self, guarantee: Guarantee) -> int | None:
         """How many more such runs fit, one after the other; None where they are free.
@@ -484,16 +465,11 @@ class Odometer:
         return self._summed(lines, books.runs, "")
 
     def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
-        return summed(self._composition, lines, charges, self.budget, of)
+        return spent_of(self._composition, lines, charges, self.budget, of)
 
     def _remaining(self, books: Books) -> Remaining:
-        states = self._states(books)
         lines = chain.from_iterable(concerned(books, self._payer))
-        return Remaining(
-            fraction=1.0 - max(self._composition.fraction(line.state) for line in lines),
-            epsilon=min(map(self._composition.largest_epsilon, states)),
-            rho=min(map(self._composition.largest_rho, states)),
-        )
+        return remaining_of(self._composition, lines, self._states(books))
 
     def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
         spent, remaining = self._spent(books), self._remaining(books)

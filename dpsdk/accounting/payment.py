@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.figures import spent_of
 from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.filters.copies import client_composition, own_budget
 from dpsdk.accounting.ledger.books import Books, concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import Line
-from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.accounting.spent import Spent
 
-__all__ = ["Around", "Moment", "Payment", "Witness", "moment_of", "summed"]
+__all__ = ["Around", "Moment", "Payment", "Witness", "moment_of"]
 
 Around: TypeAlias = tuple[Books, Books]
 """Books before and after some charges."""
@@ -97,26 +97,8 @@ class Payment:
     def _spent(self, moment: Moment | None) -> Spent | None:
         if moment is None:
             return None
-        return summed(self._composition, moment.lines, moment.charges, self.budget, "")
+        return spent_of(self._composition, moment.lines, moment.charges, self.budget, "")
 
     def __repr__(self) -> str:
         account = f"scope {self.account!r}" if self.account else "the session"
         return f"Payment({account}, after it {self.after or 'as before'})"
-
-
-def summed(
-    composition: Composition, lines: Sequence[Line], charges: int, guarantee: Budget, of: str
-) -> Spent:
-    """What some lines show: the most that was spent on any."""
-    sizes = [line.epsilon for line in lines]
-    known = [size for size in sizes if size is not None]
-    states = [line.state for line in lines]
-    return Spent(
-        fraction=max(map(composition.fraction, states)),
-        epsilon=from_steps(max(known)) if len(known) == len(sizes) else None,
-        rho=from_steps(max(line.rho for line in lines)),
-        delta=max(map(composition.leaked, states)),
-        charges=charges,
-        guarantee=guarantee,
-        of=of,
-    )

@@ -9,7 +9,10 @@ import importlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -75,9 +78,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_folder() -> Iterator[Callable[[], Path]]:
+    """Makes folders for servers.
+
+    They are not pytest's own: each run of pytest closes those again to other users, and a server
+    may run as another one.
+    """
+    made: list[Path] = []
+
+    def make() -> Path:
+        made.append(Path(tempfile.mkdtemp(prefix="dpsdk-server-")))
+        return made[-1]
+
+    yield make
+    for one in made:
+        shutil.rmtree(one, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres(server_folder: Callable[[], Path]) -> Iterator[str]:
     """The address of a PostgreSQL server that lives as long as the tests."""
     engine("psycopg")
-    server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
+    with warnings.catch_warnings():
+        # Of a system without a folder for what runs: it takes another.
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR is not set")
+        pgserver = engine("pgserver")
+    server = pgserver.get_server(server_folder())
     yield server.get_uri()
     server.cleanup()

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import random
+import signal
 import threading
 import time
 from fractions import Fraction
@@ -41,7 +42,16 @@ from dpsdk.errors import (
 )
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from spenders import HUNDREDTH, ignored, killed, needs_fork, opened, shares
+from spenders import (
+    HUNDREDTH,
+    Worker,
+    ignored,
+    interrupted_everywhere,
+    killed,
+    needs_fork,
+    opened,
+    shares,
+)
 from spending import Spending
 
 KEY = b"a key of thirty-two random bytes"
@@ -88,6 +98,15 @@ class Server:
         from pgserver._commands import pg_ctl
 
         pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self.server.system_user)
+
+    def crash(self) -> None:
+        """End all of its processes at once, with nothing written that was not, and begin again."""
+        from pgserver._commands import pg_ctl
+
+        user = self.server.system_user
+        pg_ctl(["-w", "-m", "immediate", "stop"], pgdata=self.folder, user=user)
+        place = ["-o", '-h ""', "-o", f"-k {self.folder}", "-l", f"{self.folder}/log"]
+        pg_ctl(["-w", *place, "start"], pgdata=self.folder, user=user)
 
     def start(self) -> None:
         self.server.ensure_postgres_running()
@@ -335,6 +354,14 @@ def test_a_password_is_never_shown(postgres):
         f"{secret} and no more",
         f"postgresql://me:{secret}@127.0.0.1:1/x?unknown={secret}",
         f"postgresql://me:{secret}\udc80@127.0.0.1/x",
+        # With signs that have a meaning, as people forget.
+        f"postgresql://me:a/{secret}@127.0.0.1:1/x",
+        f"postgresql://me:12/{secret}@127.0.0.1:1/x",
+        f"postgresql://me:a@{secret}@127.0.0.1:1/x",
+        f"postgresql://127.0.0.1:1/x;password={secret}",
+        f"host=127.0.0.1 port=1 user=me:{secret}",
+        f"host=me:{secret}@127.0.0.1 port=1",
+        f"host=127.0.0.1 port=1 dbname=postgresql://me:{secret}@127.0.0.1:1/x",
     ]
     for dsn in wrong:
         with pytest.raises((LedgerUnavailable, InvalidArgument)) as caught:
@@ -352,7 +379,7 @@ def test_a_password_is_never_shown(postgres):
     for bad in (7, None, b"host=x"):
         with pytest.raises(InvalidArgument, match="dsn"):
             PostgresLedger(bad)
-    for bad in ("", "a b", 'x"y', "é", "x" * 64, 7, "%s"):
+    for bad in ("", "a b", 'x"y', "é", "x" * 64, 7, "%s", "pg_mine"):
         with pytest.raises(InvalidArgument, match="schema"):
             PostgresLedger(postgres, schema=bad)
     with pytest.raises(InvalidArgument, match="key"):
@@ -476,6 +503,74 @@ def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
         odometer.charge(HUNDREDTH, "x", request_id="a")
 
 
+class Statements:
+    """Lets something happen before or after the statement of a number, of all that are sent."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        import psycopg
+
+        self.count, self.at, self.what = 0, 0, (lambda: None, lambda: None)
+        for kind in (psycopg.Cursor, psycopg.ClientCursor):
+            monkeypatch.setattr(kind, "execute", self.around(kind.execute))
+
+    def around(self, execute: Any) -> Any:
+        def noted(cursor: Any, *given: Any, **named: Any) -> Any:
+            self.count += 1
+            before, after = self.what if self.count == self.at else (lambda: None, lambda: None)
+            before()
+            done = execute(cursor, *given, **named)
+            after()
+            return done
+
+        return noted
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("anchored", [True, False])
+def test_a_connection_may_be_lost_at_any_statement(place, monkeypatch, tmp_path, when, anchored):
+    """Nothing is doubled, nothing that was given is lost, and the next charge goes through."""
+    monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.05))
+    anchor = FileAnchor(tmp_path / "anchor") if anchored else None
+    ledger = place.ledger(anchor=anchor)
+    odometer = opened(ledger)
+
+    def ended() -> None:
+        before, what = statements.at, statements.what
+        statements.at = 0
+        cut(place)
+        statements.at, statements.what = before, what
+
+    charged, reached, at = 0, True, 0
+    with monkeypatch.context() as patch:
+        statements = Statements(patch)
+        statements.what = (ended, lambda: None) if when == "before" else (lambda: None, ended)
+        while reached:
+            at += 1
+            statements.count, statements.at = 0, at
+            name = f"at {at}"
+            number = odometer.charge(HUNDREDTH, "x", request_id=name)
+            reached, statements.at = statements.count >= at, 0
+            charged += 1
+            assert number == charged == odometer.count
+            with pytest.raises(AlreadyCharged):
+                odometer.charge(HUNDREDTH, "x", request_id=name)
+    assert at > 4
+    assert place.ledger(anchor=anchor).verify() == charged + 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_line_of_a_charge_leaves_the_ledger_whole(place):
+    interrupted_everywhere(place.ledger(), 1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_some_lines_of_a_charge_leaves_the_ledger_whole(place, tmp_path):
+    ledger = place.ledger(anchor=FileAnchor(tmp_path / "anchor"))
+    interrupted_everywhere(ledger, 131)
+    assert len(ledger._shared.store._idle) <= 1
+
+
 # What servers refuse
 
 
@@ -492,11 +587,54 @@ def test_who_keeps_a_turn_is_not_waited_for_for_ever(place, monkeypatch):
     assert odometer.charge(HUNDREDTH, "x") == 1
 
 
-def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place):
-    ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3Doff")
+@pytest.mark.parametrize(
+    ("level", "used"),
+    [("off", "on"), ("local", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")],
+)
+def test_commits_are_waited_for_also_where_the_user_has_it_otherwise(place, level, used):
+    """Also by the standbys, where there are some that must have them."""
+    ledger = place.ledger(f"{place.dsn}&options=-csynchronous_commit%3D{level}")
     opened(ledger).charge(HUNDREDTH, "x")
     with ledger._shared.store.writing() as work:
-        assert work._execute("SHOW synchronous_commit") == [("on",)]
+        assert work._execute("SHOW synchronous_commit") == [(used,)]
+
+
+def test_who_waited_while_the_tables_were_made_finds_them_at_any_level(place):
+    import psycopg
+
+    dsn = f"{place.dsn}&options=-cdefault_transaction_isolation%3Dserializable"
+    made: list[int] = []
+
+    def make() -> None:
+        made.append(place.ledger(dsn).verify())
+
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    with psycopg.connect(place.dsn, autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", (server._MAKING,))
+        for one in threads:
+            one.start()
+        while place.run(waiting) != [(3,)]:
+            time.sleep(0.01)
+    for one in threads:
+        one.join()
+    assert made == [0, 0, 0]
+
+
+def test_what_is_looked_up_is_of_the_server_whatever_the_user_has_before_it(place):
+    other = f"other_{place.schema}"
+    place.ledger()
+    place.run(
+        f"CREATE SCHEMA {other}",
+        f"CREATE FUNCTION {other}.current_setting(text) RETURNS text LANGUAGE sql "
+        "AS $$ SELECT 'off'::text $$",
+        f"CREATE TABLE {other}.pg_class (LIKE pg_catalog.pg_class)",
+        f"CREATE AGGREGATE {other}.max(bigint) (sfunc = int8pl, stype = bigint, initcond = '7')",
+    )
+    ledger = place.ledger(f"{place.dsn}&options=-csearch_path%3D{other},pg_catalog")
+    odometer = opened(ledger)
+    assert [odometer.charge(HUNDREDTH, "x") for _ in range(3)] == [1, 2, 3]
+    assert place.ledger(f"{place.dsn}&options=-csearch_path%3D{other},pg_catalog").verify() == 4
 
 
 def test_a_user_who_may_only_read_is_told(place):
@@ -540,12 +678,12 @@ def test_a_user_needs_few_rights_and_cannot_change_entries(place):
 
 
 def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
-    postgres, tmp_path_factory, monkeypatch
+    postgres, server_folder, monkeypatch
 ):
     import psycopg
 
     monkeypatch.setattr(chained, "_PAUSES", (0.1, 0.3))
-    running = Server(tmp_path_factory.mktemp("own"))
+    running = Server(server_folder())
     place = Place(running.dsn)
     ledger = place.ledger()
     odometer = opened(ledger)
@@ -583,6 +721,35 @@ def test_a_server_that_goes_away_comes_back_and_does_not_wait_for_its_disk(
     monkeypatch.undo()
     with pytest.raises(LedgerUnavailable, match="disk"):
         charge_until_refused(odometer)
+    running.stop()
+
+
+@pytest.mark.slow
+@needs_fork
+@ignored
+def test_a_server_that_crashes_loses_nothing_that_was_released(postgres, server_folder):
+    running, rng, told = Server(server_folder()), random.Random(7), []
+    place = Place(running.dsn)
+    place.ledger()
+    workers = [Worker(place.ledger, 10**6, patient=True) for _ in range(3)]
+    for one in workers:
+        one.ready()
+        one.go()
+    for _ in range(6):
+        time.sleep(rng.uniform(0.2, 1.0))
+        running.crash()
+    for one in workers:
+        told += [one.told.readline() for _ in range(5)]
+        os.kill(one.process, signal.SIGKILL)
+    for one in workers:
+        told += one.end()[0]
+    odometer = opened(place.ledger())
+    charged = {one.request_id: one.number for one in odometer.charges}
+    released = [line.split() for line in told if line.endswith("\n")]
+    assert len(released) >= 15
+    assert all(charged[name] == int(number) for number, name in released)
+    assert odometer.spent.epsilon == Fraction(len(charged), 10**6)
+    assert place.ledger().verify() >= len(charged)
     running.stop()
 
 

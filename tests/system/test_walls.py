@@ -129,7 +129,9 @@ def test_only_the_kernel_and_the_data_package_reach_private_counts():
 
 
 def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
-    assert touching(RANDOM, "noise", "testing") == {}
+    assert touching(RANDOM, "noise", "testing", "_tokens.py") == {}
+    # By which a ledger knows its own entries again; nothing else has a use for it.
+    assert touching(["dpsdk._tokens"], "accounting/ledger") == {}
 
 
 def test_nothing_is_unpickled_or_run_from_text():

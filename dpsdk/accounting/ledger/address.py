@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from dpsdk.errors import InvalidArgument, MissingExtra
 
@@ -18,6 +20,15 @@ _LIMITS: Mapping[str, str | int] = {
 }
 """How long one waits for a network that is gone, unless the connection string says otherwise."""
 
+_PLAIN: Mapping[str, re.Pattern[str]] = {
+    "user": re.compile(r"[^:/]*"),
+    "host": re.compile(r"[^@:/=]*|/[^@=]*|[0-9A-Fa-f:.,]*"),
+    "port": re.compile(r"[0-9,]*"),
+    "dbname": re.compile(r"[^@:/=;]*"),
+    "service": re.compile(r"[^@:/=;]*"),
+}
+"""How the public parts of an address look: names, the folder of a socket, numbers."""
+
 
 def address_of(dsn: str) -> tuple[str, str]:
     """How a server is reached, with limits for networks that are gone, and what may be shown."""
@@ -30,14 +41,25 @@ def address_of(dsn: str) -> tuple[str, str]:
     expected = "a connection string of PostgreSQL, as postgresql://user@host/database"
     if not isinstance(dsn, str):
         raise InvalidArgument("dsn", expected, type(dsn).__name__)
-    try:
-        given = dict[str, str | int | None](conninfo_to_dict(dsn))
+    reached, given = "", dict[str, str | int | None]()
+    with suppress(Error, UnicodeError, ValueError):
+        given = dict(conninfo_to_dict(dsn))
         reached = make_conninfo("", **{**_LIMITS, **given, "client_encoding": "UTF8"})
-    except (Error, UnicodeError, ValueError):
-        raise InvalidArgument("dsn", expected, "another text") from None
-    user, host, port, database = [
-        str(given.get(name) or "") for name in ("user", "host", "port", "dbname")
-    ]
+    # Only now, so that what psycopg said of it is not in the error's context either.
+    if not reached:
+        raise InvalidArgument("dsn", expected, "another text")
+    return reached, _public(given)
+
+
+def _public(given: Mapping[str, str | int | None]) -> str:
+    """What may be shown of an address: all of it, or nothing if part of it looks like a password.
+
+    One that was written as it is, with its slashes and at signs, may be taken for part of a host,
+    a port or a database.
+    """
+    shown = {name: str(given.get(name) or "") for name in _PLAIN}
+    if not all(plain.fullmatch(shown[name]) for name, plain in _PLAIN.items()):
+        return "an address that is not shown"
+    user, host, port, database, service = shown.values()
     public = f"{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
-    service = given.get("service")
-    return reached, public if service is None else f"{public} service {service}"
+    return f"postgresql://{public} service {service}" if service else f"postgresql://{public}"

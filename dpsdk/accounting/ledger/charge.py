@@ -117,9 +117,17 @@ class _Moment:
     """A moment in UTC, as 2026-01-31T09:30:00.000000Z."""
 
     def write(self, value: datetime, where: str) -> str:
-        if value.tzinfo is None:
-            raise RecordError(where, "a moment in a time zone", "one without")
-        at = value.astimezone(UTC)
+        expected = "a moment in a time zone"
+        if not isinstance(value, datetime):
+            raise RecordError(where, expected, type(value).__name__)
+        if value.utcoffset() is None:
+            raise RecordError(where, expected, "one without")
+        try:
+            at = value.astimezone(UTC)
+        except OverflowError:
+            raise RecordError(
+                where, "a moment whose year in UTC has four digits", "another"
+            ) from None
         return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
     def read(self, plain: object, where: str) -> datetime:

@@ -26,6 +26,6 @@ def told(clock: Clock) -> datetime | None:
         now = clock()
         if now is None or now.tzinfo is UTC:
             return now
-        return None if now.tzinfo is None else now.astimezone(UTC)
+        return None if now.utcoffset() is None else now.astimezone(UTC)
     except Exception:  # noqa: BLE001  # clocks can be set to years that no date has
         return None

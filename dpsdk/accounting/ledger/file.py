@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from dpsdk.accounting.ledger import forks
 from dpsdk.accounting.ledger.anchor import sync_folder
 from dpsdk.accounting.ledger.chain import Entry
-from dpsdk.accounting.ledger.forks import unforked
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.accounting.ledger.work import Row, Store, Wanted, Work
 from dpsdk.errors import Closed, LedgerUnavailable
@@ -146,14 +145,14 @@ class LedgerFile(Store):
 
     def _begun(self, mode: str) -> bool:
         """Whether there is something in the file, of whatever kind."""
-        with unforked(), closing(self._connect(mode)) as connection:
+        with forks.unforked(), closing(self._connect(mode)) as connection:
             ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
             ((application,),) = connection.execute("PRAGMA application_id")
             ((version,),) = connection.execute("PRAGMA user_version")
             return any((tables, application, version))
 
     def _make(self) -> None:
-        with unforked(), closing(self._connect("rw")) as connection:
+        with forks.unforked(), closing(self._connect("rw")) as connection:
             self._journal(connection, fresh=True)
             connection.execute("BEGIN IMMEDIATE")
             for _, _, statement in _TABLES:
@@ -182,11 +181,11 @@ class LedgerFile(Store):
 
     @contextmanager
     def _working(self, begin: str) -> Generator[Work]:
-        with unforked():
+        with forks.unforked():
             yield from self._connected(begin)
 
     def _connected(self, begin: str) -> Generator[Work]:
-        process = os.getpid()
+        process = forks.process
         with self.typed():
             self._check_names()
             connection = self._connect("rw")
@@ -197,13 +196,17 @@ class LedgerFile(Store):
                 connection.execute(begin)
             yield FileWork(self, connection)
         finally:
-            if os.getpid() != process:
-                _inherited.append(connection)
-            else:
+            # Python's connections keep themselves alive, and with them their locks. So an interrupt
+            # must not come before one is closed, and it cannot where nothing is called.
+            try:
                 with suppress(Exception):
-                    connection.rollback()
-                with suppress(Exception):
+                    if forks.process is process:
+                        connection.rollback()
+            finally:
+                if forks.process is process:
                     connection.close()
+                else:
+                    _inherited.append(connection)
 
     def _connect(self, mode: str) -> Connection:
         from sqlite3 import connect  # noqa: PLC0415  # some Pythons are built without it
@@ -259,7 +262,7 @@ class FileWork(Work):
     def __init__(self, file: LedgerFile, connection: Connection) -> None:
         super().__init__(file)
         self._connection = connection
-        self._process = os.getpid()
+        self._process = forks.process
 
     @override
     def _rows(self, wanted: Wanted) -> Iterator[Row]:
@@ -295,7 +298,7 @@ class FileWork(Work):
 
     @override
     def _commit(self, entries: list[Entry], record: str | None) -> None:
-        if os.getpid() != self._process:
+        if forks.process is not self._process:
             raise Closed("a ledger in a forked process")
         with self._store.typed():
             execute = self._connection.execute

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from threading import Lock, get_ident
 
-__all__ = ["unforked"]
+__all__ = ["process", "unforked"]
 
 _PATIENCE = 60.0
 """So many seconds a fork waits. A child that is forked later than that may find its ledger busy."""
@@ -37,6 +37,9 @@ class _Connections:
 
 
 _now = _Connections()
+
+process = object()
+"""Another one in a process that was forked. To be compared alone, which calls nothing."""
 
 
 @contextmanager
@@ -75,8 +78,12 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    global _now  # the only thread left has no use for what others held
-    _now = _Connections()
+    global _now, process  # the only thread left has no use for what others held
+    _now, process = _Connections(), object()
+
+
+process = object()
+"""Another one in a process that was forked. To be compared alone, which calls nothing."""
 
 
 if hasattr(os, "register_at_fork"):

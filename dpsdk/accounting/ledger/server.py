@@ -42,7 +42,7 @@ _KEPT = 4
 _PAGE = 256
 """So many entries are read at a time."""
 
-_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS {0};
@@ -71,9 +71,10 @@ room for the longest, and goes by their digests."""
 
 _FOUND = (
     "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.relrowsecurity, "
-    "(SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
-    "(SELECT count(*) FROM pg_rewrite r WHERE r.ev_class = c.oid) "
-    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "(SELECT count(*) FROM pg_catalog.pg_trigger t "
+    "WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
+    "(SELECT count(*) FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid) "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relkind NOT IN ('i', 'I', 't') ORDER BY c.relname"
 )
 
@@ -86,6 +87,8 @@ _EXPECTED = [
 _SET = (
     f"SET LOCAL statement_timeout = {round(2000 * _PATIENCE)}; "
     f"SET LOCAL idle_in_transaction_session_timeout = {round(2000 * _PATIENCE)}; "
+    # What is not of a schema is PostgreSQL's, whatever the user has before it.
+    "SET LOCAL search_path = pg_catalog, pg_temp; "
 )
 
 _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SET}"
@@ -93,7 +96,7 @@ _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SET}"
 # The system queues who waits for a lock, so that who comes back is behind those who waited.
 _WRITE = (
     f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET} SET LOCAL lock_timeout = {{1}}; "
-    "SELECT CASE current_setting('synchronous_commit') WHEN 'off' "
+    "SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') "
     "THEN set_config('synchronous_commit', 'on', true) END; "
     "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
 )
@@ -176,10 +179,10 @@ class LedgerServer(Store):
 
     def __init__(self, dsn: str, schema: str, key: bytes) -> None:
         if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-            expected = "up to 63 letters, digits and underscores"
+            expected = "up to 63 letters, digits and underscores, and none of PostgreSQL's own"
             raise InvalidArgument("schema", expected, shown(schema))
         self._reached, public = address_of(dsn)
-        super().__init__(f"postgresql://{public} schema {schema}", key)
+        super().__init__(f"{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._process = os.getpid()
         self._idle: list[Connection] = []
@@ -231,7 +234,11 @@ class LedgerServer(Store):
     def begin(self) -> None:
         if self.there():
             return  # what is there is looked at whenever it is used
-        with self._connected(f"BEGIN; {_SET}") as (connection, _), self.typed():
+        # At another level, who waited for the lock would not see what was made meanwhile.
+        with (
+            self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as (connection, _),
+            self.typed(),
+        ):
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
                 connection.execute(_TABLES.format(self._schema, _VERSION).encode())
@@ -317,7 +324,9 @@ class LedgerServer(Store):
             # Statements that are prepared do not get on with poolers between here and the server.
             made: Connection = connect(self._reached, autocommit=True, prepare_threshold=None)
             try:
+                made.execute(f"BEGIN READ ONLY; {_SET}".encode())
                 found = self._found(made)
+                made.execute("ROLLBACK")
             except BaseException:
                 made.close()
                 raise

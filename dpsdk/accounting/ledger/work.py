@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from dpsdk._tokens import fresh_token
 from dpsdk.accounting.ledger.chain import (
     CHECKPOINT,
     SPACING,
@@ -23,8 +23,6 @@ from dpsdk.accounting.ledger.chain import (
 from dpsdk.errors import LedgerDamaged
 
 __all__ = ["NOTHING", "Row", "Seen", "Store", "Uncertain", "Wanted", "Work", "dumped"]
-
-_TOKEN_BYTES = 16
 
 Row = tuple[object, ...]
 """The fields of an entry, and the code of the one before it."""
@@ -323,7 +321,7 @@ class Work(ABC):
     ) -> list[Entry]:
         """An entry behind the last one, with a checkpoint between them if it is time for one."""
         key, (seq, code, latest), entries = self._store.key, seen, list[Entry]()
-        token = os.urandom(_TOKEN_BYTES)
+        token = fresh_token()
         if not (seq + 1) % SPACING:
             seq += 1
             places = dumped(dict(latest)).encode("ascii")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import pytest
 
@@ -161,3 +161,29 @@ def test_early_and_late_moments_are_read_back():
         assert Charge.from_record(charge.to_record()) == charge
     with pytest.raises(RecordError, match="time zone"):
         Charge(1, "a", TENTH, at=NOON.replace(tzinfo=None)).to_record()
+
+
+class Nowhere(tzinfo):
+    """A time zone that does not say which one it is."""
+
+    def utcoffset(self, dt):
+        return None
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+        datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=14))),
+        datetime(2026, 1, 1),  # without a zone
+        datetime(2026, 1, 1, tzinfo=Nowhere()),
+        "2026-01-01T00:00:00.000000Z",
+    ],
+)
+def test_what_is_no_moment_in_utc_is_not_written_and_no_clock_says_it(moment):
+    charge = Charge(1, "x", PureGuarantee(1), at=moment)
+    with pytest.raises(RecordError, match="at"):
+        charge.to_record()
+    odometer = Odometer(Budget(1), clock=lambda: moment)
+    odometer.charge(PureGuarantee("0.1"), "x")
+    assert odometer.charges[0].at is None

@@ -1,0 +1,73 @@
+"""What lines of books amount to, in the figures that people read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.declared.anytime import Anytime
+from dpsdk.accounting.declared.runs import declare
+from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.lines import Line
+from dpsdk.accounting.numbers.rounding import float_up, fraction_up
+from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.prices.conversion import zcdp_epsilon
+from dpsdk.accounting.prices.run import leak
+from dpsdk.accounting.spent import Readings, Remaining, Spent
+
+__all__ = ["readings_of", "remaining_of", "spent_of"]
+
+
+def spent_of(
+    composition: Composition, lines: Sequence[Line], charges: int, guarantee: Budget, of: str
+) -> Spent:
+    """What was spent in so many charges: of several lines the largest of each figure."""
+    sizes = [line.epsilon for line in lines]
+    known = [size for size in sizes if size is not None]
+    states = [line.state for line in lines]
+    return Spent(
+        fraction=max(map(composition.fraction, states)),
+        epsilon=from_steps(max(known)) if len(known) == len(sizes) else None,
+        rho=from_steps(max(line.rho for line in lines)),
+        delta=max(map(composition.leaked, states)),
+        charges=charges,
+        guarantee=guarantee,
+        of=of,
+    )
+
+
+def remaining_of(
+    composition: Composition, lines: Iterable[Line], states: Sequence[State]
+) -> Remaining:
+    """What is left: a share by the lines, and runs by states without what others hold."""
+    return Remaining(
+        fraction=1.0 - max(composition.fraction(line.state) for line in lines),
+        epsilon=min(map(composition.largest_epsilon, states)),
+        rho=min(map(composition.largest_rho, states)),
+    )
+
+
+def readings_of(
+    line: Line,
+    runs: Sequence[Guarantee],
+    always: Budget,
+    bound: Anytime | None,
+    level: Fraction,
+) -> Readings:
+    """What some runs cost, which amount to a line, at one δ; see `Readings`."""
+    rho = from_steps(line.rho)
+    leaks = sum((leak(run) for run in runs), Fraction(0))
+    summed = zcdp_epsilon(rho, level - leaks) if leaks < level else math.inf
+    known = declare(runs).epsilon(level)
+    # What the session keeps in any case bounds what a figure at no smaller δ may say.
+    cap = float_up(fraction_up(always.epsilon))
+    if level >= always.delta:
+        summed, known = min(summed, cap), min(known, cap)
+    anytime = None
+    if bound is not None and not leaks:
+        anytime = bound.epsilon(rho)
+        anytime = min(anytime, cap) if bound.delta >= always.delta else anytime
+    return Readings(level, always, anytime, summed, known)

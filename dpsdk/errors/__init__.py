@@ -1,0 +1,108 @@
+"""Every exception that dpsdk raises.
+
+::
+
+    DpsdkError
+    ├── InvalidArgument (ValueError)      a parameter is not what was expected
+    ├── DomainError (ValueError)
+    │   ├── UnknownAttribute (KeyError)
+    │   └── UnknownLabel (KeyError)
+    ├── QueryError (ValueError)           a query cannot be put to this universe
+    │   └── PublicSizeRequired            a share of the rows needs a public row count
+    ├── DataError (ValueError)            a table does not fit its declaration
+    ├── TooLarge (MemoryError)            refused before anything was allocated
+    ├── ExactSamplingInfeasible           no exact draw within the limits; nothing was charged
+    ├── BudgetExceeded                    refused, nothing was charged
+    ├── UnsupportedGuarantee              a composition cannot price this guarantee
+    ├── Untrusted                         a run that nobody vouched for
+    ├── AlreadyCharged                    a request was charged before, and is not charged again
+    ├── AnswerLost                        a request was charged, and its answer was never stored
+    ├── LedgerConflict                    a ledger was opened for something else
+    ├── LedgerUnavailable                 a ledger cannot be read or written now
+    ├── LedgerDamaged                     a ledger says what it cannot have been told
+    ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
+    ├── WireError (ValueError)            no written form of a public value, or a value without one
+    ├── NoMechanism                       nothing was named to answer the query with
+    ├── NoBound                           nothing is proven or promised of an answer's error
+    ├── Closed                            a session or channel that was closed
+    ├── Redacted (TypeError)              an attempt to look at private data
+    ├── NotCopyable (TypeError)           an attempt to copy what must exist once
+    ├── Reentered (RuntimeError)          asked from within the work that it would wait for
+    ├── MissingExtra (ImportError)        an optional dependency is not installed
+    └── ReleaseFailed                     charged, but no release came of it
+
+Messages and fields hold public facts only: parameters, names, limits and budgets, never a
+value or a count taken from private data.
+"""
+
+from __future__ import annotations
+
+from dpsdk.errors.given import (
+    DataError,
+    DomainError,
+    InvalidArgument,
+    MissingExtra,
+    PublicSizeRequired,
+    QueryError,
+    RecordError,
+    TooLarge,
+    UnknownAttribute,
+    UnknownLabel,
+    WireError,
+)
+from dpsdk.errors.ledger import (
+    AlreadyCharged,
+    AnswerLost,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerUnavailable,
+)
+from dpsdk.errors.root import DpsdkError
+from dpsdk.errors.spending import (
+    BudgetExceeded,
+    ExactSamplingInfeasible,
+    NoBound,
+    NoMechanism,
+    ReleaseFailed,
+    Shortage,
+    UnsupportedGuarantee,
+    Untrusted,
+)
+from dpsdk.errors.use import (
+    Closed,
+    NotCopyable,
+    Redacted,
+    Reentered,
+)
+
+__all__ = [
+    "AlreadyCharged",
+    "AnswerLost",
+    "BudgetExceeded",
+    "Closed",
+    "DataError",
+    "DomainError",
+    "DpsdkError",
+    "ExactSamplingInfeasible",
+    "InvalidArgument",
+    "LedgerConflict",
+    "LedgerDamaged",
+    "LedgerUnavailable",
+    "MissingExtra",
+    "NoBound",
+    "NoMechanism",
+    "NotCopyable",
+    "PublicSizeRequired",
+    "QueryError",
+    "RecordError",
+    "Redacted",
+    "Reentered",
+    "ReleaseFailed",
+    "Shortage",
+    "TooLarge",
+    "UnknownAttribute",
+    "UnknownLabel",
+    "UnsupportedGuarantee",
+    "Untrusted",
+    "WireError",
+]

@@ -1,0 +1,161 @@
+"""Errors of what was given: arguments, universes, queries, tables and what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define
+
+from dpsdk.errors.root import DpsdkError
+
+__all__ = [
+    "DataError",
+    "DomainError",
+    "InvalidArgument",
+    "MissingExtra",
+    "PublicSizeRequired",
+    "QueryError",
+    "RecordError",
+    "TooLarge",
+    "UnknownAttribute",
+    "UnknownLabel",
+    "WireError",
+]
+
+
+@define(str=False, eq=False)
+class InvalidArgument(DpsdkError, ValueError):
+    """A parameter is not what was expected."""
+
+    parameter: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.parameter} must be {self.expected}; got {self.got}"
+
+
+class DomainError(DpsdkError, ValueError):
+    """A name or value that the public universe does not have."""
+
+
+def _choices(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 12 else shown or "none"
+
+
+@define(str=False, eq=False)
+class UnknownAttribute(DomainError, KeyError):
+    """The domain has no attribute of this name."""
+
+    attribute: str
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the domain has no attribute {self.attribute!r}; it has {_choices(self.known)}"
+
+
+@define(str=False, eq=False)
+class UnknownLabel(DomainError, KeyError):
+    """The attribute has no such label."""
+
+    attribute: str
+    label: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"attribute {self.attribute!r} has no label {self.label}; expected {self.expected}"
+
+
+@define(str=False, eq=False)
+class QueryError(DpsdkError, ValueError):
+    """A query that cannot be put to this universe, or not to this mechanism.
+
+    `query` names it, `reason` says why.
+    """
+
+    query: str
+    reason: str
+
+    def about(self, query: str) -> QueryError:
+        """The same error with the query named: mechanisms raise it where they know a form only."""
+        return type(self)(query, self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.query}: {self.reason}" if self.query else self.reason
+
+
+@define(str=False, eq=False)
+class PublicSizeRequired(QueryError):
+    """A share of the rows was asked for where the number of rows is private."""
+
+
+@define(str=False, eq=False)
+class DataError(DpsdkError, ValueError):
+    """A table does not fit its declaration. Never quotes a value of the table."""
+
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class TooLarge(DpsdkError, MemoryError):
+    """Refused before anything was allocated: `needed` exceeds `limit`, both in `unit`."""
+
+    what: str
+    needed: int
+    limit: int
+    unit: str
+    advice: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} needs {self.needed:,} {self.unit}, more than the limit of "
+            f"{self.limit:,}; {self.advice}"
+        )
+
+
+@define(str=False, eq=False)
+class RecordError(DpsdkError, ValueError):
+    """A record that is not one of the known kinds to the letter, or a value that has none.
+
+    `where` is the path to the field, `expected` what may stand there.
+    """
+
+    where: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.where} must be {self.expected}; got {self.got}"
+
+
+@define(str=False, eq=False)
+class WireError(DpsdkError, ValueError):
+    """Data that are no written form of a public value, or a value that has no written form.
+
+    `path` leads to the place, from `$`, which is the whole; `expected` is what may stand there.
+    Raised before anything is looked up in a table, or charged.
+    """
+
+    path: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.path} must be {self.expected}; got {self.got}"
+
+
+@define(str=False, eq=False)
+class MissingExtra(DpsdkError, ImportError):
+    """An optional dependency is not installed. `extra` names what installs it, if dpsdk does."""
+
+    package: str
+    extra: str = ""
+
+    def __str__(self) -> str:
+        wanted = f"dpsdk[{self.extra}]" if self.extra else self.package
+        return f"{self.package} is not installed; install {wanted}"

@@ -1,0 +1,181 @@
+"""Errors of what is asked: what does not fit, is not proven, or came to nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from attrs import define, frozen
+
+from dpsdk.errors.root import DpsdkError
+
+__all__ = [
+    "BudgetExceeded",
+    "ExactSamplingInfeasible",
+    "NoBound",
+    "NoMechanism",
+    "ReleaseFailed",
+    "Shortage",
+    "UnsupportedGuarantee",
+    "Untrusted",
+]
+
+
+@define(str=False, eq=False)
+class ExactSamplingInfeasible(DpsdkError):
+    """No small database can be drawn exactly within the limits. Nothing was charged.
+
+    Decided by public facts alone: by the workload, the universe, the size asked for, and the number
+    of rows where that is public.
+
+    Parameters
+    ----------
+    atoms
+        How many kinds of records the workload tells apart, or a number above it.
+    size
+        How many records the small database was to have.
+    log2_candidates
+        The binary logarithm of the number of small databases to draw from.
+    seconds
+        About how long the draw would take; infinite where no sampler applies.
+    alternatives
+        What could be asked for instead, in words.
+    """
+
+    atoms: int
+    size: int
+    log2_candidates: float
+    seconds: float
+    alternatives: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"no exact draw of {self.size} records over {self.atoms} atoms, one of "
+            f"2^{self.log2_candidates} small databases, fits the limits: it would take about "
+            f"{self.seconds} seconds; instead: {', or '.join(self.alternatives) or 'nothing'}"
+        )
+
+
+@frozen
+class Shortage:
+    """One limit that a request would have passed, in numbers.
+
+    Parameters
+    ----------
+    limit
+        What is limited: "epsilon", "delta", "rho", "divergence" or "squared shift".
+    within
+        Whose limit it is: a composition, its share for leaks, or a scope.
+    asked
+        What the request would have taken; None where the composition has no price for it at this
+        point, since the request is larger than all that is left.
+    left
+        What is left of the limit.
+    cap
+        The limit.
+    """
+
+    limit: str
+    within: str
+    asked: Fraction | None
+    left: Fraction
+    cap: Fraction
+
+
+@define(str=False, eq=False)
+class BudgetExceeded(DpsdkError):
+    """The request does not fit what is left. Nothing was charged for it, and nothing changed.
+
+    Parameters
+    ----------
+    asked, spent, remaining
+        The request, what is spent and what is left, in words.
+    why
+        Which limit did not fit, in words.
+    shortages
+        The same in numbers: one for each count that might have let the request pass.
+    epsilon, rho
+        What would fit: the largest ε of one pure run, and a ρ of one discrete Gaussian run.
+    charges
+        The numbers of the charges that the same question had paid before, if its mechanism pays in
+        several steps. They stand.
+    """
+
+    asked: str
+    spent: str
+    remaining: str
+    why: str = ""
+    shortages: tuple[Shortage, ...] = ()
+    epsilon: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    charges: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        why = f": {self.why}" if self.why else ""
+        return f"asked for {self.asked}{why}; spent {self.spent}; remaining {self.remaining}"
+
+
+@define(str=False, eq=False)
+class UnsupportedGuarantee(DpsdkError):
+    """The composition has no theorem that prices this guarantee."""
+
+    guarantee: str
+    composition: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.composition} cannot price {self.guarantee}: {self.reason}"
+
+
+@define(str=False, eq=False)
+class Untrusted(DpsdkError):
+    """A kernel was asked to run what is not of this package, and was not told to trust it."""
+
+    primitive: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; to vouch for "
+            f"it, name it in trust={{{self.primitive!r}}}"
+        )
+
+
+@define(str=False, eq=False)
+class NoMechanism(DpsdkError):
+    """No mechanism was named to answer the query with."""
+
+    query: str
+
+    def __str__(self) -> str:
+        return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
+
+
+@define(str=False, eq=False)
+class NoBound(DpsdkError):
+    """Nothing is proven or promised of how far off an answer may be, at the confidence asked for.
+
+    Parameters
+    ----------
+    answer
+        What was asked, in words.
+    why
+        Why there is no bound.
+    advice
+        What may be done about it.
+    """
+
+    answer: str
+    why: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"no error bound for {self.answer}: {self.why}; {self.advice}"
+
+
+@define(str=False, eq=False)
+class ReleaseFailed(DpsdkError):
+    """Something failed after the charge. The charge stands, and why is not told."""
+
+    charge: int
+
+    def __str__(self) -> str:
+        return f"charge {self.charge} was paid, but its release failed"

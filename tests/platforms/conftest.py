@@ -7,6 +7,7 @@ them must be there. Spark needs a Java, which no package brings; without one its
 import importlib
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -65,6 +66,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server that lives as long as the tests."""
     engine("psycopg")
-    server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
+    with warnings.catch_warnings():
+        # It warns of machines on which nobody has logged in.
+        warnings.simplefilter("ignore")
+        server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
     yield server.get_uri()
     server.cleanup()

@@ -153,10 +153,9 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     """A series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
-    native = series.to_native()
+    dtype, native = series.dtype, series.to_native()
     if (times := _times_of_dictionary(native)) is not None:
         return series_as_column(nw.from_native(times, series_only=True))
-    dtype = series.dtype
     if (listed := listed_column(native)) is not None:
         return listed
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)

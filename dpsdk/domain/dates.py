@@ -18,7 +18,7 @@ from dpsdk.typing import Label
 
 __all__ = ["Date", "own_date", "read_end"]
 
-_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2})?")
+_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T(?:[01][0-9]|2[0-3]):[0-5][0-9])?")
 
 
 def own_date(value: object) -> date | None:

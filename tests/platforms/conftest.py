@@ -67,8 +67,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server that lives as long as the tests."""
     engine("psycopg")
     with warnings.catch_warnings():
-        # It warns of machines on which nobody has logged in.
+        # Of a folder for users who have logged in.
         warnings.simplefilter("ignore")
-        server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
+        pgserver = engine("pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     yield server.get_uri()
     server.cleanup()

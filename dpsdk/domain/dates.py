@@ -34,6 +34,9 @@ def own_date(value: object) -> date | None:
         with suppress(Exception):
             if (value.year, value.month, value.day) != (own.year, own.month, own.day):  # type: ignore[attr-defined]  # a subclass of date
                 return None
+            # Those of pandas go on after the microseconds, which would not be a point any more.
+            if isinstance(own, datetime) and value.nanosecond:  # type: ignore[attr-defined]  # the same
+                return None
     zoned = isinstance(own, datetime) and datetime.tzinfo.__get__(value) is not None
     return None if zoned else own
 

@@ -98,6 +98,7 @@ def test_other_labels_are_refused():
         (hours, datetime(2024, 2, 1, 1, tzinfo=UTC)),
         (hours, pd.Timestamp("2024-02-01", tz="UTC")),
         (hours, pd.Timestamp(np.datetime64("12024-02-01", "s"))),
+        (hours, pd.Timestamp("2024-02-01T05:00:00.000000001")),
     ):
         with pytest.raises(UnknownLabel, match="attribute 'd' has no label"):
             attribute.index(label)

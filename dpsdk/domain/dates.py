@@ -37,7 +37,7 @@ def own_date(value: object) -> date | None:
             # Those of pandas go on after the microseconds, which would not be a point any more.
             if isinstance(own, datetime) and value.nanosecond:  # type: ignore[attr-defined]  # the same
                 return None
-    zoned = isinstance(own, datetime) and datetime.tzinfo.__get__(value) is not None
+    zoned = isinstance(own, datetime) and vars(datetime)["tzinfo"].__get__(value) is not None
     return None if zoned else own
 
 

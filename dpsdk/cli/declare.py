@@ -106,10 +106,18 @@ def _date(name: str, words: Sequence[str]) -> Date:
     if not 2 <= len(words) <= 4:
         expected = "the first and the last, then a unit and a zone if wanted"
         raise InvalidArgument("dates", expected, shown(list(words)))
-    low, high = (cast("date", read_end(word)) for word in words[:2])
+    low, high = (_end(name, word) for name, word in zip(("low", "high"), words, strict=False))
     unit = words[2] if len(words) > 2 else "day"
     zone = words[3] if len(words) > 3 else None
     return Date(name, low, high, unit=cast("Unit", unit), zone=zone)
+
+
+def _end(parameter: str, word: str) -> date:
+    end = read_end(word)
+    if not isinstance(end, date):
+        expected = "a date such as 2024-01-31, or for hours a time such as 2024-01-31T23:00"
+        raise InvalidArgument(parameter, expected, shown(word))
+    return end
 
 
 def _with_other(last: Attribute | None, label: str) -> Categorical:
@@ -161,7 +169,8 @@ def _range(attribute: Attribute) -> str:
     if isinstance(attribute, Date):
         place = "" if attribute.zone is None else f" in {attribute.zone}"
         units = f"{attribute.size:,} {attribute.unit}{'s' if attribute.size > 1 else ''}"
-        return f"{attribute.low} to {attribute.high} in {units}{place}"
+        written = attribute.to_json()
+        return f"{written['low']} to {written['high']} in {units}{place}"
     if isinstance(attribute, Binned):
         bins = f"{attribute.size:,} bin{'s' if attribute.size > 1 else ''}"
         return f"{attribute.edges[0]:g} to {attribute.edges[-1]:g} in {bins}"

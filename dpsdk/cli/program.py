@@ -267,7 +267,7 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
             "--date",
             ("NAME", "WORD"),
             "+",
-            "the first and last date; then a unit (day, week, month, hour) and a zone, if wanted",
+            "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
         ),
         ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
         ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),

@@ -154,6 +154,8 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
     dtype, native = series.dtype, series.to_native()
+    if (times := _times_of_dictionary(native)) is not None:
+        return series_as_column(nw.from_native(times, series_only=True))
     if (listed := listed_column(native)) is not None:
         return listed
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
@@ -177,6 +179,20 @@ def series_as_column(series: nw.Series[Any]) -> Column:
             # Objects of a class that its library made for them, as intervals.
             kind = "values of an unknown type"
     return Column(kind, values, missing)
+
+
+def _times_of_dictionary(native: Any) -> Any:
+    """What a dictionary of dates or times of pyarrow stands for; None for any other column."""
+    arrow = sys.modules.get("pyarrow")
+    if hasattr(getattr(native, "dtype", None), "pyarrow_dtype"):
+        native = native.array.__arrow_array__()
+    if arrow is None or not isinstance(native, arrow.Array | arrow.ChunkedArray):
+        return None
+    types, held = arrow.types, native.type
+    if not (types.is_dictionary(held) and types.is_temporal(held.value_type)):
+        return None
+    chunked = native if isinstance(native, arrow.ChunkedArray) else arrow.chunked_array([native])
+    return chunked.cast(held.value_type)
 
 
 _NATIVE: dict[str, Kind | str] = {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsdk.data.columns import Column, Kind, array_column, kind_of_array
+from dpsdk.data.moments import moment_column
 from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["listed_column"]
@@ -75,6 +76,8 @@ def _of_pandas(native: Any) -> Column | None:
         places: Ints = np.asarray(native.array.codes).astype(np.int64)
         missing: Bools = places < 0
         places[missing] = 0
+        if values.dtype.kind == "M":
+            values = moment_column(values, None).values
         return Column(kind, values, missing, places)
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and isinstance(native.array, pandas.arrays.ArrowExtensionArray):

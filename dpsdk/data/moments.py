@@ -101,12 +101,12 @@ def moment_of(value: object) -> Moment | None:
     wall = plain_wall(cast("date", value))
     if not isinstance(wall, datetime):
         return Moment(Kind.DATE, day_of(wall) * DAY)
-    zone = datetime.tzinfo.__get__(value)
+    zone = vars(datetime)["tzinfo"].__get__(value)
     if zone is None:
         return Moment(Kind.NAIVE_TIME, (wall - _EPOCH) // _SECOND)
     if type(zone) is not timezone and type(zone) is not ZoneInfo:
         return None
-    there = wall.replace(tzinfo=zone, fold=datetime.fold.__get__(value))
+    there = wall.replace(tzinfo=zone, fold=vars(datetime)["fold"].__get__(value))
     return Moment(Kind.ZONED_TIME, (there - _ZONED_EPOCH) // _SECOND)
 
 

@@ -18,7 +18,7 @@ from dpsdk.typing import Label
 
 __all__ = ["Date", "own_date", "read_end"]
 
-_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2})?")
+_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T(?:[01][0-9]|2[0-3]):[0-5][0-9])?")
 
 
 def own_date(value: object) -> date | None:
@@ -34,7 +34,10 @@ def own_date(value: object) -> date | None:
         with suppress(Exception):
             if (value.year, value.month, value.day) != (own.year, own.month, own.day):  # type: ignore[attr-defined]  # a subclass of date
                 return None
-    zoned = isinstance(own, datetime) and datetime.tzinfo.__get__(value) is not None
+            # Those of pandas go on after the microseconds, which would not be a point any more.
+            if isinstance(own, datetime) and value.nanosecond:  # type: ignore[attr-defined]  # the same
+                return None
+    zoned = isinstance(own, datetime) and vars(datetime)["tzinfo"].__get__(value) is not None
     return None if zoned else own
 
 

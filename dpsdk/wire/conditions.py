@@ -28,20 +28,18 @@ _CONDITION = (
 
 
 class _Day:
-    """A day, or a time on the clock of a wall to the minute."""
+    """A day, or a time on the clock of a wall, as short as it can be written."""
 
     def write(self, value: date, path: str, context: Context, /) -> Plain:
         del context
         if type(value) is date:
             return {"date": value.isoformat()}
-        if type(value) is datetime and value.tzinfo is None:
-            text = value.isoformat(timespec="minutes")
-            if datetime.fromisoformat(text) == value and not value.fold:
-                return {"time": text}
+        if type(value) is datetime and value.tzinfo is None and not value.fold:
+            whole = not (value.second or value.microsecond)
+            return {"time": value.isoformat(timespec="minutes" if whole else "auto")}
         raise WireError(path, _DAY, shown(value))
 
     def read(self, plain: Plain, path: str, context: Context, /) -> date:
-        del context
         if type(plain) is not dict or len(plain) != 1:
             raise refused(path, _DAY, plain)
         ((name, text),) = plain.items()
@@ -49,9 +47,12 @@ class _Day:
         if pattern is None or type(text) is not str or not re.fullmatch(pattern, text):
             raise refused(path, _DAY, plain)
         try:
-            return date.fromisoformat(text) if name == "date" else datetime.fromisoformat(text)
+            found = date.fromisoformat(text) if name == "date" else datetime.fromisoformat(text)
         except ValueError as error:
             raise WireError(path, "a day of the calendar", shown(text)) from error
+        if self.write(found, path, context) != plain:
+            raise WireError(path, "a time without seconds that are nought", shown(text))
+        return found
 
     def schema(self, context: Context, /) -> JSON:
         del context
@@ -65,7 +66,10 @@ class _Day:
 _DAY = 'a day or a time, as {"date": "2024-02-29"} or {"time": "2024-02-29T13:00"}'
 _DAYS = {
     "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
-    "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}",
+    "time": (
+        "[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+        r"(?::[0-5][0-9](?:\.[0-9]{6})?)?"
+    ),
 }
 
 DAY = _Day()

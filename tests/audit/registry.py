@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from datetime import date
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from dpsdk import (
     Boolean,
     Budget,
     Categorical,
+    Date,
     Domain,
     Integer,
     Neighbors,
@@ -81,9 +83,11 @@ from dpsdk.mechanisms.projection import mechanism as projection
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import (
     Above,
+    Between,
     Conjunction,
     ConvexMinimization,
     Count,
+    DateQuantile,
     Linear,
     Marginal,
     MarginalTable,
@@ -101,6 +105,7 @@ from dpsdk.typing import Floats
 
 BIT = Domain(Boolean("bit"))
 THREE = Domain(Integer("level", 0, 2))
+MONTHS = Domain(Date("day", date(2024, 1, 1), date(2024, 3, 31), unit="month"))
 PAIR = Domain(Categorical("a", ["x", "y"]), Boolean("b"))
 LINED = Domain(Integer("a", 0, 1), Boolean("b"))
 
@@ -182,6 +187,8 @@ NOBODY = Conjunction({"bit": Not({False, True})}, normalized=False)
 CELLS = Marginal("bit", normalized=False)
 WEIGHTS = Linear(weight, normalized=False)
 BELOW = Threshold("level", 1, normalized=False)
+SPRING = Count({"day": Between(date(2024, 2, 1), date(2024, 3, 31))}, normalized=False)
+MIDDLE = DateQuantile("day", "0.5")
 LEVELS = Sum("level", normalized=False)
 BOTH = Conjunction({"a": "x", "b": True}, normalized=False)
 COUNT_B = Conjunction({"b": True}, normalized=False)
@@ -515,6 +522,10 @@ CASES = (
     Case("Laplace, threshold", laplace(BELOW), pure, THREE, 2),
     Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(6),)),
     Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 1, LARGE),
+    Case("Laplace, between two dates", laplace(SPRING), pure, MONTHS, 2),
+    Case(
+        "Laplace, a quantile of dates", laplace(MIDDLE), pure, MONTHS, 1, (Fraction(12),), slow=True
+    ),
     Case("Laplace, sum", laplace(LEVELS), pure, THREE, 2),
     Case("Laplace, mean", laplace(Mean("level")), pure, THREE, 1, (Fraction(12),)),
     Case("Laplace, weights", laplace(WEIGHTS), pure, THREE, 1, LARGE, lattice=3),

@@ -19,6 +19,8 @@ from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
 ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
          "Africa/Casablanca", "Pacific/Apia"]  # fmt: skip
 SESSION = "America/St_Johns"
@@ -168,19 +170,91 @@ def test_duckdb(connection):
     check(kept, rounded, set())
 
 
-def test_what_duckdb_alone_has_is_outside(connection):
-    table = connection.sql(
-        "SELECT * FROM (VALUES "
-        "(TIMESTAMP 'infinity', DATE '-infinity', TIMESTAMPTZ 'infinity'), "
-        "('294247-01-10 04:00:54', '5881580-07-10', '290309-12-22 (BC) 00:00:00+00'), "
-        "('0044-03-15 (BC) 12:00:00', '0044-03-15 (BC)', '0044-03-15 (BC) 12:00:00+00')"
-        ") AS v(t, d, z)"
-    )
+ODD = {"infinity": 1, "-infinity": -1, "0044-03-15 (BC) 12:00:00": -1, "290000-01-01 00:00:00": 1}
+"""Times that Python does not have, and on which side of all cells they are."""
+
+
+def check_odd(frame):
+    """Hold a frame of `ODD` times, and of nothing, against what should become of them."""
+    above = list(ODD.values()).count(1)
     for name, zone in (("t", None), ("d", None), ("z", "Europe/Berlin")):
-        attribute = Date(name, date(1, 1, 1), date(9999, 12, 31), unit="month", zone=zone)
-        data = PrivateData.from_frame(table, Domain(attribute))
-        assert open_histogram(data).table((name,)).sum() == 0
-        assert data.facts.rows == 3
+        for ends, unit in (
+            ((date(1, 1, 1), date(9999, 12, 31)), "month"),
+            ((date(2011, 12, 1), date(2021, 12, 1)), "day"),
+            ((date(2011, 12, 1), date(2011, 12, 31)), "week"),
+            ((date(9999, 10, 1), date(9999, 12, 31)), "month"),
+            ((date(1, 1, 1), date(1, 2, 1)), "day"),
+        ):
+            attribute = Date(name, *ends, unit=unit, zone=zone)
+            data = PrivateData.from_frame(frame, Domain(attribute))
+            assert open_histogram(data).table((name,)).sum() == 0
+            assert data.facts.rows == len(ODD) + 1
+            data = PrivateData.from_frame(frame, Domain(attribute), outside="clip")
+            moved = open_histogram(data).table((name,))
+            assert (moved[0], moved[-1], moved.sum()) == (len(ODD) - above, above, len(ODD))
+
+
+def test_what_duckdb_alone_has_is_outside(connection, ibis):
+    rows = ", ".join(
+        f"('{text}'::TIMESTAMP, '{text}'::TIMESTAMP::DATE, '{text}'::TIMESTAMPTZ)" for text in ODD
+    )
+    table = connection.sql(f"SELECT * FROM (VALUES {rows}, (NULL, NULL, NULL)) AS v(t, d, z)")  # noqa: S608
+    check_odd(table)
+    table.create("odd")
+    check_odd(ibis.duckdb.from_connection(connection).table("odd"))
+
+
+@pytest.fixture
+def server(postgres, ibis):
+    """A connection of Ibis to a PostgreSQL, in whose schema tables are new."""
+    opened_here = ibis.connect(postgres)
+    opened_here.raw_sql(f"SET TIME ZONE '{SESSION}'; CREATE SCHEMA dates; SET search_path = dates")
+    yield opened_here
+    opened_here.raw_sql("DROP SCHEMA dates CASCADE")
+    opened_here.disconnect()
+
+
+def in_postgres(server, name, rows, types):
+    columns = ", ".join(f"{column} {kind}" for column, kind in types.items())
+    with server.con.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        places = ", ".join(["%s"] * len(types))
+        cursor.executemany(f"INSERT INTO {name} VALUES ({places})", rows)  # noqa: S608
+    server.con.commit()
+    return server.table(name, database="dates")
+
+
+def test_postgres(server):
+    rows = zip(range(len(TIMES)), TIMES, INSTANTS, DAYS, TIMES, strict=True)
+    types = {"row": "int", "t": "timestamp", "z": "timestamptz", "d": "date", "s": "timestamp(0)"}
+    table = in_postgres(server, "held", rows, types)
+    check(table, HELD, {"z"})
+    # A column of whole seconds has rounded what it was given.
+    half = timedelta(microseconds=500_000)
+    rounded = [None if t is None else (t + half).replace(microsecond=0) for t in TIMES]
+    check(table, {"s": rounded}, set(), ATTRIBUTES[:1])
+    domain = Domain(Date("z", date(2006, 10, 25), date(2012, 1, 4), zone="Pacific/Apia"))
+    counted = [
+        open_histogram(data).table(("z",)).tolist()
+        for data in (
+            PrivateData.from_columns({"z": INSTANTS}, domain),
+            PrivateData.from_frame(table, domain),
+            PrivateData.from_sql(server.con, "SELECT z FROM dates.held", domain),
+        )
+    ]
+    assert counted[0] == counted[1] == counted[2]
+
+
+def test_what_postgres_alone_has_is_outside(server):
+    texts = [text.replace(" (BC) 12:00:00", " 12:00:00 BC") for text in ODD]
+    rows = [(text, text, text) for text in texts]
+    given = in_postgres(server, "given", [*rows, (None,) * 3], dict.fromkeys("tdz", "text"))
+    server.raw_sql(
+        "CREATE TABLE odd AS "
+        "SELECT t::timestamp, d::timestamp::date AS d, z::timestamptz FROM dates.given"
+    )
+    assert given.count().execute() == len(ODD) + 1
+    check_odd(server.table("odd", database="dates"))
 
 
 def test_a_zone_that_nobody_declared_is_refused_by_type(connection):
@@ -189,7 +263,6 @@ def test_a_zone_that_nobody_declared_is_refused_by_type(connection):
         PrivateData.from_frame(loaded(connection), domain)
 
 
-@pytest.mark.filterwarnings("ignore:.*fetch_arrow_table:DeprecationWarning")
 def test_ibis(ibis, connection):
     loaded(connection).create("held")
     table = ibis.duckdb.from_connection(connection).table("held")

@@ -118,6 +118,24 @@ def test_file_names_hold_no_path_and_do_not_collide(folder):
     assert everything == {*names, "release.json", "report.txt"}
 
 
+def test_tables_of_dates_have_their_labels(tmp_path):
+    attributes = ["--date", "d", "2024-01-01", "2024-03-31", "month"]
+    hours = ["--date", "at", "2024-01-01T00:00", "2024-01-01T02:00", "hour", "Asia/Kathmandu"]
+    path = tmp_path / "domain.json"
+    assert main(["domain", *attributes, *hours, "--out", str(path)]) == 0
+    rows = ["2024-02-29,2023-12-31T18:20Z", "2024-02-01 10:00,2024-01-01 02:59", "2025-01-01,"] * 99
+    (tmp_path / "table.csv").write_text("\n".join(["d,at", *rows, ""]))
+    assert release(tmp_path, "--epsilon", "1000", "--counts") == 0
+    (table,) = summary(tmp_path)["tables"]
+    counts = np.reshape(table["values"], table["shape"]).round()
+    assert counts.tolist() == [[0, 0, 0], [99, 0, 99], [0, 0, 0]]
+    with (tmp_path / "out" / table["file"]).open(newline="") as file:
+        cells = [row[:2] for row in csv.reader(file)][1:]
+    assert cells == [
+        [f"2024-0{month}-01", f"2024-01-01T0{hour}:00"] for month in (1, 2, 3) for hour in range(3)
+    ]
+
+
 def test_gaussian_noise_takes_all_of_the_budget_that_one_run_can(folder, domain):
     assert release(folder, "--epsilon", "1", "--delta", "1e-6") == 0
     written = summary(folder)

@@ -1,11 +1,12 @@
 """`python -m dpsdk domain` makes the file of a domain, and says what is wrong with one."""
 
 import gzip
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer
+from dpsdk import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.__main__ import main
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -14,6 +15,8 @@ DECLARED = [
     *("--categorical", "sex", "Female", "Male", "not told", "--other", "not told"),
     *("--integer", "age", "-5", "90", "--binned", "weight", "0", "1.5", "1e3"),
     *("--boolean", "member", "--categorical", "code", "1", "2"),
+    *("--date", "born", "1930-02-05", "2010-12-31", "month", "--date", "day", *["2024-02-29"] * 2),
+    *("--date", "at", "2024-03-30T00:00", "2024-03-31T23:00", "hour", "Europe/Berlin"),
 ]
 DOMAIN = Domain(
     Categorical("sex", ["Female", "Male", "not told"], other="not told"),
@@ -21,6 +24,9 @@ DOMAIN = Domain(
     Binned("weight", [0, 1.5, 1000]),
     Boolean("member"),
     Categorical("code", ["1", "2"]),
+    Date("born", date(1930, 2, 1), date(2010, 12, 31), unit="month"),
+    Date("day", date(2024, 2, 29), date(2024, 2, 29)),
+    Date("at", datetime(2024, 3, 30), datetime(2024, 3, 31, 23), unit="hour", zone="Europe/Berlin"),
 )
 
 
@@ -34,7 +40,11 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
     assert domain(*DECLARED, "--out", tmp_path / "domain.json") == 0
     printed = capsys.readouterr().out
     assert Domain.load(tmp_path / "domain.json") == DOMAIN
-    for words in ("5 attributes", "'not told'", "-5 to 90", "0 to 1000 in 2 bins"):
+    for words in (
+        *("8 attributes", "'not told'", "-5 to 90", "0 to 1000 in 2 bins"),
+        *("1930-02-01 to 2010-12-31 in 971 months", "2024-02-29 to 2024-02-29 in 1 day"),
+        "2024-03-30T00:00 to 2024-03-31T23:00 in 48 hours in Europe/Berlin",
+    ):
         assert words in printed
     assert [path.name for path in tmp_path.iterdir()] == ["domain.json"]
 
@@ -50,6 +60,15 @@ def test_a_domain_is_made_of_what_is_declared_in_its_order(tmp_path, capsys):
         (["--binned", "w", "1"], "edges of 'w' must be"),
         (["--binned", "w", "1", "nan"], "edges of 'w' must be numbers"),
         (["--binned", "w", "1", "1e1999"], "edges"),
+        (["--date", "d", "2024-01-01"], "dates of 'd' must be the first and the last"),
+        (["--date", "d", *["2024-01-01"] * 5], "dates of 'd' must be the first and the last"),
+        (["--date", "d", "2024-02-30", "2024-03-01"], "low of 'd' must be a date such as 2024-01"),
+        (["--date", "d", "2024-01-01", "1.2.2024"], "high of 'd' must be a date such as 2024-01"),
+        (["--date", "d", *["2024-01-01"] * 2, "hour"], "low of 'd' must be a datetime without"),
+        (["--date", "d", *["2024-01-01T00:00"] * 2], "low of 'd' must be a date, and no datetime"),
+        (["--date", "d", *["2024-01-01"] * 2, "days"], "unit of 'd' must be"),
+        (["--date", "d", *["2024-01-01"] * 2, "day", "Mars"], "zone of 'd' must be"),
+        (["--date", "d", "2024-01-02", "2024-01-01"], "high of 'd' must be at least low"),
         (["--categorical", "sex"], "labels of 'sex' must be"),
         (["--categorical", "sex", "a", "a"], "labels of 'sex' must be"),
         (["--other", "a"], "--other must be given right after a --categorical"),

@@ -2,13 +2,14 @@
 
 import copy
 from contextlib import suppress
+from datetime import date
 from fractions import Fraction
 
 import attrs
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Categorical, Date, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, GapForm, ProximalGapForm
@@ -46,8 +47,10 @@ from dpsdk.mechanisms import (
 from dpsdk.queries import (
     Above,
     Ball,
+    Between,
     ConvexMinimization,
     Count,
+    DateQuantile,
     Marginal,
     Mean,
     NumericAbove,
@@ -58,13 +61,17 @@ from dpsdk.queries import (
 )
 from dpsdk.testing import seeded
 
+MONDAY, TUESDAY = date(2024, 2, 26), date(2024, 2, 27)
+
 
 def universe():
-    return Domain(Integer("age", 0, 7), Categorical("sex", ["F", "M"]))
+    return Domain(
+        Integer("age", 0, 7), Categorical("sex", ["F", "M"]), Date("day", MONDAY, TUESDAY)
+    )
 
 
 DATA = PrivateData.from_counts(
-    np.arange(16).reshape(8, 2) * 7 + 3, universe(), neighbors=Neighbors.REPLACE_ONE
+    np.arange(32).reshape(8, 2, 2) * 7 + 3, universe(), neighbors=Neighbors.REPLACE_ONE
 )
 
 COMPOSITIONS = [None, ZCDPComposition("0.1")]
@@ -77,6 +84,9 @@ def questions():
         Threshold("age", 4),
         Marginal("age", "sex"),
         Mean("age"),
+        Threshold("day", MONDAY),
+        Count(where={"day": Between(MONDAY, MONDAY), "sex": "F"}),
+        DateQuantile("day", "0.6"),
         Rectangles(["age", "sex"], [[0, 0], [2, 1]], [[3, 1], [7, 1]]),
         Workload(Threshold("age", t) for t in range(8)),
     ]
@@ -283,12 +293,12 @@ def outcome(session):
         return asked(session)
     except DpsdkError as refusal:
         return type(refusal)
-    except (TypeError, AttributeError, ValueError) as wrong:
+    except (TypeError, AttributeError, ValueError, KeyError) as wrong:
         # The client broke a value of its own process; nothing was told.
         return type(wrong)
 
 
-SHARED = {"Categorical", "Domain", "Facts", "Integer", "Neighbors"}
+SHARED = {"Categorical", "Date", "Domain", "Facts", "Integer", "Neighbors"}
 """What queries are written in is one for all; who breaks it gets refusals, and no other answer."""
 
 # Slowly one kind of value after another is broken, and quickly some at a time: whatever one of them

@@ -9,6 +9,7 @@ the same price.
 import inspect
 from collections import deque
 from contextlib import suppress
+from datetime import date
 from enum import Enum
 from fractions import Fraction
 from types import FunctionType, MethodType, ModuleType
@@ -21,7 +22,7 @@ import dpsdk.forms as forms_module
 import dpsdk.kernel as kernel_module
 import dpsdk.mechanisms as mechanisms_module
 import dpsdk.mechanisms.convex as convex_module
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
+from dpsdk import Budget, Date, Domain, Integer, Neighbors, PrivateData, Session, SyntheticData
 from dpsdk.accounting import Odometer, PureGuarantee, default_composition
 from dpsdk.accuracy import HalfWidths
 from dpsdk.errors import DpsdkError, InvalidArgument
@@ -214,7 +215,7 @@ def vandalise(*things, spared=()):
 
 
 def table(neighbors=Neighbors.REPLACE_ONE, unit_rows=1):
-    domain = Domain(Integer("a", 0, 1), Integer("b", 0, 2))
+    domain = Domain(Integer("a", 0, 1), Date("b", date(2024, 2, 28), date(2024, 3, 1)))
     return PrivateData.from_counts(
         COUNTS, domain, neighbors=neighbors, max_rows=200, unit_rows=unit_rows
     )
@@ -598,6 +599,7 @@ def test_facts_that_were_changed_make_nothing_cheaper(neighbors, unit_rows):
             domain = data.domain
             data.facts.__init__(domain, Neighbors.ADD_REMOVE, None, False, 1)
             domain["a"].__init__("a", 0, 7)
+            domain["b"].__init__("b", date(2024, 1, 1), date(2024, 12, 31))
         for form in held().values():
             object.__setattr__(form, "domain", data.domain)
             kernel.measure(form, LaplaceNoise(1))
@@ -835,4 +837,4 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         if attrs.has(kind) and not inspect.isabstract(kind) and kind not in tried
     }
     assert not missing
-    assert {DiscreteLaplace, DiscreteGaussian} <= tried
+    assert {DiscreteLaplace, DiscreteGaussian, Date} <= tried

@@ -98,6 +98,7 @@ def test_other_labels_are_refused():
         (hours, datetime(2024, 2, 1, 1, tzinfo=UTC)),
         (hours, pd.Timestamp("2024-02-01", tz="UTC")),
         (hours, pd.Timestamp(np.datetime64("12024-02-01", "s"))),
+        (hours, pd.Timestamp("2024-02-01T05:00:00.000000001")),
     ):
         with pytest.raises(UnknownLabel, match="attribute 'd' has no label"):
             attribute.index(label)
@@ -176,6 +177,7 @@ def test_a_date_that_is_none_is_refused_in_a_file():
         ("2024-02-15", "2023-02-29"),
         ("2024-02-15", "2024-02-15T00:00"),
         ("2024-02-15", "20240215"),
+        ("2024-02-15", "2024-02-14T24:00"),
         ('"day"', '"hour"'),
         ("UTC", "Nowhere"),
     ):

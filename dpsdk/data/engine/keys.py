@@ -87,8 +87,10 @@ def _key(table: nw.LazyFrame[Any], dtype: nw.dtypes.DType, matcher: Matcher) -> 
         # As numbered as it is.
         return _own(matcher, column)
     if isinstance(matcher, DateMatcher) and isinstance(dtype, nw.Date | nw.Datetime):
-        known = of_moments(matcher, column, dtype, table.implementation)
-        return _own(matcher, column) if known is None else _of_moments(matcher, known)
+        known = of_moments(matcher, column, dtype, table)
+        if isinstance(known, Moments):
+            return _of_moments(matcher, known)
+        return _own(matcher, known)
     kind = kind_of_dtype(dtype)
     if kind is Kind.DECIMAL:
         return _spelt(matcher, column)

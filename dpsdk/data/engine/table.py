@@ -8,7 +8,15 @@ from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 
-__all__ = ["UNREADABLE", "column_of", "is_loose", "is_number", "opened", "stays_in_engine"]
+__all__ = [
+    "UNREADABLE",
+    "column_of",
+    "is_loose",
+    "is_number",
+    "opened",
+    "server_of",
+    "stays_in_engine",
+]
 
 UNREADABLE = "cannot be read; collect and check it before it is handed over"
 """What is said of a frame whose library raised, since its text may quote values."""
@@ -88,16 +96,21 @@ _WITHOUT_NAN = {"mssql", "mysql", "sqlite"}
 
 def is_loose(table: nw.LazyFrame[Any]) -> bool:
     """Whether a column may hold values of other types than its own, as texts among integers."""
+    return server_of(table) == "sqlite"
+
+
+def server_of(table: nw.LazyFrame[Any]) -> str:
+    """What Ibis calls the data base that it works with; nothing where a table is not of Ibis."""
     native: Any = table.to_native()
-    return table.implementation.is_ibis() and str(native.get_backend().name) == "sqlite"
+    return str(native.get_backend().name) if table.implementation.is_ibis() else ""
 
 
 def is_number(table: nw.LazyFrame[Any], column: nw.Expr) -> nw.Expr:
     """Whether a float is there and is no NaN, asked in a way that its engine has."""
-    known, native = table.implementation, table.to_native()
+    known = table.implementation
     if not (known.is_duckdb() or known.is_ibis()):
         return ~(column.is_null() | column.is_nan())
-    if known.is_ibis() and native.get_backend().name in _WITHOUT_NAN:
+    if known.is_ibis() and server_of(table) in _WITHOUT_NAN:
         return ~column.is_null()
     # DuckDB takes isnan for false, and a comparison for true, where that is so of the smallest and
     # largest number in the statistics of a Parquet file, of which NaN is none. Of a difference it

@@ -7,21 +7,27 @@ lies in two cells. Other dates and times are such a number of ticks too, or the 
 year, month, day and hour.
 
 Expressions are short, as engines compute what stands in one twice more than once.
+
+PostgreSQL and DuckDB have times before the year 1, after the year 9999, and at infinity. These have
+no parts that can be asked for, and no road brings them here, but they can be compared.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from math import gcd
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from attrs import frozen
 
 from dpsdk.data.columns import Kind
+from dpsdk.data.engine.table import server_of
 from dpsdk.data.matching import DateMatcher
-from dpsdk.domain.calendar import DAY, HOUR
+from dpsdk.domain.calendar import DAY, HOUR, wall_of
 from dpsdk.typing import Ints
 
 __all__ = ["Moments", "chosen", "of_moments", "steps"]
@@ -29,6 +35,8 @@ __all__ = ["Moments", "chosen", "of_moments", "steps"]
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _PIECES = 128
 """Expressions become long beyond so many comparisons."""
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the clock on the wall
+_LAST = datetime.max  # noqa: DTZ901  # the same
 _FAR = 2**60
 """Seconds as far away as this are in no year that a domain has."""
 
@@ -40,9 +48,11 @@ def chosen(condition: nw.Expr, cell: int | nw.Expr, otherwise: nw.Expr) -> nw.Ex
 
 
 def steps(
-    column: nw.Expr, starts: Sequence[int] | Sequence[float], cells: Sequence[int]
+    column: nw.Expr,
+    starts: Sequence[int] | Sequence[float] | Sequence[nw.Expr],
+    cells: Sequence[int],
 ) -> nw.Expr:
-    """The cell of the last start that a number has reached; the first one, if it has none."""
+    """The cell of the last start that a value has reached; the first one, if it has none."""
     if not starts:
         return nw.lit(cells[0])
     middle = len(starts) // 2
@@ -60,25 +70,71 @@ class Moments:
 
 
 def of_moments(
-    matcher: DateMatcher, column: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation
-) -> Moments | None:
-    """What a column of dates or times is grouped by; None where it is by its own values."""
+    matcher: DateMatcher, column: nw.Expr, dtype: nw.dtypes.DType, table: nw.LazyFrame[Any]
+) -> Moments | nw.Expr:
+    """What a column of dates or times is grouped by; an expression where by its own values."""
     kind, unit = Kind.DATE, "s"
     if isinstance(dtype, nw.Datetime):
         kind = Kind.NAIVE_TIME if dtype.time_zone is None else Kind.ZONED_TIME
         unit = dtype.time_unit
+    engine, server = table.implementation, server_of(table)
     if engine.is_polars():
         days = kind is Kind.DATE
         ticks = column.cast(nw.Int64) * DAY if days else column.cast(nw.Int64)
         return _of_ticks(matcher, ticks, _PER_SECOND[unit], kind)
+    # The years of others may be beyond those that nanoseconds have.
+    compares = server in {"duckdb", "postgres"} and unit != "ns"
+    if compares and (compared := _compared(matcher, column, kind)) is not None:
+        return compared
+    if compares or (engine.is_duckdb() and matcher.clips and unit != "ns"):
+        column = _near(matcher, column, kind)
     # Of times that are coarser or finer than these, engines may fail to read the parts.
     if engine.is_duckdb() and kind is not Kind.DATE and unit == "us":
         # Its function of this name takes times as well as durations.
         return _of_ticks(matcher, column.dt.total_microseconds(), 10**6, kind)
+    if server == "postgres" and kind is not Kind.DATE:
+        # Of whatever precision; a cast alone would round them to seconds.
+        return _of_ticks(matcher, column.dt.truncate("1s").cast(nw.Int64), 1, kind)
     if kind is Kind.ZONED_TIME:
         spark = engine.is_pyspark() or engine.is_pyspark_connect()
-        return _of_ticks(matcher, column.cast(nw.Int64), 1, kind) if spark else None
-    return _of_digits(matcher, column, kind) if kind is Kind.DATE or unit == "us" else None
+        return _of_ticks(matcher, column.cast(nw.Int64), 1, kind) if spark else column
+    return _of_digits(matcher, column, kind) if kind is Kind.DATE or unit == "us" else column
+
+
+def _compared(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> Moments | None:
+    """By comparisons with the times at which another cell begins; None where they are too many."""
+    changes, ahead = _offsets(matcher, kind)
+    if matcher.size + len(changes) > _PIECES:
+        return None
+    (_, *starts), cells = _pieces(matcher, changes, ahead, kind)
+    if starts and not wall_of(date.min) <= starts[0] <= starts[-1] <= wall_of(_LAST):
+        return None
+    cell = steps(column, [nw.lit(_literal(start, kind)) for start in starts], cells)
+    return Moments(chosen(~column.is_null(), cell, nw.lit(-1)), None)
+
+
+def _near(matcher: DateMatcher, column: nw.Expr, kind: Kind) -> nw.Expr:
+    """A column without the times that are far from all cells: these have moved, or are null."""
+    # Nowhere is a clock farther from UTC than two days.
+    around = 2 * DAY if kind is Kind.ZONED_TIME else 0
+    start, stop = matcher.walls
+    low, high = nw.lit(_literal(start - around, kind)), nw.lit(_literal(stop + around, kind))
+    if not matcher.clips:
+        return nw.when((column >= low) & (column <= high)).then(column)
+    return (
+        nw.when(column < low).then(low)
+        .otherwise(nw.when(column > high).then(high).otherwise(column))
+    )  # fmt: skip
+
+
+def _literal(seconds: int, kind: Kind) -> date:
+    """A time as an engine is told of it, in the years that Python has."""
+    time = _LAST
+    if seconds <= wall_of(_LAST):
+        time = _EPOCH + timedelta(seconds=max(seconds, wall_of(date.min)))
+    if kind is Kind.DATE:
+        return time.date()
+    return time.replace(tzinfo=UTC) if kind is Kind.ZONED_TIME else time
 
 
 def _of_ticks(matcher: DateMatcher, ticks: nw.Expr, per: int, kind: Kind) -> Moments:

@@ -117,6 +117,8 @@ def doors():
         arrow = pa.date32() if kind == "D" else pa.timestamp("us")
         yield f"pandas of pyarrow {name}", pd.Series(values, dtype=pd.ArrowDtype(arrow)), values
         yield f"pandas objects, {name}", pd.Series(values, dtype=object), values
+        yield f"dictionary of {name}", pa.array(values).dictionary_encode(), values
+    yield "categories", pd.Series(np.array(TIMES, dtype="M8[us]")).astype("category"), TIMES
     yield "numpy seconds", np.array(TIMES, dtype="M8[s]"), TIMES
     yield "numpy of 7 seconds", np.array([0, 7, -1], dtype="M8[7s]"), [
         datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 0, 49), datetime(1969, 12, 31, 23, 59, 53),
@@ -147,6 +149,15 @@ def doors():
         yield f"pandas in {zone}", pd.Series(utc, dtype="M8[ns, UTC]").dt.tz_convert(zone), utc
         yield f"pandas objects in {zone}", list(pd.Series(utc).dt.tz_convert(zone)), utc
         yield f"Polars in {zone}", pl.Series(utc).dt.convert_time_zone(zone), utc
+        listed = pd.Series(utc, dtype="M8[ns, UTC]").dt.tz_convert(zone).astype("category")
+        yield f"categories in {zone}", listed, utc
+        listed = pa.array(utc, type=pa.timestamp("us", zone)).dictionary_encode()
+        yield f"dictionary in {zone}", listed, utc
+        yield (
+            f"pandas of a dictionary in {zone}",
+            pd.Series(pd.arrays.ArrowExtensionArray(listed)),
+            utc,
+        )
         yield f"pyarrow in {zone}", pa.array(utc, type=pa.timestamp("ms", zone)), utc
         arrow = pd.ArrowDtype(pa.timestamp("us", zone))
         yield f"pandas of pyarrow in {zone}", pd.Series(utc, dtype=arrow), utc

@@ -17,9 +17,10 @@ from dpsdk import (
     PrivateData,
     Session,
     SyntheticData,
+    wire,
 )
 from dpsdk.data.vault import open_histogram
-from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel
+from dpsdk.errors import InvalidArgument, QueryError, UnknownLabel, WireError
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import Laplace, NoisyHistogram
 from dpsdk.queries import (
@@ -189,6 +190,18 @@ def test_labels_that_a_condition_does_not_find_are_explained():
     ):
         with pytest.raises((UnknownLabel, InvalidArgument), match=message):
             Conjunction({"c": wanted}).lower(Domain(DAYS))
+
+
+def test_a_time_of_any_precision_is_written_and_read_to_the_letter():
+    at = datetime(2024, 2, 29)
+    for end in (at, at.replace(minute=1), at.replace(second=1), at.replace(microsecond=50)):
+        query = Interval("c", at, end)
+        assert wire.loads(Interval, wire.dumps(query)) == query
+    text = wire.dumps(Threshold("c", at))
+    assert "2024-02-29T00:00" in text
+    for wrong in ("00:00:00", "24:00", "00:60", "00:00:60", "00:00:01.5", "00:00Z", "00:00+00:00"):
+        with pytest.raises(WireError):
+            wire.loads(Threshold, text.replace("00:00", wrong))
 
 
 def test_questions_are_equal_if_they_ask_the_same_and_print_what_makes_them():

@@ -32,7 +32,7 @@ from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
-from dpsdk.session.reuse import question_of
+from dpsdk.session.identity import Using, question_of, request_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
@@ -59,13 +59,14 @@ class Channel(Closable, Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = ("_access", "_context", "_name", "_strategy")
+    __slots__ = ("_access", "_context", "_name", "_strategy", "_using")
 
     def __init__(
-        self, strategy: Strategy[F_contra], name: str, access: Access, context: Context
+        self, strategy: Strategy[F_contra], using: Using, access: Access, context: Context
     ) -> None:
         self._strategy = strategy
-        self._name = name
+        self._using = using
+        self._name = using.name
         self._access = access
         self._context = context
 
@@ -130,8 +131,8 @@ class Channel(Closable, Generic[F_contra]):
             name = to_name("request_id", request_id)
             # A seeded answer is never given for a private one.
             noise = "private" if context.noise.private else "seeded"
-            words = context.data.name, noise, self._name
-            request = Request.of(name, context.payer, query, form, *words)
+            asked = request_of(context.place, self._using, query, form)
+            request = Request.of(name, context.payer, [noise, asked])
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)
@@ -166,10 +167,10 @@ class Channel(Closable, Generic[F_contra]):
             kernel = Kernel.over(self._access.on(question))
             raw = self._ask(form, kernel)
             measurement = settled(query, raw, facts)
-            if request is not None:
-                measurement = request.kept(measurement)
             if same is not None and context.reuse is not None:
                 context.reuse.keep(same, context.payer, raw)
+            if request is not None:
+                measurement = request.kept(measurement)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
@@ -279,11 +280,11 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
     __slots__ = ("_source",)
 
     def __init__(
-        self, strategy: DistributionStrategy, name: str, access: Access, context: Context
+        self, strategy: DistributionStrategy, using: Using, access: Access, context: Context
     ) -> None:
         # Convex forms do not reach it.
         wide = cast("Strategy[LinearForm | ConvexForm]", strategy)
-        super().__init__(wide, name, access, context)
+        super().__init__(wide, using, access, context)
         self._source = strategy
 
     @override
@@ -348,9 +349,9 @@ class TablesChannel(DistributionChannel):
     __slots__ = ("_tables",)
 
     def __init__(
-        self, strategy: TablesStrategy, name: str, access: Access, context: Context
+        self, strategy: TablesStrategy, using: Using, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        super().__init__(strategy, using, access, context)
         self._tables = strategy
 
     @property
@@ -379,13 +380,13 @@ class HypothesisChannel(DistributionChannel):
     def __init__(
         self,
         strategy: HypothesisStrategy,
-        name: str,
+        using: Using,
         access: Access,
         context: Context,
         *,
         models: bool = False,
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        super().__init__(strategy, using, access, context)
         self._learner = strategy
         self._models = models
 

@@ -50,7 +50,7 @@ from dpsdk.session.channel import (
     released,
 )
 from dpsdk.session.context import Context
-from dpsdk.session.reuse import question_of
+from dpsdk.session.identity import Using, question_of
 
 __all__ = ["Desk"]
 
@@ -215,14 +215,14 @@ class Desk:
         done: Event | None = None
         ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel
-        access = context.access(name)
+        access, opened = context.access(name), Using(name, mechanism, self.domain)
         try:
             kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
-                channel = HypothesisChannel(mechanism.open(kernel), name, access, context)
+                channel = HypothesisChannel(mechanism.open(kernel), opened, access, context)
             elif isinstance(mechanism, ModelsMechanism):
                 models = mechanism.open(kernel)
-                channel = HypothesisChannel(models, name, access, context, models=True)
+                channel = HypothesisChannel(models, opened, access, context, models=True)
             elif isinstance(mechanism, DistributionMechanism):
                 try:
                     strategy = mechanism.open(kernel)
@@ -231,11 +231,11 @@ class Desk:
                 if isinstance(mechanism, TablesMechanism):
                     # What such a mechanism opens to, early or not.
                     tables = cast("TablesStrategy", strategy)
-                    channel = TablesChannel(tables, name, access, context)
+                    channel = TablesChannel(tables, opened, access, context)
                 else:
-                    channel = DistributionChannel(strategy, name, access, context)
+                    channel = DistributionChannel(strategy, opened, access, context)
             else:
-                channel = Channel(mechanism.open(kernel), name, access, context)
+                channel = Channel(mechanism.open(kernel), opened, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
             scope, named, now = whose(question.asked)

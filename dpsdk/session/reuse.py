@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from enum import Enum
-from fractions import Fraction
-from hashlib import sha256
 from threading import Event, local
-from typing import TypeAlias, cast
-
-import numpy as np
-from attrs import fields, has
 
 from dpsdk._turns import Turns
 from dpsdk.accounting import Odometer
-from dpsdk.domain import Domain
 from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Reentered
-from dpsdk.forms import ConvexForm, Form, LinearForm
-from dpsdk.mechanisms import Gaussian, Laplace, PrivateMinimizer, Projection
 from dpsdk.release import Measurement
 from dpsdk.session.stored import Request
-from dpsdk.typing import Array
 
-__all__ = ["Reuse", "place_of", "question_of"]
+__all__ = ["Reuse"]
 
 _MOST = 2**12
 _MOST_BYTES = 2**26
@@ -35,86 +23,6 @@ _MOST_STORED = 2**16
 
 _ANSWER = 512
 """What an answer takes beside its numbers, roughly, in bytes."""
-
-_ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Projection, PrivateMinimizer})
-
-_Words: TypeAlias = "str | list[_Words]"
-
-
-def place_of(name: str, domain: Domain) -> tuple[str, ...]:
-    """Names a table for `question_of`: also by what its cells mean, which no form tells."""
-    return name, sha256(domain.to_json().encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def question_of(table: tuple[str, ...], using: object, form: Form) -> str | None:
-    """What tells a question from all others: the same for the same numbers, whatever asks for them.
-
-    Parameters
-    ----------
-    table
-        Names the table, as `place_of` does, or the part of it.
-    using
-        The mechanism that is asked.
-    form
-        What it is asked for.
-
-    Returns
-    -------
-    str or None
-        None where that cannot be told, as of mechanisms and losses of other authors.
-    """
-    if type(using) not in _ONE_SHOT:
-        return None
-    try:
-        words = [list(table), _exact(using), _numbers(form)]
-    except Exception:  # noqa: BLE001  # parts of other authors may raise what they like
-        return None
-    return sha256(json.dumps(words).encode("ascii")).hexdigest()
-
-
-def _numbers(form: Form) -> _Words:
-    if isinstance(form, ConvexForm):
-        blocks: list[_Words] = [[list(one.names), _exact(one.values)] for one in form.coordinates]
-        label = [form.label, _exact(form.targets)]
-        return ["convex", *blocks, label, _exact(form.loss), _exact(form.over)]
-    found: object = form.identity
-    if not isinstance(found, bytes) or type(form) is not LinearForm:
-        raise TypeError
-    return ["linear", found.hex()]
-
-
-def _exact(value: object) -> _Words:
-    """A value of the package in words, down to its last digit.
-
-    Raises
-    ------
-    TypeError
-        If it holds what may be anything.
-    """
-    kind: type[object] = type(value)
-    if kind is str or kind is int or kind is bool or value is None or kind is Fraction:
-        return f"{kind.__name__} {value}"
-    if kind is float:
-        return f"float {cast('float', value).hex()}"
-    if kind is tuple:
-        return ["tuple", *map(_exact, cast("tuple[object, ...]", value))]
-    if isinstance(value, np.ndarray):
-        array = cast("Array", value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        plain = array.astype(array.dtype.newbyteorder("<"))
-        return ["array", plain.dtype.str, str(plain.shape), sha256(plain.tobytes()).hexdigest()]
-    if not kind.__module__.startswith("dpsdk."):
-        raise TypeError
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if isinstance(value, Enum):
-        return [name, value.name]
-    if not has(kind):
-        raise TypeError
-    return [
-        name,
-        *[[one.name, _exact(getattr(value, one.name))] for one in fields(kind) if one.init],
-    ]
 
 
 class _Flight:
@@ -173,12 +81,12 @@ class Reuse:
             with suppress(DpsdkError):
                 _request(question, payer).kept(measurement)
         size = int(measurement.values.nbytes) + _ANSWER
-        if size > _MOST_BYTES:
-            return
-        with suppress(Exception):  # an accuracy of another author may not be copied
-            own = deepcopy(measurement)
-            with suppress(Reentered, Closed):
-                self._turns.take(lambda: self._put(question, own, size))
+        if size <= _MOST_BYTES:
+            with suppress(Exception):  # an accuracy of another author may not be copied
+                own = deepcopy(measurement)
+                with suppress(Reentered, Closed):
+                    self._turns.take(lambda: self._put(question, own, size))
+        self._landed(question)
 
     def _put(self, question: str, measurement: Measurement, size: int) -> None:
         known = self._known
@@ -197,7 +105,7 @@ class Reuse:
         if inside or os.getpid() != self._process:
             yield True
             return
-        mine = _Flight()
+        mine, first = _Flight(), None
         try:
             first = self._flights.setdefault(question, mine)
             if first is mine:
@@ -207,10 +115,18 @@ class Reuse:
                 first.over.wait()
                 yield False
         finally:
-            if self._flights.get(question) is mine:
+            began = self._flights.get(question) is mine
+            if began:
+                self._flights.pop(question, None)
+            if began or first is mine:  # it may be over since its answer was kept
                 self._inside.depth = 0
-                del self._flights[question]
             mine.over.set()
+
+    def _landed(self, question: str) -> None:
+        """Have nobody wait for a question any more: observers are yet to be told of it."""
+        flight = self._flights.pop(question, None)
+        if flight is not None:
+            flight.over.set()
 
 
 def _request(question: str, payer: Odometer) -> Request:

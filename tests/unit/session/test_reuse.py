@@ -358,6 +358,45 @@ def test_an_observer_that_asks_the_same_gets_the_answer():
     assert sessions[0].spent.charges == 1
 
 
+def test_an_observer_may_wait_for_a_thread_that_asks_the_same():
+    found: list[float] = []
+    sessions: list[Session] = []
+
+    def ask(event: Event) -> None:
+        if isinstance(event, Answered) and not event.reused:
+            other = threading.Thread(target=lambda: found.append(again()), daemon=True)
+            other.start()
+            other.join(20)
+
+    def again() -> float:
+        return sessions[0].answer(ROWS, using=TENTH)
+
+    sessions.append(opened(observer=ask))
+    answer = again()
+    assert found == [answer]
+    assert sessions[0].spent.charges == 1
+    reuse = sessions[0]._context.reuse
+    assert reuse is not None
+    assert reuse._flights == {}
+    assert reuse._inside.depth == 0
+
+
+def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
+    session = opened()
+    with monkeypatch.context() as patch:
+
+        def fails(*_: object) -> None:
+            raise LedgerUnavailable("x", "gone")
+
+        patch.setattr("dpsdk.accounting.odometer.Odometer.store", fails)
+        with pytest.raises(LedgerUnavailable):
+            session.answer(ROWS, using=TENTH, request_id="a7")
+    release = session.release(ROWS, using=TENTH, request_id="a7")
+    assert release.reused
+    assert session.release(ROWS, using=TENTH, request_id="a7").value == release.value
+    assert session.spent.charges == 1
+
+
 def test_questions_within_questions_wait_for_nobody():
     reuse = Reuse()
     with reuse.asking("one") as free, reuse.asking("two") as other, reuse.asking("one") as again:

@@ -131,8 +131,8 @@ class Channel(Closable, Generic[F_contra]):
             name = to_name("request_id", request_id)
             # A seeded answer is never given for a private one.
             noise = "private" if context.noise.private else "seeded"
-            asked = request_of(context.place, self._using, query, form)
-            request = Request.of(name, context.payer, [noise, asked])
+            asked = request_of(context.place, self._using, query, form, noise)
+            request = Request(name, asked, context.payer)
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)

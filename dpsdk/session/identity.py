@@ -1,6 +1,6 @@
 """What tells one question from another: the table, the mechanism and the query, to the last digit.
 
-It is written into ledgers as a digest, so that what one process stored another finds again: no
+It is written into ledgers as digests, so that what one process stored another finds again: no
 address, no order of a set and no rounding is in it. Functions are told by the tables that they
 give, not by their names.
 """
@@ -8,16 +8,18 @@ give, not by their names.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import sha256
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from attrs import fields, has
+from typing_extensions import override
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -28,15 +30,12 @@ from dpsdk.queries import Linear
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
-__all__ = ["ONE_SHOT", "Place", "Words", "Using", "question_of", "request_of"]
+__all__ = ["ONE_SHOT", "Place", "Using", "question_of", "request_of"]
 
 ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Projection, PrivateMinimizer})
 """The mechanisms of the package that keep no state between answers."""
 
-Words: TypeAlias = "str | list[Words]"
-
-_Strange: TypeAlias = Callable[[object], Words]
-"""What is told of a value that this module does not know."""
+_Words: TypeAlias = "str | list[_Words]"
 
 _PLAIN: frozenset[type] = frozenset({
     str, int, bool, type(None), Fraction, bytes, complex, Decimal, date, datetime, time, timedelta,
@@ -61,25 +60,25 @@ class Place:
         Which part of it: attribute and cell, or nothing.
     """
 
-    __slots__ = ("_facts", "_name", "_parts", "_words")
+    __slots__ = ("_digest", "_facts", "_name", "_parts")
 
     def __init__(self, name: str, facts: Facts, parts: tuple[str, ...] = ()) -> None:
         self._name = name
         self._facts = facts
         self._parts = parts
-        self._words: Words | None = None
+        self._digest: str | None = None
 
     def part(self, attribute: str, cell: int) -> Place:
         """A part of the table."""
         return Place(self._name, self._facts, (*self._parts, attribute, str(cell)))
 
     @property
-    def words(self) -> Words:
-        """Tell it from others. Worked out when it is first asked for."""
-        known = self._words
+    def digest(self) -> str:
+        """Tells it from others. Worked out when it is first asked for."""
+        known = self._digest
         if known is None:
-            facts = _told(self._facts, self._facts.domain)
-            known = self._words = [self._name, facts, list(self._parts)]
+            facts = _Told(self._facts.domain).words(self._facts)
+            known = self._digest = _digest([self._name, facts, list(self._parts)])
         return known
 
 
@@ -91,26 +90,29 @@ class Using:
     name
         What it calls itself.
     mechanism
-        The mechanism. Those that answer at once are cheap to open, and told at once; others when it
-        is first asked for.
+        The mechanism. Those that answer at once hold little, and are told when they are opened;
+        others when it is first asked for.
     domain
         The universe that functions of records are tabulated over.
     """
 
-    __slots__ = ("_domain", "_mechanism", "_words", "name")
+    __slots__ = ("_digest", "_domain", "_mechanism", "name")
 
     def __init__(self, name: str, mechanism: object, domain: Domain) -> None:
         self.name = name
         self._mechanism = mechanism
         self._domain = domain
-        self._words = _told(mechanism, domain) if type(mechanism) in ONE_SHOT else None
+        self._digest = self._told() if type(mechanism) in ONE_SHOT else None
+
+    def _told(self) -> str:
+        return _digest([self.name, _Told(self._domain).words(self._mechanism)])
 
     @property
-    def words(self) -> Words:
-        """Tell it from others."""
-        known = self._words
+    def digest(self) -> str:
+        """Tells it from others."""
+        known = self._digest
         if known is None:
-            known = self._words = [self.name, _told(self._mechanism, self._domain)]
+            known = self._digest = self._told()
         return known
 
 
@@ -133,14 +135,16 @@ def question_of(place: Place, using: object, form: Form) -> str | None:
     """
     if type(using) not in ONE_SHOT:
         return None
+    exact = _Exact()
     try:
-        words = [place.words, _exactly(using), _numbers(form, _exactly)]
+        return _digest([place.digest, exact.words(using), exact.numbers(form)])
     except Exception:  # noqa: BLE001  # parts of other authors may raise what they like
         return None
-    return sha256(json.dumps(words).encode("ascii")).hexdigest()
 
 
-def request_of(place: Place, using: Using, query: Query[object, Form], form: Form) -> Words:
+def request_of(
+    place: Place, using: Using, query: Query[object, Form], form: Form, noise: str
+) -> str:
     """What tells what is asked from all else: also by what is made of the numbers.
 
     Parameters
@@ -153,139 +157,174 @@ def request_of(place: Place, using: Using, query: Query[object, Form], form: For
         The question.
     form
         Its form.
+    noise
+        The kind of noise.
     """
-    domain = form.domain
-
-    def words_of(value: object) -> Words:
-        return _told(value, domain, lowered=True)
-
-    return [place.words, using.words, words_of(query), _numbers(form, words_of)]
+    told = _Told(form.domain, lowered=True)
+    return _digest([place.digest, using.digest, told.words(query), told.numbers(form), noise])
 
 
-def _numbers(form: Form, words_of: Callable[[object], Words]) -> Words:
-    """The numbers that a form asks for; empty, or what `words_of` raises, if it does not say."""
-    if isinstance(form, ConvexForm):
-        blocks: list[Words] = [[list(one.names), _array(one.values)] for one in form.coordinates]
-        label: Words = [form.label, _array(form.targets)]
-        return ["convex", *blocks, label, words_of(form.loss), words_of(form.over)]
-    try:
-        found: object = form.identity
-    except InvalidArgument:  # made of other authors' parts
-        found = None
-    if isinstance(found, bytes) and (words_of is not _exactly or type(form) is LinearForm):
-        return [type(form).__qualname__, found.hex()]
-    return words_of(form) if words_of is _exactly else ""
+def _digest(words: _Words) -> str:
+    return sha256(json.dumps(words).encode("ascii")).hexdigest()
 
 
-def _exactly(value: object) -> Words:
-    """A value of the package in words, down to its last digit.
+class _Kind(NamedTuple):
+    """What there is to know of a class."""
 
-    Raises
-    ------
-    TypeError
-        If it holds what may be anything.
-    """
-    return _words(value, _unknown, foreign=False)
+    name: str
+    packaged: bool
+    """Whether it is of the package."""
+    parts: tuple[str, ...] | None
+    """What its values are made of, by name; None where it does not say."""
 
 
-def _told(value: object, domain: Domain, *, lowered: bool = False) -> Words:
-    """Any value in words: down to its last digit where its class shows what it is made of.
+@lru_cache(1024)
+def _kind(kind: type) -> _Kind:
+    package = kind.__module__.partition(".")[0]
+    packaged = package == "dpsdk"
+    # Within the package, classes may move from one module to another.
+    name = f"{package if packaged else kind.__module__}.{kind.__qualname__}"
+    if not has(kind):
+        return _Kind(name, packaged, None)
+    own = [one.name for one in fields(kind) if one.init and one.eq is not False]
+    return _Kind(name, packaged, tuple(own))
 
-    That do classes of the package, and of attrs. Any other is told by what it calls itself.
+
+class _Exact:
+    """Puts values of the package into words, down to their last digit; any other is refused."""
+
+    def words(self, value: object) -> _Words:
+        """A value in words.
+
+        Raises
+        ------
+        TypeError
+            If it holds what may be anything.
+        """
+        kind: type[object] = type(value)
+        if kind is float:
+            return f"float {cast('float', value).hex()}"
+        if kind in _PLAIN:
+            return f"{kind.__name__} {value}"
+        if kind is tuple or kind is list:
+            return [kind.__name__, *map(self.words, cast("Sequence[object]", value))]
+        if kind is frozenset or kind is set:
+            # In no order of their own, which would be another in another process.
+            words = map(self.words, cast("frozenset[object]", value))
+            return [kind.__name__, *sorted(words, key=str)]
+        if kind is np.ndarray:
+            return self._array(cast("Array", value))
+        if kind is Domain:
+            text = cast("Domain", value).to_json().encode("utf-8", "surrogatepass")
+            return ["domain", sha256(text).hexdigest()]
+        return self._made(value, _kind(kind))
+
+    def _made(self, value: object, kind: _Kind) -> _Words:
+        """A value that is made of others."""
+        if not kind.packaged:
+            return self._strange(value)
+        if isinstance(value, Enum):
+            return [kind.name, value.name]
+        if kind.parts is None:
+            return self._strange(value)
+        return [kind.name, *[[name, self.words(getattr(value, name))] for name in kind.parts]]
+
+    def _array(self, array: Array) -> _Words:
+        # Long doubles have bytes that tell nothing.
+        if array.dtype.kind not in "biuf" or array.itemsize > _WIDEST:
+            return self._strange(array)
+        plain = array.astype(array.dtype.newbyteorder("<"))
+        return ["array", plain.dtype.str, str(plain.shape), sha256(plain.tobytes()).hexdigest()]
+
+    def _strange(self, value: object) -> _Words:
+        """A value of a class that is not known here."""
+        raise TypeError(type(value).__qualname__)
+
+    def numbers(self, form: Form) -> _Words:
+        """The numbers that a form asks for.
+
+        Raises
+        ------
+        TypeError
+            If it does not say.
+        """
+        if isinstance(form, ConvexForm):
+            blocks: list[_Words] = [
+                [list(one.names), self.words(one.values)] for one in form.coordinates
+            ]
+            label: _Words = [form.label, self.words(form.targets)]
+            return ["convex", *blocks, label, self.words(form.loss), self.words(form.over)]
+        if type(form) is not LinearForm:
+            return self._strange(form)
+        return ["linear", form.identity.hex()]
+
+
+_WIDEST = 8
+"""Numbers of more bytes are not told by them."""
+
+
+class _Told(_Exact):
+    """Puts any value into words: as exactly as its class shows what it is made of.
+
+    That do classes of the package and of attrs. Any other is told by what it calls itself.
 
     Parameters
     ----------
-    value
-        A mechanism, a query or what is public of a table.
     domain
         The universe that functions of records are tabulated over.
     lowered
-        Whether weights are told elsewhere, by the numbers of a form.
+        Whether the weights of queries are told elsewhere, by the numbers of a form.
     """
 
-    def strange(one: object) -> Words:
-        if lowered and callable(one):
-            return "function"
-        return [type(one).__qualname__, str.__str__(str(one))]
+    def __init__(self, domain: Domain, *, lowered: bool = False) -> None:
+        self._domain = domain
+        self._lowered = lowered
 
-    def known(one: object) -> Words:
-        if type(one) is Linear:
-            if lowered:
-                parts = [[name, words(getattr(one, name))] for name in ("attributes", "where")]
-                return ["Linear", words(one.normalized), *parts]
-            one = one.tabulated(domain)
-        return _words(one, strange, foreign=True, within=words)
-
-    def words(one: object) -> Words:
+    @override
+    def words(self, value: object) -> _Words:
         try:
-            return known(one)
+            if type(value) is Linear:
+                return self._weights(value)
+            return super().words(value)
         except Exception:  # noqa: BLE001  # parts of other authors may raise what they like
-            return strange(one)
+            return self._strange(value)
 
-    return words(value)
+    def _weights(self, query: Linear) -> _Words:
+        if not self._lowered:
+            return super().words(query.tabulated(self._domain))
+        known = query.normalized, query.attributes, query.where
+        return ["Linear", *map(self.words, known)]
 
+    @override
+    def _made(self, value: object, kind: _Kind) -> _Words:
+        if isinstance(value, Distribution) and value.kind:
+            flags, arrays = value.parts()
+            own = [value.domain, dict(flags), dict(sorted(arrays.items()))]
+            return [kind.name, *map(self.words, own)]
+        return super()._made(value, kind._replace(packaged=True))
 
-def _unknown(value: object) -> Words:
-    raise TypeError(type(value).__qualname__)
+    @override
+    def _array(self, array: Array) -> _Words:
+        if array.dtype.kind in "biuf" and array.itemsize <= _WIDEST:
+            return super()._array(array)
+        return ["objects", str(array.shape), *map(self.words, array.ravel().tolist())]
 
+    @override
+    def _strange(self, value: object) -> _Words:
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[object, object]", value).items()
+            return ["mapping", *[[self.words(key), self.words(one)] for key, one in pairs]]
+        if self._lowered and callable(value):
+            return "function"
+        name = _kind(type(value)).name
+        return [name, repr(value) if isinstance(value, np.generic) else str.__str__(str(value))]
 
-def _words(
-    value: object,
-    strange: _Strange,
-    *,
-    foreign: bool,
-    within: Callable[[object], Words] | None = None,
-) -> Words:
-    """A value in words; what is inside of it by `within`, by default in the same way."""
-    inner = within or (lambda one: _words(one, strange, foreign=foreign))
-    kind: type[object] = type(value)
-    if kind is float:
-        return f"float {cast('float', value).hex()}"
-    if kind in _PLAIN:
-        return f"{kind.__name__} {value}"
-    if kind is tuple or kind is list:
-        return [kind.__name__, *map(inner, cast("Sequence[object]", value))]
-    if kind is frozenset or kind is set:
-        # In no order of their own, which would be another in another process.
-        return [kind.__name__, *sorted(map(inner, cast("frozenset[object]", value)), key=str)]
-    if isinstance(value, np.ndarray):
-        array = cast("Array", value)
-        if foreign and not _plain(array):
-            return ["objects", str(array.shape), *map(inner, array.ravel().tolist())]
-        return _array(array)
-    if foreign and isinstance(value, np.generic):
-        return f"{kind.__name__} {value!r}"
-    if kind is Domain:
-        return _domain(cast("Domain", value))
-    packaged = kind.__module__.partition(".")[0] == "dpsdk"
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if isinstance(value, Enum) and (packaged or foreign):
-        return [name, value.name]
-    if foreign and isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return [name, *[[inner(key), inner(one)] for key, one in pairs]]
-    if foreign and isinstance(value, Distribution) and value.kind:
-        flags, arrays = value.parts()
-        numbers: list[Words] = [[own, _array(array)] for own, array in sorted(arrays.items())]
-        return [name, value.kind, _domain(value.domain), inner(dict(flags)), *numbers]
-    if not has(kind) or not (packaged or foreign):
-        return strange(value)
-    own = [one.name for one in fields(kind) if one.init and one.eq is not False]
-    return [name, *[[one, inner(getattr(value, one))] for one in own]]
-
-
-def _plain(array: Array) -> bool:
-    """Whether the bytes of an array tell its numbers: long doubles have some that tell nothing."""
-    return array.dtype.kind in "biuf" and array.itemsize <= 8
-
-
-def _array(array: Array) -> Words:
-    if not _plain(array):
-        raise TypeError(array.dtype)
-    plain = array.astype(array.dtype.newbyteorder("<"))
-    return ["array", plain.dtype.str, str(plain.shape), sha256(plain.tobytes()).hexdigest()]
-
-
-def _domain(domain: Domain) -> Words:
-    text = domain.to_json().encode("utf-8", "surrogatepass")
-    return ["domain", sha256(text).hexdigest()]
+    @override
+    def numbers(self, form: Form) -> _Words:
+        if isinstance(form, ConvexForm):
+            return super().numbers(form)
+        try:
+            found: object = form.identity
+        except InvalidArgument:  # made of other authors' parts
+            found = None
+        return [type(form).__qualname__, found.hex() if isinstance(found, bytes) else ""]

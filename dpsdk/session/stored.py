@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
-from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from dpsdk.accuracy import Accuracy, NoAccuracy, NoiseAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, LedgerDamaged, RecordError
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.release import Measurement, Source
-from dpsdk.session.identity import Words
 from dpsdk.typing import Floats
 
 __all__ = ["Request"]
@@ -140,11 +138,6 @@ class Request(NamedTuple):
     name: str
     question: str
     payer: Odometer
-
-    @classmethod
-    def of(cls, name: str, payer: Odometer, words: Words) -> Request:
-        """A request for the question that some words tell."""
-        return cls(name, sha256(json.dumps(words).encode("ascii")).hexdigest(), payer)
 
     def stored(self) -> Measurement | None:
         """The stored answer; None if there is none.

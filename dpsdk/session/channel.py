@@ -138,15 +138,21 @@ class Channel(Closable, Generic[F_contra]):
                 return self._again(query, known, label, request)
         reuse = None if using is None else context.reuse
         same = None if reuse is None else question_of(context.place, using, form)
-        if reuse is None or same is None:
-            return self._put(query, form, label, request, None)
-        while True:
-            with reuse.asking(same) as free:
-                measurement = reuse.find(same, context.payer)
-                if measurement is not None:
-                    return self._reused(query, measurement, label, request)
-                if free:
-                    return self._put(query, form, label, request, same)
+        ended: list[Question] = []
+        try:
+            if reuse is None or same is None:
+                return self._put(query, form, label, request, None, ended)
+            while True:
+                with reuse.asking(same) as free:
+                    measurement = reuse.find(same, context.payer)
+                    if measurement is not None:
+                        return self._reused(query, measurement, label, request, ended)
+                    if free:
+                        return self._put(query, form, label, request, same, ended)
+        finally:
+            # When nobody waits any more for the answer.
+            for question in ended:
+                context.history.tell(question)
 
     def _put(
         self,
@@ -155,8 +161,12 @@ class Channel(Closable, Generic[F_contra]):
         label: str,
         request: Request | None,
         same: str | None,
+        ended: list[Question],
     ) -> Given[A]:
-        """Ask, as a question of its own, and keep the answer if it may be given again."""
+        """Ask, as a question of its own, and keep the answer if it may be given again.
+
+        The question goes to those that have `ended`, of which the observer is told afterwards.
+        """
         context = self._context
         history, facts = context.history, context.forms.facts
         named = None if request is None else request.name
@@ -192,7 +202,8 @@ class Channel(Closable, Generic[F_contra]):
             history.note(question, error)
             raise
         finally:
-            history.over(question, done)
+            history.ended(question, done)
+            ended.append(question)
         return Given(value, measurement, label, partial(history.cost, question))
 
     def _again(
@@ -204,7 +215,12 @@ class Channel(Closable, Generic[F_contra]):
         return Given(value, known, label, cost)
 
     def _reused(
-        self, query: Query[A, F_contra], known: Measurement, label: str, request: Request | None
+        self,
+        query: Query[A, F_contra],
+        known: Measurement,
+        label: str,
+        request: Request | None,
+        ended: list[Question],
     ) -> Given[A]:
         """An answer that was given before to the same question: one of its own, that is free."""
         context = self._context
@@ -222,7 +238,8 @@ class Channel(Closable, Generic[F_contra]):
             if question.observed:
                 done = self._answered(question, reused=True)
         finally:
-            history.over(question, done)
+            history.ended(question, done)
+            ended.append(question)
         return Given(value, measurement, label, Cost, reused=True)
 
     def _answered(self, question: Question, *, reused: bool = False) -> Answered:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from threading import Event, local
+from threading import Lock, local
 
 from dpsdk._turns import Turns
 from dpsdk.accounting import Odometer
@@ -25,15 +25,6 @@ _ANSWER = 512
 """What an answer takes beside its numbers, roughly, in bytes."""
 
 
-class _Flight:
-    """A question that is at work."""
-
-    __slots__ = ("over",)
-
-    def __init__(self) -> None:
-        self.over: Event = Event()
-
-
 class Reuse:
     """The answers that a session has given, by their questions, and those that its ledger has.
 
@@ -44,13 +35,13 @@ class Reuse:
     other.
     """
 
-    __slots__ = ("_bytes", "_flights", "_inside", "_known", "_process", "_turns")
+    __slots__ = ("_asked", "_bytes", "_inside", "_known", "_process", "_turns")
 
     def __init__(self) -> None:
         self._known: dict[str, Measurement] = {}
         self._bytes = 0
         self._turns = Turns("stored answers")
-        self._flights: dict[str, _Flight] = {}
+        self._asked: dict[str, Lock] = {}
         self._inside = local()
         self._process = os.getpid()
 
@@ -81,12 +72,12 @@ class Reuse:
             with suppress(DpsdkError):
                 _request(question, payer).kept(measurement)
         size = int(measurement.values.nbytes) + _ANSWER
-        if size <= _MOST_BYTES:
-            with suppress(Exception):  # an accuracy of another author may not be copied
-                own = deepcopy(measurement)
-                with suppress(Reentered, Closed):
-                    self._turns.take(lambda: self._put(question, own, size))
-        self._landed(question)
+        if size > _MOST_BYTES:
+            return
+        with suppress(Exception):  # an accuracy of another author may not be copied
+            own = deepcopy(measurement)
+            with suppress(Reentered, Closed):
+                self._turns.take(lambda: self._put(question, own, size))
 
     def _put(self, question: str, measurement: Measurement, size: int) -> None:
         known = self._known
@@ -101,32 +92,30 @@ class Reuse:
     @contextmanager
     def asking(self, question: str) -> Generator[bool]:
         """Whether to ask; if not, another thread did, and it is over by now: look again."""
-        inside: int = getattr(self._inside, "depth", 0)
-        if inside or os.getpid() != self._process:
+        known: Lock | None = getattr(self._inside, "turn", None)
+        if (known is not None and known.locked()) or os.getpid() != self._process:
             yield True
             return
-        mine, first = _Flight(), None
-        try:
-            first = self._flights.setdefault(question, mine)
+        # An interrupt may come at any line, but none between a block and giving its lock back. So a
+        # turn that is left behind is a free one, which whoever waited for it takes away.
+        mine = Lock()
+        with mine:
+            first = self._asked.setdefault(question, mine)
             if first is mine:
-                self._inside.depth = 1
-                yield True
-            else:
-                first.over.wait()
-                yield False
-        finally:
-            began = self._flights.get(question) is mine
-            if began:
-                self._flights.pop(question, None)
-            if began or first is mine:  # it may be over since its answer was kept
-                self._inside.depth = 0
-            mine.over.set()
+                self._inside.turn = mine
+                try:
+                    yield True
+                finally:
+                    self._over(question, mine)
+        if first is not mine:
+            with first:
+                pass
+            self._over(question, first)
+            yield False
 
-    def _landed(self, question: str) -> None:
-        """Have nobody wait for a question any more: observers are yet to be told of it."""
-        flight = self._flights.pop(question, None)
-        if flight is not None:
-            flight.over.set()
+    def _over(self, question: str, turn: Lock) -> None:
+        if self._asked.get(question) is turn:
+            self._asked.pop(question, None)
 
 
 def _request(question: str, payer: Odometer) -> Request:

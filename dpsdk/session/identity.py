@@ -13,7 +13,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias, cast
 
@@ -178,8 +177,24 @@ class _Kind(NamedTuple):
     """What its values are made of, by name; None where it does not say."""
 
 
-@lru_cache(1024)
+_KINDS: dict[int, tuple[type, _Kind]] = {}
+"""What is known of the classes that were met, by their identity: a class may say it is another."""
+
+_MOST_KINDS = 1024
+
+
 def _kind(kind: type) -> _Kind:
+    known = _KINDS.get(id(kind))
+    if known is not None and known[0] is kind:
+        return known[1]
+    found = _looked_at(kind)
+    if len(_KINDS) >= _MOST_KINDS:
+        _KINDS.clear()
+    _KINDS[id(kind)] = kind, found
+    return found
+
+
+def _looked_at(kind: type) -> _Kind:
     package = kind.__module__.partition(".")[0]
     packaged = package == "dpsdk"
     # Within the package, classes may move from one module to another.
@@ -262,6 +277,8 @@ class _Exact:
 _WIDEST = 8
 """Numbers of more bytes are not told by them."""
 
+_NUMBERS: frozenset[type] = frozenset(np.sctypeDict.values())
+
 
 class _Told(_Exact):
     """Puts any value into words: as exactly as its class shows what it is made of.
@@ -316,8 +333,9 @@ class _Told(_Exact):
             return ["mapping", *[[self.words(key), self.words(one)] for key, one in pairs]]
         if self._lowered and callable(value):
             return "function"
-        name = _kind(type(value)).name
-        return [name, repr(value) if isinstance(value, np.generic) else str.__str__(str(value))]
+        # Numbers of numpy have texts that may be shorter than they are.
+        text = repr(value) if value.__class__ in _NUMBERS else str(value)
+        return [_kind(type(value)).name, str.__str__(text)]
 
     @override
     def numbers(self, form: Form) -> _Words:

@@ -66,12 +66,13 @@ _KEPT_CHANNELS = 256
 class Desk:
     """Typed questions to one table, paid from one odometer."""
 
-    __slots__ = ("_channels", "_context", "_requests")
+    __slots__ = ("_channels", "_context", "_requests", "_room")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._channels: dict[object, object] = {}
         self._requests: dict[str, tuple[object, Channel[Any]]] = {}
+        self._room = _KEPT_CHANNELS
 
     @property
     def domain(self) -> Domain:
@@ -241,7 +242,7 @@ class Desk:
             scope, named, now = whose(question.asked)
             done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
-                self._requests[request] = mechanism, channel
+                self._opened(request, mechanism, channel)
         except AlreadyCharged as error:
             if request is None or error.request_id != request:
                 raise
@@ -255,6 +256,16 @@ class Desk:
         if ended is not None and isinstance(channel, DistributionChannel):
             raise Stopped(channel, context.history.cost(question), ended)
         return channel
+
+    def _opened(self, request: str, mechanism: object, channel: Channel[Any]) -> None:
+        """Keep the channel of a request while it is open; those that were closed are let go of."""
+        kept = self._requests
+        if len(kept) >= self._room:
+            for name, (_, one) in list(kept.items()):
+                if one.closed:
+                    kept.pop(name, None)
+            self._room = max(_KEPT_CHANNELS, 2 * len(kept))
+        kept[request] = mechanism, channel
 
     def _same(
         self, request: str, before: tuple[object, Channel[Any]], mechanism: Mechanism[F]

@@ -169,6 +169,16 @@ def test_a_channel_is_paid_once_and_lost_to_others(ledger):
         assert again.spent.epsilon == Fraction(1, 10)
 
 
+def test_channels_that_were_closed_are_let_go_of(monkeypatch):
+    monkeypatch.setattr("dpsdk.session.desk._KEPT_CHANNELS", 3)
+    session = opened(MemoryLedger())
+    kept = session.open(TENTH, request_id="kept")
+    for number in range(20):
+        session.open(TENTH, request_id=str(number)).close()
+    assert len(session._requests) <= 6
+    assert session.open(TENTH, request_id="kept") is kept
+
+
 def test_scopes_share_the_names_of_their_ledger(ledger):
     session = opened(ledger)
     answer = session.scope("weekly", "0.5").answer(ROWS, using=TENTH, request_id="a7")
@@ -305,6 +315,10 @@ def test_events_and_history_say_which_scope_asked_for_which_request_and_when(led
         assert [(one.scope, one.request_id) for one in known.history] == receipts
         assert [one.at for one in known.history] == [one.at for one in ledger_of(ledger).charges()]
     assert "in scope 'weekly'" in str(session.history[1])
+    # A retry is no new question.
+    session.answer(ROWS, using=TENTH, request_id="a7")
+    assert len(events) == len(told)
+    assert len(session.history) == len(receipts)
 
 
 def test_every_charge_of_a_question_says_for_which_request_it_was(ledger):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -333,9 +334,11 @@ class _Told(_Exact):
             return ["mapping", *[[self.words(key), self.words(one)] for key, one in pairs]]
         if self._lowered and callable(value):
             return "function"
-        # Numbers of numpy have texts that may be shorter than they are.
-        text = repr(value) if value.__class__ in _NUMBERS else str(value)
-        return [_kind(type(value)).name, str.__str__(text)]
+        kind, text = type(value), ""
+        with suppress(Exception):  # a class of another author may raise what it likes
+            # Numbers of numpy have texts that may be shorter than they are.
+            text = str.__str__(repr(value) if kind in _NUMBERS else str(value))
+        return [_kind(kind).name, text]
 
     @override
     def numbers(self, form: Form) -> _Words:

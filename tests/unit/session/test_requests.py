@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from copy import deepcopy
 from datetime import UTC
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ from dpsdk.errors import (
     NoBound,
 )
 from dpsdk.forms import LinearForm
+from dpsdk.hypothesis import DenseHypothesis
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import LogisticLoss, SVMLoss
 from dpsdk.mechanisms import (
@@ -453,3 +455,45 @@ def test_a_function_is_told_by_its_table_and_a_set_in_any_order(ledger, asked, s
 
     first = session().answer(asked, using=TENTH, request_id="a7")
     assert str(session().answer(same, using=TENTH, request_id="a7")) == str(first)
+
+
+class Silent:
+    """Says nothing of itself."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+@frozen
+class Held(Named):
+    """A mechanism of another author that holds whatever it is given."""
+
+    what: object = None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(2000.0), np.arange(2000.0) + np.eye(2000)[700]),
+        (np.array(["a", "b"]), np.array(["a", "c"])),
+        (np.array([None, {1, 2}]), np.array([None, {1, 3}])),
+        (np.longdouble(1), np.longdouble(1) + np.finfo(np.longdouble).eps),
+        (np.float64(0.1), np.float64(0.1) + 1e-16),
+        ({"a": [0.1, 2]}, {"a": [0.1 + 1e-16, 2]}),
+        (DATA.domain, DOMAIN),
+        (Silent(), None),
+        (DenseHypothesis.uniform(DOMAIN), DenseHypothesis.uniform(DATA.domain)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_mechanism_of_another_author_counts_by_what_it_holds(one, other):
+    ledger = MemoryLedger()
+
+    def asked(what: object) -> float:
+        session = Session(PEOPLE, Budget(1), ledger=ledger)
+        return session.answer(ROWS, using=Held(TENTH_OF_ONE, what), request_id="a7")
+
+    assert asked(deepcopy(one)) == asked(one)
+    with pytest.raises(InvalidArgument, match="request_id"):
+        asked(other)
+    assert len(ledger.charges()) == 1

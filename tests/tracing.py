@@ -11,7 +11,15 @@ import dpsdk
 
 PACKAGE = str(Path(dpsdk.__file__).parent)
 
-LOCKED = ("_turns.py", "pool.py", "histogram.py", "_beside.py", "_memo.py", "forks.py")
+LOCKED = (
+    "_turns.py",
+    "pool.py",
+    "histogram.py",
+    "_beside.py",
+    "_memo.py",
+    "forks.py",
+    "reuse.py",
+)
 """Lines at the end of a `with` over a built-in lock: an interrupt cannot come between leaving the
 block and giving the lock back, but a trace function can. And finalisers, in which Python tells an
 interrupt to nobody."""

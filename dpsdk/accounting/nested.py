@@ -45,6 +45,8 @@ __all__ = ["PartOdometer", "ScopeOdometer", "ours"]
 
 _NONE = Fraction(0)
 
+_CLOSE = 10**9
+
 
 class ScopeOdometer(Odometer):
     """A cap within the budget of another odometer: a charge must fit both.
@@ -282,10 +284,22 @@ def _check_same(account: Account, asked: Account) -> None:
     LedgerConflict
         Names the scope.
     """
-    if (account.start, account.reserve, account.outer) != (asked.start, asked.reserve, asked.outer):
+    known = account.reserve, account.outer
+    if known != (asked.reserve, asked.outer) or not _same_cap(account.start, asked.start):
         what = f"scope {account.name!r} with"
         other = "another cap, reserve or outer scope"
         raise LedgerConflict(what, other, "a scope of the same name")
+
+
+def _same_cap(one: State, other: State) -> bool:
+    """Whether two caps are one but for last digits, which machines may work out differently."""
+    if len(one.limit) != len(other.limit) or len(one.parts) != len(other.parts):
+        return False
+    limits = zip(one.limit, other.limit, strict=True)
+    return all(_CLOSE * abs(mine - theirs) <= theirs for mine, theirs in limits) and all(
+        _same_cap(mine, theirs) if is_open(mine) and is_open(theirs) else mine == theirs
+        for mine, theirs in zip(one.parts, other.parts, strict=True)
+    )
 
 
 def _share(value: Real) -> Fraction:

@@ -156,15 +156,18 @@ def kind_of(event: Event) -> str:
 
 
 def fields_of(event: Event) -> dict[str, str | int]:
-    """What an event says, as texts and integers; without what it leaves empty."""
+    """What an event says, as texts that UTF-8 can hold and integers, without what it leaves empty.
+
+    Halves of surrogate pairs, which the name of a mechanism may hold, would keep whoever writes or
+    sends many events at once from all of them.
+    """
     found: dict[str, str | int] = {}
     for one in fields(type(event)):
         value: object = getattr(event, one.name)
         if isinstance(value, datetime):
             found[one.name] = value.isoformat()
-        elif isinstance(value, str | int):
-            if value != "":
-                found[one.name] = value
-        elif value is not None:
-            found[one.name] = str(value)
+        elif isinstance(value, int):
+            found[one.name] = value
+        elif value is not None and value != "":
+            found[one.name] = str(value).encode("utf-8", "backslashreplace").decode("utf-8")
     return found

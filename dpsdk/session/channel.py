@@ -33,7 +33,7 @@ from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
-from dpsdk.session.reuse import question_of
+from dpsdk.session.identity import Using, question_of, request_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
@@ -62,13 +62,14 @@ class Channel(Closable, Generic[F_contra]):
     several threads.
     """
 
-    __slots__ = ("_access", "_context", "_name", "_strategy")
+    __slots__ = ("_access", "_context", "_name", "_strategy", "_using")
 
     def __init__(
-        self, strategy: Strategy[F_contra], name: str, access: Access, context: Context
+        self, strategy: Strategy[F_contra], using: Using, access: Access, context: Context
     ) -> None:
         self._strategy = strategy
-        self._name = name
+        self._using = using
+        self._name = using.name
         self._access = access
         self._context = context
 
@@ -135,22 +136,28 @@ class Channel(Closable, Generic[F_contra]):
             name = to_name("request_id", request_id)
             # A seeded answer is never given for a private one.
             noise = "private" if context.noise.private else "seeded"
-            words = context.data.name, noise, self._name
-            request = Request.of(name, context.payer, query, form, *words)
+            asked = request_of(context.place, self._using, query, form, noise)
+            request = Request(name, asked, context.payer)
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)
         reuse = None if using is None else context.reuse
         same = None if reuse is None else question_of(context.place, using, form)
-        if reuse is None or same is None:
-            return self._put(query, form, label, request, None)
-        while True:
-            with reuse.asking(same) as free:
-                measurement = reuse.find(same, context.payer)
-                if measurement is not None:
-                    return self._reused(query, measurement, label, request)
-                if free:
-                    return self._put(query, form, label, request, same)
+        ended: list[Question] = []
+        try:
+            if reuse is None or same is None:
+                return self._put(query, form, label, request, None, ended)
+            while True:
+                with reuse.asking(same) as free:
+                    measurement = reuse.find(same, context.payer)
+                    if measurement is not None:
+                        return self._reused(query, measurement, label, request, ended)
+                    if free:
+                        return self._put(query, form, label, request, same, ended)
+        finally:
+            # When nobody waits any more for the answer.
+            for question in ended:
+                context.history.tell(question)
 
     def _put(
         self,
@@ -159,8 +166,12 @@ class Channel(Closable, Generic[F_contra]):
         label: str,
         request: Request | None,
         same: str | None,
+        ended: list[Question],
     ) -> Given[A]:
-        """Ask, as a question of its own, and keep the answer if it may be given again."""
+        """Ask, as a question of its own, and keep the answer if it may be given again.
+
+        The question goes to those that have `ended`, of which the observer is told afterwards.
+        """
         context = self._context
         history, facts = context.history, context.forms.facts
         named = None if request is None else request.name
@@ -172,10 +183,10 @@ class Channel(Closable, Generic[F_contra]):
             raw = self._ask(form, kernel)
             around = question.around
             measurement = settled(query, raw, facts)
-            if request is not None:
-                measurement = request.kept(measurement)
             if same is not None and context.reuse is not None:
                 context.reuse.keep(same, context.payer, raw)
+            if request is not None:
+                measurement = request.kept(measurement)
             value = query.lift(measurement.values, facts)
             question.answered = True
             if question.observed:
@@ -197,7 +208,8 @@ class Channel(Closable, Generic[F_contra]):
             history.note(question, error)
             raise
         finally:
-            history.over(question, done)
+            history.ended(question, done)
+            ended.append(question)
         return Given(value, measurement, label, partial(history.cost, question), around=around)
 
     def _again(
@@ -216,7 +228,12 @@ class Channel(Closable, Generic[F_contra]):
         )
 
     def _reused(
-        self, query: Query[A, F_contra], known: Measurement, label: str, request: Request | None
+        self,
+        query: Query[A, F_contra],
+        known: Measurement,
+        label: str,
+        request: Request | None,
+        ended: list[Question],
     ) -> Given[A]:
         """An answer that was given before to the same question: one of its own, that is free."""
         context = self._context
@@ -234,7 +251,8 @@ class Channel(Closable, Generic[F_contra]):
             if question.observed:
                 done = self._answered(question, reused=True)
         finally:
-            history.over(question, done)
+            history.ended(question, done)
+            ended.append(question)
         return Given(value, measurement, label, Cost, reused=True)
 
     def _answered(self, question: Question, *, reused: bool = False) -> Answered:
@@ -292,11 +310,11 @@ class DistributionChannel(Channel[LinearForm | ConvexForm]):
     __slots__ = ("_source",)
 
     def __init__(
-        self, strategy: DistributionStrategy, name: str, access: Access, context: Context
+        self, strategy: DistributionStrategy, using: Using, access: Access, context: Context
     ) -> None:
         # Convex forms do not reach it.
         wide = cast("Strategy[LinearForm | ConvexForm]", strategy)
-        super().__init__(wide, name, access, context)
+        super().__init__(wide, using, access, context)
         self._source = strategy
 
     @override
@@ -361,9 +379,9 @@ class TablesChannel(DistributionChannel):
     __slots__ = ("_tables",)
 
     def __init__(
-        self, strategy: TablesStrategy, name: str, access: Access, context: Context
+        self, strategy: TablesStrategy, using: Using, access: Access, context: Context
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        super().__init__(strategy, using, access, context)
         self._tables = strategy
 
     @property
@@ -392,13 +410,13 @@ class HypothesisChannel(DistributionChannel):
     def __init__(
         self,
         strategy: HypothesisStrategy,
-        name: str,
+        using: Using,
         access: Access,
         context: Context,
         *,
         models: bool = False,
     ) -> None:
-        super().__init__(strategy, name, access, context)
+        super().__init__(strategy, using, access, context)
         self._learner = strategy
         self._models = models
 

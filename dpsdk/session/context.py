@@ -14,6 +14,7 @@ from dpsdk.kernel import Terms
 from dpsdk.kernel.access import Access
 from dpsdk.noise import NoiseSource
 from dpsdk.session.history import History
+from dpsdk.session.identity import Place
 from dpsdk.session.memo import FormMemo
 from dpsdk.session.reuse import Reuse
 
@@ -22,6 +23,10 @@ __all__ = ["Context"]
 
 def _forms_of(context: Context) -> FormMemo:
     return FormMemo(context.data.facts)
+
+
+def _place_of(context: Context) -> Place:
+    return Place(context.data.name, context.data.facts)
 
 
 @frozen(eq=False)
@@ -45,7 +50,7 @@ class Context:
     reuse
         The answers that are given again for free; None where none are.
     place
-        Names the table or, by attribute and cell, the part of it, for `reuse`.
+        Tells the table, or the part of it, from others.
     by
         The mechanism that a channel is open to.
     forms
@@ -58,7 +63,7 @@ class Context:
     history: History
     lifetime: Lifetime
     reuse: Reuse | None = None
-    place: tuple[str, ...] = ()
+    place: Place = field(default=Factory(_place_of, takes_self=True))
     by: object = None
     forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
 
@@ -77,9 +82,9 @@ class Context:
         """The same table, with another payer."""
         return evolve(self, payer=payer, lifetime=lifetime)
 
-    def part(self, data: PrivateData, payer: Odometer, place: tuple[str, str]) -> Context:
-        """A part of the table, with a payer of its own."""
-        own = (*self.place, *place)
+    def part(self, data: PrivateData, payer: Odometer, attribute: str, cell: int) -> Context:
+        """A part of the table, the rows of one cell, with a payer of its own."""
+        own = self.place.part(attribute, cell)
         return Context(data, payer, self.noise, self.history, self.lifetime, self.reuse, own)
 
     def until(self, lifetime: Lifetime) -> Self:

@@ -51,7 +51,7 @@ from dpsdk.session.channel import (
     released,
 )
 from dpsdk.session.context import Context
-from dpsdk.session.reuse import question_of
+from dpsdk.session.identity import Using, question_of
 
 __all__ = ["Desk"]
 
@@ -67,12 +67,13 @@ _KEPT_CHANNELS = 256
 class Desk:
     """Typed questions to one table, paid from one odometer."""
 
-    __slots__ = ("_channels", "_context", "_requests")
+    __slots__ = ("_channels", "_context", "_requests", "_room")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._channels: dict[object, object] = {}
         self._requests: dict[str, tuple[object, Channel[Any]]] = {}
+        self._room = _KEPT_CHANNELS
 
     @property
     def domain(self) -> Domain:
@@ -217,14 +218,14 @@ class Desk:
         done: Event | None = None
         ended: WhyStopped | None = None
         channel: Channel[F] | DistributionChannel
-        access = context.access(name)
+        access, opened = context.access(name), Using(name, mechanism, self.domain)
         try:
             kernel = Kernel.over(access.on(question))
             if isinstance(mechanism, HypothesisMechanism):
-                channel = HypothesisChannel(mechanism.open(kernel), name, access, context)
+                channel = HypothesisChannel(mechanism.open(kernel), opened, access, context)
             elif isinstance(mechanism, ModelsMechanism):
                 models = mechanism.open(kernel)
-                channel = HypothesisChannel(models, name, access, context, models=True)
+                channel = HypothesisChannel(models, opened, access, context, models=True)
             elif isinstance(mechanism, DistributionMechanism):
                 try:
                     strategy = mechanism.open(kernel)
@@ -233,17 +234,17 @@ class Desk:
                 if isinstance(mechanism, TablesMechanism):
                     # What such a mechanism opens to, early or not.
                     tables = cast("TablesStrategy", strategy)
-                    channel = TablesChannel(tables, name, access, context)
+                    channel = TablesChannel(tables, opened, access, context)
                 else:
-                    channel = DistributionChannel(strategy, name, access, context)
+                    channel = DistributionChannel(strategy, opened, access, context)
             else:
-                channel = Channel(mechanism.open(kernel), name, access, context)
+                channel = Channel(mechanism.open(kernel), opened, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
             scope, named, now = whose(question.asked)
             done = Opened(name, scope=scope, request_id=named, at=now)
             if request is not None:
-                self._requests[request] = mechanism, channel
+                self._opened(request, mechanism, channel)
         except AlreadyCharged as error:
             if request is None or error.request_id != request:
                 raise
@@ -257,6 +258,16 @@ class Desk:
         if ended is not None and isinstance(channel, DistributionChannel):
             raise Stopped(channel, context.history.cost(question), ended)
         return channel
+
+    def _opened(self, request: str, mechanism: object, channel: Channel[Any]) -> None:
+        """Keep the channel of a request while it is open; those that were closed are let go of."""
+        kept = self._requests
+        if len(kept) >= self._room:
+            for name, (_, one) in list(kept.items()):
+                if one.closed:
+                    kept.pop(name, None)
+            self._room = max(_KEPT_CHANNELS, 2 * len(kept))
+        kept[request] = mechanism, channel
 
     def _same(
         self, request: str, before: tuple[object, Channel[Any]], mechanism: Mechanism[F]

@@ -98,7 +98,7 @@ class History:
         observed = self._observer is not None
         question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:
-            question.listener = self._tell
+            question.listener = self.tell
         # Before anything is charged, so that what is charged is found here.
         self._asked[asked.number] = question
         return question
@@ -127,6 +127,11 @@ class History:
 
     def over(self, question: Question, event: Event | None) -> None:
         """End a question, and tell the observer what happened; last, that it was answered."""
+        self.ended(question, event)
+        self.tell(question)
+
+    def ended(self, question: Question, event: Event | None) -> None:
+        """End a question. The observer is yet to be told what happened."""
         question.end()
         question.around = None  # books may be large, and questions are kept
         if not question.answered:
@@ -137,9 +142,8 @@ class History:
             question.listener = None  # so that questions keep no session alive
             if event is not None:
                 question.events.append(event)
-            self._tell(question)
 
-    def _tell(self, question: Question) -> None:
+    def tell(self, question: Question) -> None:
         """Tell the observer what happened since it was last told."""
         observer, events = self._observer, question.events
         while observer is not None and events:

@@ -96,8 +96,7 @@ class Partition(Closable):
         data = self._parts.table(cell)
         whole = self._context.payer
         payer = PartOdometer(whole, f"the part {data.name!r}", self._generation, cell)
-        place = self._parts.name, str(cell)
-        part = Part(self._context.part(data, payer, place))
+        part = Part(self._context.part(data, payer, self._parts.name, cell))
         # Another thread may have opened it meanwhile; then both are in use, and one is kept.
         return self._known.setdefault(cell, part)
 

@@ -24,7 +24,7 @@ from dpsdk.observe import Observer
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipt
-from dpsdk.session.reuse import Reuse, place_of
+from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
 
@@ -122,8 +122,8 @@ class Session(Desk, Closable):
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer), Lifetime("the session")
-        kept, place = (Reuse(), place_of(data.name, data.domain)) if reuse else (None, ())
-        super().__init__(Context(data, odometer, source, history, lifetime, kept, place))
+        kept = Reuse() if reuse else None
+        super().__init__(Context(data, odometer, source, history, lifetime, kept))
 
     @property
     def budget(self) -> Budget:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
-from hashlib import sha256
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +18,7 @@ from dpsdk._records import FRACTION, NATURAL, TEXT, Kinds, Listed, Single, as_re
 from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import Accuracy, NoAccuracy, NoiseAccuracy, PromisedAccuracy
 from dpsdk.errors import InvalidArgument, LedgerDamaged, RecordError
-from dpsdk.forms import ConvexForm, Form
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpsdk.queries.base import Query
-from dpsdk.queries.workload import Workload
 from dpsdk.release import Measurement, Source
 from dpsdk.typing import Floats
 
@@ -125,40 +121,6 @@ _ANSWERS: Single[_Answer] = Single(
 )
 
 
-_Words: TypeAlias = "str | list[_Words]"
-
-
-def _described(query: object) -> _Words:
-    """What a query calls itself, and of a workload what each of its queries does.
-
-    It says what is made of the numbers: as shares or counts, and in which order.
-    """
-    kind: type[object] = type(query)
-    if isinstance(query, Workload):
-        queries = cast("Workload[object]", query).queries
-        return [kind.__qualname__, *map(_described, queries)]
-    return [kind.__qualname__, str.__str__(str(query))]
-
-
-def _identity(form: Form) -> str:
-    """What tells the numbers that are asked for, which no description has to.
-
-    Empty for forms of classes of other authors that do not say.
-    """
-    if isinstance(form, ConvexForm):
-        digest = sha256(form.targets.astype("<f8").tobytes())
-        for part in form.coordinates:
-            digest.update(part.values.astype("<f8").tobytes())
-        shapes = [[list(part.names), list(part.values.shape)] for part in form.coordinates]
-        words = [form.label, type(form.loss).__qualname__, str(form.loss), str(form.over)]
-        return f"{digest.hexdigest()} {json.dumps([shapes, *words])}"
-    try:
-        found = form.identity
-    except InvalidArgument:  # made of other authors' parts
-        found = None
-    return found.hex() if isinstance(found, bytes) else ""
-
-
 class Request(NamedTuple):
     """A question under a name, to be charged and answered once.
 
@@ -167,8 +129,8 @@ class Request(NamedTuple):
     name
         Names it, for all sessions on a ledger.
     question
-        Tells the question from others: by table, kind of noise and mechanism, by what the query
-        calls itself, and by the numbers of its form.
+        Tells the question from others: by table, kind of noise, mechanism, query and the numbers
+        of its form.
     payer
         Whose ledger keeps the answer.
     """
@@ -176,14 +138,6 @@ class Request(NamedTuple):
     name: str
     question: str
     payer: Odometer
-
-    @classmethod
-    def of(
-        cls, name: str, payer: Odometer, query: Query[object, Form], form: Form, *words: str
-    ) -> Request:
-        """A request for a query and its form, of what some words say together."""
-        text = json.dumps([*words, _described(query), _identity(form)]).encode("ascii")
-        return cls(name, sha256(text).hexdigest(), payer)
 
     def stored(self) -> Measurement | None:
         """The stored answer; None if there is none.

@@ -7,20 +7,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
-import dpsdk
-from dpsdk import PrivateData
 from dpsdk.accounting import PureGuarantee
 from platforms.conftest import engine
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "platform_day.py"
 
 
-@pytest.mark.skipif(
-    not (hasattr(PrivateData, "from_parquet") and hasattr(dpsdk, "PrivacyUnit")),
-    reason="needs tables in Parquet, and units of privacy",
-)
 def test_a_platforms_day_adds_up(tmp_path):
     engine("polars")
     spec = importlib.util.spec_from_file_location("platform_day", SCRIPT)

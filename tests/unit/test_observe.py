@@ -68,6 +68,17 @@ def test_each_event_is_a_record_with_its_fields(logger):
     assert logger.records[3].dpsdk_reused is True
 
 
+def test_what_a_log_cannot_hold_is_written_all_the_same(logger, tmp_path):
+    handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s %(dpsdk_mechanism)s"))
+    logger.addHandler(handler)
+    LoggingObserver(logger)(Opened("half \ud800 of a pair", scope="naïve"))
+    handler.close()
+    text = (tmp_path / "log").read_text("utf-8")
+    assert "half" in text
+    assert logger.records[0].dpsdk_scope == "naïve"
+
+
 def test_a_session_logs_costs_and_no_answer(logger):
     domain = Domain(Integer("age", 0, 9))
     data = PrivateData.from_columns({"age": [1, 2, 3] * 1234}, domain)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from copy import deepcopy
 from datetime import UTC
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Ledger, MemoryLedger, SQLiteLedger
@@ -20,8 +22,20 @@ from dpsdk.errors import (
     LedgerUnavailable,
     NoBound,
 )
+from dpsdk.forms import LinearForm
+from dpsdk.hypothesis import DenseHypothesis
+from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import LogisticLoss, SVMLoss
-from dpsdk.mechanisms import MWEM, Gaussian, Laplace, Matrix, NoisyHistogram
+from dpsdk.mechanisms import (
+    MWEM,
+    Gaussian,
+    Laplace,
+    Matrix,
+    NoisyHistogram,
+    PrivateMinimizer,
+    Projection,
+)
+from dpsdk.mechanisms.base import OneShot, Strategy
 from dpsdk.observe import Event
 from dpsdk.queries import (
     Ball,
@@ -30,9 +44,11 @@ from dpsdk.queries import (
     Linear,
     Marginal,
     OneHot,
+    Quantile,
     Threshold,
     Workload,
 )
+from dpsdk.release import Quote
 from dpsdk.testing import seeded
 
 DATA = PrivateData.from_columns(
@@ -153,6 +169,16 @@ def test_a_channel_is_paid_once_and_lost_to_others(ledger):
             again.open(mechanism, request_id="h")
         assert caught.value == AnswerLost("h", (1,))
         assert again.spent.epsilon == Fraction(1, 10)
+
+
+def test_channels_that_were_closed_are_let_go_of(monkeypatch):
+    monkeypatch.setattr("dpsdk.session.desk._KEPT_CHANNELS", 3)
+    session = opened(MemoryLedger())
+    kept = session.open(TENTH, request_id="kept")
+    for number in range(20):
+        session.open(TENTH, request_id=str(number)).close()
+    assert len(session._requests) <= 6
+    assert session.open(TENTH, request_id="kept") is kept
 
 
 def test_scopes_share_the_names_of_their_ledger(ledger):
@@ -291,6 +317,10 @@ def test_events_and_history_say_which_scope_asked_for_which_request_and_when(led
         assert [(one.scope, one.request_id) for one in known.history] == receipts
         assert [one.at for one in known.history] == [one.at for one in ledger_of(ledger).charges()]
     assert "in scope 'weekly'" in str(session.history[1])
+    # A retry is no new question.
+    session.answer(ROWS, using=TENTH, request_id="a7")
+    assert len(events) == len(told)
+    assert len(session.history) == len(receipts)
 
 
 def test_every_charge_of_a_question_says_for_which_request_it_was(ledger):
@@ -302,3 +332,168 @@ def test_every_charge_of_a_question_says_for_which_request_it_was(ledger):
     assert {one.request_id for one in charges} == {"a7"}
     with pytest.raises(AnswerLost):
         opened(ledger).open(learner, request_id="a7")
+
+
+DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
+COLUMNS = {"age": [17, 18, 18, 20], "sex": list("FMFM")}
+PEOPLE = PrivateData.from_columns(COLUMNS, DOMAIN, name="adults")
+HAIR = Fraction(1, 10**12)
+PENNY = {"epsilon": "0.1", "delta": "1e-9"}
+
+
+def model(radius: float) -> ConvexMinimization:
+    return ConvexMinimization(LogisticLoss(), features=["age"], label="sex", over=Ball(radius))
+
+
+@frozen
+class Named(OneShot[LinearForm]):
+    """A mechanism of another author, that does not call itself by its parameters."""
+
+    amount: Fraction
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        return Laplace(self.amount).quote(form, terms)
+
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return Laplace(self.amount).open(kernel)
+
+    def __str__(self) -> str:
+        return "Named"
+
+
+def at_once(query, using):
+    return lambda session: session.answer(query, using=using, request_id="a7")
+
+
+def opening(mechanism, query=ROWS):
+    return lambda session: session.open(mechanism).answer(query, request_id="a7")
+
+
+def pairs(kind, make):
+    return pytest.param(*[kind(*make(amount)) for amount in (Fraction(0), HAIR)], id=str(make(0)))
+
+
+TENTH_OF_ONE = Fraction(1, 10)
+CLOSE = [
+    pairs(at_once, lambda more: (ROWS, Laplace(TENTH_OF_ONE + more))),
+    pairs(at_once, lambda more: (ROWS, Gaussian(rho=TENTH_OF_ONE + more))),
+    pairs(at_once, lambda more: (ROWS, Gaussian(epsilon=TENTH_OF_ONE + more, delta="1e-9"))),
+    pairs(at_once, lambda more: (ROWS, Projection(epsilon=TENTH_OF_ONE + more))),
+    pairs(at_once, lambda more: (ROWS, Named(TENTH_OF_ONE + more))),
+    pairs(at_once, lambda more: (model(1), PrivateMinimizer(**{**PENNY, "delta": 1e-9 + more}))),
+    pairs(at_once, lambda more: (model(1 + float(more)), PrivateMinimizer(**PENNY))),
+    pairs(at_once, lambda more: (Quantile("age", Fraction(1, 3) + more), Laplace("0.1"))),
+    pairs(opening, lambda more: (NoisyHistogram(epsilon=TENTH_OF_ONE + more),)),
+    pairs(opening, lambda more: (MWEM(Marginal("age"), rounds=1, epsilon=TENTH_OF_ONE + more),)),
+    pairs(opening, lambda more: (MWEM(Marginal("sex" if more else "age"), rounds=1, epsilon=1),)),
+    pairs(opening, lambda more: (MWEM(
+        Workload([Linear(lambda row: float(row["age"] > (18 + bool(more))))]), rounds=1, epsilon=1,
+    ),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "other"), CLOSE)
+def test_a_name_stays_with_its_parameters_to_their_last_digit(asked, other):
+    ledger = MemoryLedger()
+
+    def session() -> Session:
+        return Session(PEOPLE, Budget(10, "1e-6"), ledger=ledger)
+
+    first = asked(session())
+    assert str(asked(session())) == str(first)
+    charges = len(ledger.charges())
+    with pytest.raises(InvalidArgument, match="request_id"):
+        other(session())
+    # What the other opened was paid for, and nothing but that.
+    assert len({charge.request_id for charge in ledger.charges()[charges:]} - {""}) == 0
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_table_that_was_read_in_another_way_is_another(quick_disk, reuse):
+    turned = Domain(Integer("age", 17, 24), Categorical("sex", ["M", "F"]))
+    wider = Domain(Integer("age", 17, 25), Categorical("sex", ["F", "M"]))
+    more = {name: column * 2 for name, column in COLUMNS.items()}
+    tables = [
+        PrivateData.from_columns(columns, domain, name="adults")
+        for columns, domain in ((COLUMNS, turned), (COLUMNS, wider), (more, DOMAIN))
+    ]
+    path = quick_disk / "spent.db"
+
+    def asked(data: PrivateData, part: bool) -> str:
+        session = Session(data, Budget(1), ledger=SQLiteLedger(path), reuse=reuse)
+        query = Marginal("sex", normalized=False)
+        if not part:
+            return str(session.answer(query, using=TENTH, request_id="whole"))
+        with session.partition("age") as parts:
+            return str(parts[18].answer(query, using=TENTH, request_id="part"))
+
+    for part in (False, True):
+        first = asked(PEOPLE, part)
+        for data in tables:
+            with pytest.raises(InvalidArgument, match="request_id"):
+                asked(data, part)
+        assert asked(PrivateData.from_columns(COLUMNS, DOMAIN, name="adults"), part) == first
+
+
+def older(row) -> float:
+    return float(row["age"] > 18)
+
+
+SAME = [
+    (Linear(lambda row: float(row["age"] >= 19)), Linear(older)),
+    (Linear(older, attributes=["age"]), Linear(older, attributes=["age"])),
+    (Linear(older, attributes=["age"]), Linear([0, 0, 1, 1, 1, 1, 1, 1], attributes=["age"])),
+    (Count({"age": {17, 18, 20}}), Count({"age": {20, 18, 17}})),
+    (Workload([Linear(older), ROWS]), Workload([Linear(lambda row: float(older(row))), ROWS])),
+]
+
+
+@pytest.mark.parametrize(("asked", "same"), SAME, ids=str)
+def test_a_function_is_told_by_its_table_and_a_set_in_any_order(ledger, asked, same):
+    def session() -> Session:
+        return Session(PEOPLE, Budget(1), ledger=ledger)
+
+    first = session().answer(asked, using=TENTH, request_id="a7")
+    assert str(session().answer(same, using=TENTH, request_id="a7")) == str(first)
+
+
+class Silent:
+    """Says nothing of itself."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+@frozen
+class Held(Named):
+    """A mechanism of another author that holds whatever it is given."""
+
+    what: object = None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(2000.0), np.arange(2000.0) + np.eye(2000)[700]),
+        (np.array(["a", "b"]), np.array(["a", "c"])),
+        (np.array([None, {1, 2}]), np.array([None, {1, 3}])),
+        (np.longdouble(1), np.longdouble(1) + np.finfo(np.longdouble).eps),
+        (np.float64(0.1), np.float64(0.1) + 1e-16),
+        ({"a": [0.1, 2]}, {"a": [0.1 + 1e-16, 2]}),
+        (DATA.domain, DOMAIN),
+        (Silent(), None),
+        (DenseHypothesis.uniform(DOMAIN), DenseHypothesis.uniform(DATA.domain)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_mechanism_of_another_author_counts_by_what_it_holds(one, other):
+    ledger = MemoryLedger()
+
+    def asked(what: object) -> float:
+        session = Session(PEOPLE, Budget(1), ledger=ledger)
+        return session.answer(ROWS, using=Held(TENTH_OF_ONE, what), request_id="a7")
+
+    assert asked(deepcopy(one)) == asked(one)
+    with pytest.raises(InvalidArgument, match="request_id"):
+        asked(other)
+    assert len(ledger.charges()) == 1

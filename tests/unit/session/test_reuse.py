@@ -12,7 +12,7 @@ from attrs import frozen
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Ledger, Odometer, SQLiteLedger
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerUnavailable
+from dpsdk.errors import AnswerLost, BudgetExceeded, Closed, InvalidArgument, LedgerUnavailable
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.losses import LogisticLoss, SVMLoss
@@ -34,6 +34,7 @@ from dpsdk.queries import (
 from dpsdk.release import Quote
 from dpsdk.session.reuse import Reuse
 from dpsdk.testing import seeded
+from tracing import interrupted
 
 DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns(
@@ -358,6 +359,70 @@ def test_an_observer_that_asks_the_same_gets_the_answer():
     assert sessions[0].spent.charges == 1
 
 
+def test_an_observer_may_wait_for_a_thread_that_asks_the_same():
+    found: list[float] = []
+    sessions: list[Session] = []
+
+    def ask(event: Event) -> None:
+        if isinstance(event, Answered) and not event.reused:
+            other = threading.Thread(target=lambda: found.append(again()), daemon=True)
+            other.start()
+            other.join(20)
+
+    def again() -> float:
+        return sessions[0].answer(ROWS, using=TENTH)
+
+    sessions.append(opened(observer=ask))
+    answer = again()
+    assert found == [answer]
+    assert sessions[0].spent.charges == 1
+    reuse = sessions[0]._context.reuse
+    assert reuse is not None
+    assert reuse._asked == {}
+
+
+@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("request_id", [None, "a7"])
+def test_an_interrupt_at_any_moment_leaves_nobody_waiting_and_nothing_drawn_twice(request_id, step):
+    opened().answer(ROWS, using=TENTH)
+    came, place = True, 1
+    while came:
+        session = opened()
+        came = interrupted(
+            lambda session=session: session.answer(ROWS, using=TENTH, request_id=request_id), place
+        )
+        reuse = session._context.reuse
+        assert reuse is not None
+        assert not any(turn.locked() for turn in reuse._asked.values())
+        kept, spent = bool(reuse._known), session.spent.charges
+        try:
+            release = session.release(ROWS, using=TENTH, request_id=request_id)
+        except AnswerLost:
+            assert spent == 1
+        else:
+            expected = 1 if request_id else spent + (not kept)
+            assert session.spent.charges == expected
+            assert kept <= (release.reused or request_id is not None)
+        assert reuse._asked == {}
+        place += step
+
+
+def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
+    session = opened()
+    with monkeypatch.context() as patch:
+
+        def fails(*_: object) -> None:
+            raise LedgerUnavailable("x", "gone")
+
+        patch.setattr("dpsdk.accounting.odometer.Odometer.store", fails)
+        with pytest.raises(LedgerUnavailable):
+            session.answer(ROWS, using=TENTH, request_id="a7")
+    release = session.release(ROWS, using=TENTH, request_id="a7")
+    assert release.reused
+    assert session.release(ROWS, using=TENTH, request_id="a7").value == release.value
+    assert session.spent.charges == 1
+
+
 def test_questions_within_questions_wait_for_nobody():
     reuse = Reuse()
     with reuse.asking("one") as free, reuse.asking("two") as other, reuse.asking("one") as again:
@@ -369,8 +434,7 @@ def test_questions_within_questions_wait_for_nobody():
         raise KeyboardInterrupt
     with reuse.asking("one") as free:
         assert free
-    assert reuse._flights == {}
-    assert reuse._inside.depth == 0
+    assert reuse._asked == {}
 
 
 def test_memory_is_bounded_and_what_is_forgotten_is_paid_anew(monkeypatch):

@@ -8,13 +8,22 @@ import pytest
 from attrs import evolve
 
 from dpsdk import Budget, Neighbors, PrivateData, Session
-from dpsdk.accounting import BasicComposition, DiscreteLaplaceGuarantee, ZCDPComposition
+from dpsdk.accounting import (
+    AnyOf,
+    BasicComposition,
+    DiscreteLaplaceGuarantee,
+    State,
+    ZCDPComposition,
+    nested,
+)
+from dpsdk.accounting.filters.composition import is_open
 from dpsdk.data.part import Parts
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
     Closed,
     InvalidArgument,
+    LedgerConflict,
     PublicSizeRequired,
     Redacted,
     UnknownAttribute,
@@ -314,3 +323,29 @@ def test_a_scope_shares_the_forms_of_its_session_and_not_its_channels():
         scope.answer(query, using=channel)
     with scope.open(Laplace("0.1")) as channel, pytest.raises(InvalidArgument, match="using"):
         session.answer(query, using=channel)
+
+
+def moved(state: State, by: Fraction) -> State:
+    """A cap as a machine whose last digits are others works it out."""
+    limit = tuple([int(one * (1 + by)) for one in state.limit])
+    parts = tuple([moved(part, by) if is_open(part) else part for part in state.parts])
+    return state._replace(limit=limit, parts=parts)
+
+
+@pytest.mark.parametrize("cap", [{"epsilon": "0.5", "delta": "1e-7"}, {"share": "0.5"}], ids=str)
+@pytest.mark.parametrize(("by", "same"), [("1e-13", True), ("-1e-13", True), ("1e-6", False)])
+def test_a_scope_is_the_same_where_its_cap_was_worked_out_elsewhere(monkeypatch, cap, by, same):
+    session = opened(delta=1e-6)
+    first = session.scope("weekly", **cap)
+    first.answer(Count(normalized=False), using=Laplace("0.01"))
+    for owner, name in ((AnyOf, "begin"), (nested, "share_of")):
+        known = getattr(owner, name)
+        other = lambda *given, known=known: moved(known(*given), Fraction(by))  # noqa: E731
+        monkeypatch.setattr(owner, name, other)
+    if not same:
+        with pytest.raises(LedgerConflict, match="weekly"):
+            session.scope("weekly", **cap)
+        return
+    again = session.scope("weekly", **cap)
+    assert again.spent.rho == first.spent.rho
+    assert again.spent.charges == 1

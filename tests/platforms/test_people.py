@@ -191,3 +191,13 @@ def test_spark_tells_texts_apart_whatever_their_collation(spark):
     assert open_histogram(data).table(("who",)).tolist() == [2, 2, 2]
     people = PrivateData.from_frame(frame, AGES, unit=PrivacyUnit("who", max_rows=1))
     assert open_histogram(people).rows == 4
+
+
+@pytest.mark.parametrize("name", ["mysql", "mssql"])
+def test_engines_whose_texts_mostly_have_a_collation_are_refused(ibis, name, monkeypatch):
+    backend = ibis.duckdb.connect()
+    backend.raw_sql("CREATE TABLE words (who VARCHAR, age INTEGER)")
+    frame = backend.table("words")
+    monkeypatch.setattr(type(backend), "name", name)
+    with pytest.raises(DataError, match=f"texts of {name}.*collected"):
+        PrivateData.from_frame(frame, LABELS)

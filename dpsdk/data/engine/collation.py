@@ -20,7 +20,8 @@ __all__ = ["compares_exactly", "without_collation"]
 def without_collation(table: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any] | str:
     """The same columns, of which the texts have no collation; or what is wrong with their engine.
 
-    Of engines that Ibis knows, these are DuckDB, PostgreSQL and SQLite; others compare as they do.
+    Of engines that Ibis knows, so made are those of DuckDB, PostgreSQL and SQLite. Those whose
+    texts mostly have a collation are refused, and others compare as they do.
     """
     schema, known = table.collect_schema(), table.implementation
     texts = [name for name in names if isinstance(schema[name], nw.String)]
@@ -33,7 +34,7 @@ def without_collation(table: nw.LazyFrame[Any], names: Sequence[str]) -> nw.Lazy
             f"{quote} COLLATE C AS {quote}" if name in texts else quote
             for name, quote in quoted.items()
         ]
-        return nw.from_native(native.project(", ".join(chosen)))
+        return _opened(native.project(", ".join(chosen)))
     if known.is_pyspark() or known.is_pyspark_connect():
         return _of_spark(native, texts)
     return _of_ibis(table, native, texts) if known.is_ibis() else table
@@ -41,10 +42,16 @@ def without_collation(table: nw.LazyFrame[Any], names: Sequence[str]) -> nw.Lazy
 
 def compares_exactly(table: nw.LazyFrame[Any]) -> bool:
     """Whether its engine is known to tell all texts of such a table apart, and to rank rows."""
-    known, native = table.implementation, table.to_native()
+    known = table.implementation
     if known.is_ibis():
-        return native.get_backend().name in {"duckdb", "postgres"}
-    return known.is_duckdb() or known.is_pyspark() or known.is_pyspark_connect()
+        native: Any = table.to_native()
+        return str(native.get_backend().name) in {"duckdb", "postgres"}
+    return bool(known.is_duckdb() or known.is_pyspark() or known.is_pyspark_connect())
+
+
+def _opened(native: Any) -> nw.LazyFrame[Any]:
+    table: nw.LazyFrame[Any] = nw.from_native(native)
+    return table
 
 
 def _of_spark(native: Any, texts: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -59,7 +66,7 @@ def _of_spark(native: Any, texts: Sequence[str]) -> nw.LazyFrame[Any]:
     for name in collated:
         column = functions.col("`" + name.replace("`", "``") + "`")
         native = native.withColumn(name, functions.collate(column, binary))
-    return nw.from_native(native)
+    return _opened(native)
 
 
 def _of_ibis(
@@ -77,9 +84,13 @@ def _of_ibis(
         case "sqlite":
             # An expression has no collation, unlike a column.
             own = _joined
+        case "mssql" | "mysql" | "singlestoredb" as name:
+            return (
+                f"texts of {name}, which takes some for one; hand over a frame that was collected"
+            )
         case _:
             return table
-    return nw.from_native(native.mutate(**{name: own(native[name]) for name in texts}))
+    return _opened(native.mutate(**{name: own(native[name]) for name in texts}))
 
 
 def _joined(column: Any) -> Any:

@@ -28,9 +28,10 @@ from dpsdk.accounting import MemoryLedger
 from dpsdk.data.persons import WHITE_SPACE
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import DataError, InvalidArgument, LedgerConflict, PublicSizeRequired
+from dpsdk.forms import sensitivity
 from dpsdk.kernel.access import dataset_of
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Conjunction
+from dpsdk.queries import Conjunction, Marginal
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
@@ -167,8 +168,10 @@ def test_identifiers_are_compared_by_all_their_characters(form, tmp_path):
     arrow = isinstance(ids, pa.Array)
     frame = (pl if isinstance(ids, pl.Series) else pd).DataFrame if not arrow else pa.table
     made = [PrivateData.from_columns(columns, AGES, unit=unit())]
-    for collect in ("histogram", "marginals"):
-        made.append(PrivateData.from_frame(frame(columns), AGES, unit=unit(), collect=collect))
+    made += [
+        PrivateData.from_frame(frame(columns), AGES, unit=unit(), collect=collect)
+        for collect in ("histogram", "marginals")
+    ]
     assert [cells(data)[0][3] for data in made] == [len(ODD)] * 3
 
 
@@ -176,7 +179,7 @@ def test_texts_that_are_no_unicode_are_told_apart():
     held = pd.DataFrame({"who": pd.Series(ODDER, dtype=object), "age": [3] * 3})
     assert cells(PrivateData.from_frame(held, AGES, unit=unit()))[0][3] == kept(ODDER) == 3
     # The printed form of one that is not is a label; it itself is none.
-    labels = Domain(Categorical("who", ODDER[1:2] + ["b"]))
+    labels = Domain(Categorical("who", [*ODDER[1:2], "b"]))
     assert cells(PrivateData.from_frame(held, labels)) == ([1, 0], 2)
 
 
@@ -407,6 +410,20 @@ def test_noise_grows_with_the_rows_of_a_person():
         return session.quote(query, using=Laplace("0.5")).error(0.05)
 
     assert error(4) == pytest.approx(4 * error(1), rel=0.05)
+
+
+def test_no_sensitivity_is_attained_by_rows_that_would_have_to_be_alike():
+    pair = Marginal("age", normalized=False).lower(AGES)
+    told = []
+    for distinct in (False, True):
+        given = {"unit": unit(2, distinct=distinct)}
+        data = PrivateData.from_columns({"who": ["a"], "age": [1]}, AGES, **given)
+        assert setting_of(data).distinct is data.facts.distinct is distinct
+        told.append((sensitivity(pair, data.facts), "in different cells" in data.facts.unit))
+    (one, said), (other, says) = told
+    assert (one.exact, other.exact) == (True, False)
+    assert (said, says) == (False, True)
+    assert (one.l1, one.l2_squared, one.maximum) == (other.l1, other.l2_squared, other.maximum)
 
 
 def test_a_table_is_divided_only_where_everybody_has_one_row():

@@ -85,6 +85,22 @@ def test_duckdb(duckdb):
             PrivateData.from_frame(other, DOMAIN, unit=PrivacyUnit("word", max_rows=1))
 
 
+def test_people_with_very_many_attributes(duckdb):
+    names = [f"a{place}" for place in range(110)]
+    noise = np.random.default_rng(1)
+    rows = pl.DataFrame({name: noise.integers(0, 3, 100) for name in names}).with_columns(
+        who=pl.Series(noise.integers(0, 20, 100))
+    )
+    domain = Domain(*(Integer(name, 0, 2) for name in names))
+    unit = PrivacyUnit("who", max_rows=2)
+    one, other = (
+        open_histogram(PrivateData.from_frame(frame, domain, unit=unit))
+        for frame in (rows, duckdb.from_arrow(rows.to_arrow()))
+    )
+    for names in (domain.names[:3], domain.names[-3:]):
+        np.testing.assert_array_equal(one.table(names), other.table(names))
+
+
 def test_ibis(ibis):
     check(ibis.memtable(table().to_arrow()))
 
@@ -107,6 +123,30 @@ def test_ibis_of_postgres(ibis, postgres):
     raw = PrivateData.from_sql(backend.con, query, DOMAIN, unit=unit, strip=strip)
     assert held(raw) == expected(unit, strip)
     del raw
+    backend.disconnect()
+
+
+def test_what_postgres_calls_no_text_but_ibis_does(ibis, postgres):
+    backend = ibis.connect(postgres)
+    for run in (
+        "DROP TABLE IF EXISTS odd",
+        "DROP TYPE IF EXISTS mood",
+        "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+        "CREATE TABLE odd (who mood, whose uuid, padded char(9), age int)",
+        (
+            "INSERT INTO odd SELECT (CASE WHEN n > 3 THEN 'sad' ELSE 'glad' END)::mood, "
+            "md5((n % 2)::text)::uuid, 'x' || n % 3, n % 7 FROM generate_series(0, 9) AS n"
+        ),
+    ):
+        backend.raw_sql(run)
+    moods = Domain(Categorical("who", ["sad", "glad"]))
+    query = "SELECT * FROM odd"
+    told = open_histogram(PrivateData.from_sql(backend.con, query, moods)).table(("who",))
+    assert told.tolist() == [6, 4]
+    for column, people in (("who", 2), ("whose", 2), ("padded", 3)):
+        unit = PrivacyUnit(column, max_rows=1)
+        data = PrivateData.from_sql(backend.con, query, AGES, unit=unit)
+        assert open_histogram(data).rows == people
     backend.disconnect()
 
 

@@ -96,9 +96,13 @@ def bounded(
 
 
 def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
-    key = nw.lit(1).cast(nw.Int64)
-    for name in names:
-        key = (key * CELL_FACTOR + (nw.col(name) + 1) % PRIME) % PRIME
+    powers = [pow(CELL_FACTOR, power, PRIME) for power in reversed(range(len(names) + 1))]
+    key = nw.lit(powers[0]).cast(nw.Int64) + _sum(
+        [
+            (nw.col(name) + 1) % PRIME * power % PRIME
+            for name, power in zip(names, powers[1:], strict=True)
+        ]
+    )
     salt = _salt(nw.col(_PERSON).cast(nw.String)) * PERSON_FACTOR % PRIME
     repeat = nw.col(_REPEAT) * REPEAT_FACTOR % PRIME
     # Step by step, since engines that are asked in SQL would write out each factor once a power.

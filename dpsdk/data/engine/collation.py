@@ -105,7 +105,8 @@ def _through_bytes(there: str, back: str, *encoding: str) -> Callable[[Any], Any
     more = ["string"] * len(encoding)
     encode = builtin(named, name=there, signature=(("string", *more), "binary"))
     decode = builtin(named, name=back, signature=(("binary", *more), "string"))
-    return lambda column: decode(encode(column, *encoding), *encoding)
+    # Joined first, as Ibis calls texts what PostgreSQL does not, such as enumerations.
+    return lambda column: decode(encode(_joined(column), *encoding), *encoding)
 
 
 def _of_one(value: Any) -> None:

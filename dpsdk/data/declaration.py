@@ -58,7 +58,7 @@ class Declaration:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that are read: one an attribute, and that of persons."""
+        """The names of the columns that are read, which are those of attributes and of persons."""
         person = [] if self.unit is None else [self.unit.column]
         return list(dict.fromkeys([*self.domain.names, *person]))
 

@@ -86,8 +86,8 @@ class Declaration:
         limit = rows if public or self.limit is None else self.limit
         self._check_within(limit, "the number of rows" if public else "max_rows")
         known = rows if public else None
-        person = None if self.unit is None else self.unit.column
-        return Facts(self.domain, self.neighbors, known, outside, limit, self.unit_rows, person)
+        whose = (None, False) if self.unit is None else (self.unit.column, self.unit.distinct)
+        return Facts(self.domain, self.neighbors, known, outside, limit, self.unit_rows, *whose)
 
     def _check_within(self, most: int, what: str) -> None:
         if self.unit_rows > most:

@@ -228,7 +228,9 @@ def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> 
             values = np.asarray(series.drop_nulls().to_numpy())
         except Exception:  # noqa: BLE001  # a type that numpy does not have, as 128 bits
             values = None
-    if values is None or (kind is Kind.INTEGER and values.dtype.kind not in "iuO"):
+    # Nor may integers become floats; and arrays of numpy's texts drop zeros at their ends.
+    allowed = {Kind.INTEGER: "iuO", Kind.TEXT: "O"}.get(cast("Kind", kind))
+    if values is None or (allowed is not None and values.dtype.kind not in allowed):
         values = np.empty(int((~missing).sum()), dtype=object)
         values[:] = (
             series.drop_nulls().to_list()

@@ -239,8 +239,8 @@ class PrivateData:
         A lazy frame, a relation of DuckDB, a table of Ibis or a frame of Spark is counted by its
         engine, in one scan with one group-by, and only the counts of distinct keys come back.
         Nulls are outside the domain, and every engine gives the same cells. Texts are told
-        apart as the engine's group-by does, so a column whose collation takes two texts for one
-        must be given another. Needs the extra `frames`.
+        apart by all their characters, whatever the collation of a column, by DuckDB, PostgreSQL,
+        SQLite and Spark. Needs the extra `frames`.
 
         Parameters
         ----------

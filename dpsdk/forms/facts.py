@@ -72,6 +72,8 @@ class Facts:
         is a `person`.
     person
         The column that tells persons apart, where rows were cut to `unit_rows` of each person.
+    distinct
+        Whether no two of these rows are in one cell.
     """
 
     domain: Domain
@@ -81,6 +83,7 @@ class Facts:
     row_limit: int
     unit_rows: int = field(default=1, converter=_unit_rows)
     person: str | None = None
+    distinct: bool = False
 
     @property
     def unit(self) -> str:
@@ -88,6 +91,8 @@ class Facts:
         rows = "one row" if self.unit_rows == 1 else f"up to {self.unit_rows:,} rows"
         if self.person is None:
             return f"a person, who has {rows}"
+        if self.distinct and self.unit_rows > 1:
+            rows = f"{rows} in different cells"
         return f"a person by {shown(self.person)}, of whom {rows} {_kept(self.unit_rows)} kept"
 
 
@@ -118,6 +123,8 @@ class Setting:
     shape: tuple[int, ...]
     person: str | None = None
     """The column that tells persons apart, where rows were cut to so many of each person."""
+    distinct: bool = False
+    """Whether no two rows of a person are in one cell."""
     sizes: dict[str, int] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -138,6 +145,7 @@ class Setting:
             tuple([str.__str__(name) for name in facts.domain.names]),
             tuple([_plain(size) for size in facts.domain.shape]),
             None if facts.person is None else to_name("person", facts.person),
+            bool(facts.distinct),
         )
 
 

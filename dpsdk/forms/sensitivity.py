@@ -117,8 +117,9 @@ def of_one_function(low: float, high: float, setting: Setting) -> Sensitivity:
 def _of_unit(one: Sensitivity, setting: Setting) -> Sensitivity:
     """What all rows of one person can do, from what one row can: proposition 11 of the note."""
     moved = one.times(setting.unit_rows)
-    # A person cannot have more rows than the table.
-    attained = one.exact and setting.unit_rows <= max(setting.row_limit, 1)
+    # A person cannot have more rows than the table, and may have none that are alike.
+    alike = setting.unit_rows == 1 or not setting.distinct
+    attained = one.exact and alike and setting.unit_rows <= max(setting.row_limit, 1)
     return moved if attained == one.exact else evolve(moved, exact=False)
 
 

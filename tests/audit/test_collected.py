@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from registry import CASES, OF_TWO_ROWS, Case
 
-from dpsdk import Neighbors, PrivateData
+from dpsdk import Neighbors, PrivacyUnit, PrivateData
 from dpsdk.data.engine.pushed import Pushed
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import Closed, PublicSizeRequired
@@ -52,5 +52,27 @@ def test_a_release_is_the_same_by_either_mode(case, neighbors):
     frame = pl.DataFrame(columns_of(case))
     memory = PrivateData.from_frame(frame, case.domain, **given)
     engine = PrivateData.from_frame(frame, case.domain, collect="marginals", **given)
+    assert type(open_histogram(engine)) is Pushed
+    assert outcome(case, memory) == outcome(case, engine)
+
+
+PEOPLE = [None, "a", "b", "b", "b", "c", "a", "b", "d", "d", "e", "b"]
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if place else ())
+        for place, case in enumerate(case for case in OF_TWO_ROWS if not case.slow)
+    ],
+)
+def test_a_release_about_people_is_the_same_by_either_mode(case, distinct):
+    unit = PrivacyUnit("whose", max_rows=case.unit_rows, distinct=distinct)
+    frame = pl.DataFrame({**columns_of(case), "whose": PEOPLE})
+    memory, engine = (
+        PrivateData.from_frame(one, case.domain, collect=collect, unit=unit, max_rows=ROWS)
+        for one, collect in ((frame.to_arrow(), "histogram"), (frame.lazy(), "marginals"))
+    )
     assert type(open_histogram(engine)) is Pushed
     assert outcome(case, memory) == outcome(case, engine)

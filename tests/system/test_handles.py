@@ -9,7 +9,17 @@ import attrs
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Categorical, Date, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import (
+    Budget,
+    Categorical,
+    Date,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivacyUnit,
+    PrivateData,
+    Session,
+)
 from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, GapForm, ProximalGapForm
@@ -154,7 +164,17 @@ def opened(composition=None, observer=None):
 
 def held(session, events):
     """All that a client of a session can hold: made by it, given to it, or told to it."""
-    things = [session.spent, session.remaining, session.facts, session.domain, session.budget]
+    unit = PrivacyUnit("age", max_rows=3)
+    people = PrivateData.from_columns({"age": [1, 2], "sex": ["F", "M"]}, universe(), unit=unit)
+    things = [
+        unit,
+        people.facts,
+        session.spent,
+        session.remaining,
+        session.facts,
+        session.domain,
+        session.budget,
+    ]
     for query, mechanism in questions():
         form = query.lower(session.domain)
         if isinstance(form, ConvexForm):  # of which the kernel sees gradients alone

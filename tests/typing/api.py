@@ -229,6 +229,7 @@ def the_rows_of_a_person_are_a_number(domain: Domain) -> None:
     assert_type(PrivateData.from_columns({}, domain, unit=unit), PrivateData)
     assert_type(PrivateData.from_csv("t.csv", domain, unit=unit).facts.unit, str)
     assert_type(PrivateData.from_frame(None, domain, unit=unit).facts.person, str | None)
+    assert_type(PrivateData.from_sql(None, "", domain, unit=unit).facts.distinct, bool)
     assert_type(unit.max_rows, int)
     PrivacyUnit("who", 3)  # type: ignore[call-arg]  # must stay an error
     PrivateData.from_counts([1], domain, unit=unit)  # type: ignore[call-arg]  # must stay one

@@ -7,7 +7,6 @@ characters of texts. So the same rows are kept wherever a table is.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,9 +26,11 @@ from dpsdk.data.bounding import (
     REPEAT_FACTOR,
 )
 from dpsdk.data.engine.coded import code_name, coded
+from dpsdk.data.engine.collation import compares_exactly
 from dpsdk.data.engine.keys import Key, keys_of
 from dpsdk.data.engine.pushed import Pushed, pushed_of_codes
 from dpsdk.data.engine.table import UNREADABLE, column_of, opened, stays_in_engine
+from dpsdk.data.engine.times import chosen
 from dpsdk.data.frames import kind_of_dtype, series_as_column
 from dpsdk.data.matching import MISSING, Matcher
 from dpsdk.data.persons import WHITE_SPACE, PersonMatcher, kept_codes, persons_of
@@ -39,8 +40,8 @@ from dpsdk.typing import Floats, Ints
 
 __all__ = ["bounded", "groups_of_persons", "pushed_of_persons"]
 
-_PERSON, _REPEAT, _KEY, _PLACE, _ROWS = (
-    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "rows")
+_PERSON, _REPEAT, _KEY, _PLACE, _ROWS, _WHO = (
+    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "rows", "who")
 )
 
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
@@ -95,9 +96,13 @@ def bounded(
 
 
 def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
-    key = nw.lit(1).cast(nw.Int64)
-    for name in names:
-        key = (key * CELL_FACTOR + (nw.col(name) + 1) % PRIME) % PRIME
+    powers = [pow(CELL_FACTOR, power, PRIME) for power in reversed(range(len(names) + 1))]
+    key = nw.lit(powers[0]).cast(nw.Int64) + _sum(
+        [
+            (nw.col(name) + 1) % PRIME * power % PRIME
+            for name, power in zip(names, powers[1:], strict=True)
+        ]
+    )
     salt = _salt(nw.col(_PERSON).cast(nw.String)) * PERSON_FACTOR % PRIME
     repeat = nw.col(_REPEAT) * REPEAT_FACTOR % PRIME
     # Step by step, since engines that are asked in SQL would write out each factor once a power.
@@ -109,13 +114,24 @@ def _keyed(rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
 
 
 def _salt(written: nw.Expr) -> nw.Expr:
-    salt = written.str.len_chars().cast(nw.Int64) % LENGTHS
+    weight = 2 ** (BITS * (FIRST + LAST))
+    terms = [(written.str.len_chars().cast(nw.Int64) % LENGTHS) * weight]
     for place in [*range(FIRST), *range(-LAST, 0)]:
         character = written.str.slice(place, 1)
         for bit in reversed(range(BITS)):
+            weight //= 2
             having = [one for one in ALPHABET if ord(one) >> bit & 1]
-            salt = salt * 2 + character.is_in(having).cast(nw.Int64)
-    return salt % PRIME
+            # Not every engine makes a number of a truth value.
+            terms.append(chosen(character.is_in(having), weight, nw.lit(0)).cast(nw.Int64))
+    return _sum(terms) % PRIME
+
+
+def _sum(terms: Sequence[nw.Expr]) -> nw.Expr:
+    """By halves, as some engines read only so many brackets within each other."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return _sum(terms[:middle]) + _sum(terms[middle:])
 
 
 def groups_of_persons(
@@ -226,7 +242,10 @@ def _kept(
     rows = own(table, keys, person, unit, whole=whole)
     if isinstance(rows, str):
         return rows
-    return _Kept([key.name for key in keys], rows, table.implementation)
+    known = table.implementation
+    # What Ibis has read comes as tables of pyarrow.
+    backend = nw.Implementation.PYARROW if known.is_ibis() else known
+    return _Kept([key.name for key in keys], rows, backend)
 
 
 def _here(
@@ -242,7 +261,7 @@ def _here(
     if problem := person.mismatch(column.kind):
         return problem
     codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
-    if whole and (problem := _outside({name: code.min() for name, code in codes.items()})):
+    if whole and (problem := _outside({name: code.min(initial=0) for name, code in codes.items()})):
         return problem
     return kept_codes(codes, person, persons_of(person, column), unit)
 
@@ -265,23 +284,30 @@ def _in_engine(
         least = zip([key.name for key in keys], lowest.row(0), strict=True)
         if problem := _outside(dict(least)):
             return problem
-    if _counts_in_order(table):
+    if compares_exactly(table):
         return bounded(cells, names, person.name, unit, strip=person.strips)
-    read = cells.collect()
-    codes = {
-        key.name: np.asarray(read.get_column(name).to_numpy(), dtype=np.int64)
-        for key, name in zip(keys, names, strict=True)
+    read = _numbered(cells.collect(), person)
+    found = {
+        name: np.asarray(read.get_column(name).to_numpy(), dtype=np.int64)
+        for name in [*names, _PERSON]
     }
-    persons = persons_of(person, series_as_column(read.get_column(person.name)))
-    return kept_codes(codes, person, persons, unit)
+    codes = {key.name: found[name] for key, name in zip(keys, names, strict=True)}
+    return kept_codes(codes, person, found[_PERSON], unit)
 
 
-def _counts_in_order(table: nw.LazyFrame[Any]) -> bool:
-    """Whether an engine counts rows along an order that it is given; some versions do not."""
-    if not table.implementation.is_polars():
-        return True
-    written: str = sys.modules["polars"].__version__
-    return tuple(map(int, written.split(".")[:2])) >= (1, 10)
+def _numbered(frame: nw.DataFrame[Any], person: PersonMatcher) -> nw.DataFrame[Any]:
+    """Cell numbers beside the number of the person, of whom each is looked at once."""
+    backend = frame.implementation
+    if not backend.is_polars():
+        # Texts of these are listed by their library.
+        numbers = persons_of(person, series_as_column(frame.get_column(person.name)))
+        return frame.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
+    frame = frame.rename({person.name: _WHO})
+    people = frame.select(_WHO).unique()
+    numbers = persons_of(person, series_as_column(people.get_column(_WHO)))
+    people = people.with_columns(nw.new_series(_PERSON, numbers, nw.Int64, backend=backend))
+    # In whichever order rows come back: nothing depends on it. Null is joined with nothing.
+    return frame.join(people, on=_WHO, how="left").with_columns(nw.col(_PERSON).fill_null(-1))
 
 
 def _outside(least: Mapping[str, int | None]) -> str | None:

@@ -120,7 +120,8 @@ def _narrowed(coded: nw.LazyFrame[Any], sizes: Sequence[int]) -> nw.LazyFrame[An
         *(
             nw.when(nw.col(_INSIDE))
             .then(nw.col(code_name(place)))
-            .otherwise(nw.lit(-1))
+            # A second literal is too long for some versions where there is no row.
+            .fill_null(-1)
             .cast(next(kind for most, kind in kinds if size <= most))
             .alias(code_name(place))
             for place, size in enumerate(sizes)

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 
+from dpsdk.data.engine.collation import without_collation
+
 __all__ = [
     "UNREADABLE",
     "column_of",
@@ -27,6 +29,8 @@ _REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
 
 def opened(frame: object, names: Sequence[str]) -> nw.LazyFrame[Any] | str:
     """The table that a frame is, or what is wrong with it; nothing of it is read.
+
+    Its texts are told apart by all their characters, as `without_collation` says.
 
     Parameters
     ----------
@@ -63,7 +67,7 @@ def opened(frame: object, names: Sequence[str]) -> nw.LazyFrame[Any] | str:
             if len(twins) > 1:
                 both = " and ".join(repr(twin) for twin in twins)
                 return f"columns {both} are one to its engine; rename them"
-    return lazy
+    return without_collation(lazy, names)
 
 
 def _counted_names(frame: object) -> Counter[str]:

@@ -28,9 +28,10 @@ from dpsdk.accounting import MemoryLedger
 from dpsdk.data.persons import WHITE_SPACE
 from dpsdk.data.vault import open_histogram, setting_of
 from dpsdk.errors import DataError, InvalidArgument, LedgerConflict, PublicSizeRequired
+from dpsdk.forms import sensitivity
 from dpsdk.kernel.access import dataset_of
 from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Conjunction
+from dpsdk.queries import Conjunction, Marginal
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("age", 0, 9), Categorical("sex", ["F", "M"]))
@@ -83,6 +84,11 @@ def test_every_door_keeps_the_same_rows(tmp_path, most, distinct, written):
         PrivateData.from_frame(frame.lazy(), DOMAIN, **given),
         PrivateData.from_frame(frame.to_arrow(), DOMAIN, **given),
         PrivateData.from_frame(pd.DataFrame(other), DOMAIN, **given),
+        *(
+            PrivateData.from_frame(one, DOMAIN, collect="marginals", **given)
+            for one in (frame.lazy(), frame.to_arrow(), pd.DataFrame(other))
+            if written is str
+        ),
     ]
     held = cells(loaded[0])
     assert all(cells(data) == held for data in loaded)
@@ -139,6 +145,42 @@ def test_rows_that_say_nobody_are_left_out_of_files_and_frames(tmp_path):
         assert inside[2] == out == 0
     masked = np.ma.masked_array([7, 7, 7], mask=[False, True, False])
     assert ages(masked, [1, 2, 3], most=5) == ([1, 3], 0)
+
+
+ODD = ["a", "a\0", "a\0b", "\0", " a", "x" * 70, "x" * 71, "\u00e9", "e\u0301"]
+ODDER = ["\ud800", "'\\ud800'", "\ud800a"]
+FORMS = {
+    "polars": lambda ids: pl.Series(ids),
+    "polars categories": lambda ids: pl.Series(ids, dtype=pl.Categorical),
+    "pandas": lambda ids: pd.Series(ids, dtype=object),
+    "pandas texts": lambda ids: pd.Series(ids, dtype="string[python]"),
+    "pandas categories": lambda ids: pd.Series(pd.Categorical.from_codes(range(len(ids)), ids)),
+    "pandas of arrow": lambda ids: pd.Series(ids, dtype="string[pyarrow]"),
+    "pyarrow": lambda ids: pa.array(ids),
+    "pyarrow dictionary": lambda ids: pa.array(ids).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_identifiers_are_compared_by_all_their_characters(form, tmp_path):
+    ids = FORMS[form](ODD)
+    columns = {"who": ids, "age": [3] * len(ODD)}
+    arrow = isinstance(ids, pa.Array)
+    frame = (pl if isinstance(ids, pl.Series) else pd).DataFrame if not arrow else pa.table
+    made = [PrivateData.from_columns(columns, AGES, unit=unit())]
+    made += [
+        PrivateData.from_frame(frame(columns), AGES, unit=unit(), collect=collect)
+        for collect in ("histogram", "marginals")
+    ]
+    assert [cells(data)[0][3] for data in made] == [len(ODD)] * 3
+
+
+def test_texts_that_are_no_unicode_are_told_apart():
+    held = pd.DataFrame({"who": pd.Series(ODDER, dtype=object), "age": [3] * 3})
+    assert cells(PrivateData.from_frame(held, AGES, unit=unit()))[0][3] == kept(ODDER) == 3
+    # The printed form of one that is not is a label; it itself is none.
+    labels = Domain(Categorical("who", [*ODDER[1:2], "b"]))
+    assert cells(PrivateData.from_frame(held, labels)) == ([1, 0], 2)
 
 
 def test_identifiers_are_compared_as_they_are():
@@ -222,8 +264,12 @@ def test_a_table_of_nobody_is_empty():
         pl.DataFrame({"who": [], "age": []}, schema={"who": pl.Int64, "age": pl.Int64}),
         pd.DataFrame({"who": [None], "age": [1]}),
         pd.DataFrame({"who": [], "age": []}, dtype="object"),
+        pa.table({"who": pa.array([], pa.string()), "age": pa.array([], pa.int64())}),
     ):
-        assert open_histogram(PrivateData.from_frame(frame, AGES, unit=unit())).rows == 0
+        for outside in ("cell", "raise"):
+            for collect in ("histogram", "marginals"):
+                given = {"unit": unit(), "outside": outside, "collect": collect}
+                assert open_histogram(PrivateData.from_frame(frame, AGES, **given)).rows == 0
     assert ages([], []) == ([], 0)
 
 
@@ -341,11 +387,11 @@ def test_any_row_outside_raises_where_none_may_be(tmp_path):
             from_bytes(tmp_path, b"who,age\n" + rows, AGES, unit=unit(), outside="raise")
     table = {"who": ["a", None], "age": [1, 99]}
     for frame in (pl.DataFrame(table), pd.DataFrame(table)):
-        with pytest.raises(DataError, match="'age' is outside"):
-            PrivateData.from_frame(frame, AGES, unit=unit(), outside="raise")
-        inside = frame[:1]
-        data = PrivateData.from_frame(inside, AGES, unit=unit(), outside="raise")
-        assert not data.facts.outside
+        for collect in ("histogram", "marginals"):
+            given = {"unit": unit(), "outside": "raise", "collect": collect}
+            with pytest.raises(DataError, match="'age' is outside"):
+                PrivateData.from_frame(frame, AGES, **given)
+            assert not PrivateData.from_frame(frame[:1], AGES, **given).facts.outside
     assert from_bytes(tmp_path, b"who,age\n,1\n", AGES, unit=unit(), outside="raise")
 
 
@@ -364,6 +410,20 @@ def test_noise_grows_with_the_rows_of_a_person():
         return session.quote(query, using=Laplace("0.5")).error(0.05)
 
     assert error(4) == pytest.approx(4 * error(1), rel=0.05)
+
+
+def test_no_sensitivity_is_attained_by_rows_that_would_have_to_be_alike():
+    pair = Marginal("age", normalized=False).lower(AGES)
+    told = []
+    for distinct in (False, True):
+        given = {"unit": unit(2, distinct=distinct)}
+        data = PrivateData.from_columns({"who": ["a"], "age": [1]}, AGES, **given)
+        assert setting_of(data).distinct is data.facts.distinct is distinct
+        told.append((sensitivity(pair, data.facts), "in different cells" in data.facts.unit))
+    (one, said), (other, says) = told
+    assert (one.exact, other.exact) == (True, False)
+    assert (said, says) == (False, True)
+    assert (one.l1, one.l2_squared, one.maximum) == (other.l1, other.l2_squared, other.maximum)
 
 
 def test_a_table_is_divided_only_where_everybody_has_one_row():

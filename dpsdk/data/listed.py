@@ -91,7 +91,11 @@ def _of_texts(pandas: Any, values: Array) -> Column | None:
     """Of an array of objects, if all are texts or missing; other classes may say what is one."""
     if not set(map(type, values)) <= {str, float, type(None), type(pandas.NA)}:
         return None
-    places, distinct = pandas.factorize(values)
+    # Where all are texts, pandas tells them apart by less than their characters: some versions stop
+    # at a zero, and what is not Unicode is taken for how it is printed. One that is missing makes
+    # it compare the values themselves.
+    places, distinct = pandas.factorize(np.append(values, np.array([None], dtype=object)))
+    places = places[:-1]
     missing = places < 0
     kind = Kind.TEXT if set(map(type, distinct)) <= {str} else Kind.UNTYPED
     return Column(kind, np.asarray(distinct), missing, np.where(missing, 0, places))

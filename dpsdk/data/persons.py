@@ -115,13 +115,15 @@ def _class_of_uuids() -> type | None:
 
 def persons_of(matcher: PersonMatcher, column: Column) -> Ints:
     """The number of each row's person, -1 for nobody's."""
-    if column.kind is Kind.NULL:
-        return np.full(len(column.values), -1, dtype=np.int64)
+    if column.kind is Kind.NULL or not len(column.values):
+        return np.full(len(column), -1, dtype=np.int64)
     if column.values.dtype.kind in "iu":
         distinct, places = np.unique(column.values, return_inverse=True)
         persons = matcher.values(distinct.tolist())[places]
     else:
         persons = matcher.values(cast("list[object]", column.values.tolist()))
+    if column.places is not None:
+        persons = persons[column.places]
     if column.missing is not None:
         persons[column.missing] = -1
     return persons

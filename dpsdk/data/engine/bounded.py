@@ -242,7 +242,7 @@ def _here(
     if problem := person.mismatch(column.kind):
         return problem
     codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
-    if whole and (problem := _outside({name: code.min() for name, code in codes.items()})):
+    if whole and (problem := _outside({name: code.min(initial=0) for name, code in codes.items()})):
         return problem
     return kept_codes(codes, person, persons_of(person, column), unit)
 

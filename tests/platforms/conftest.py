@@ -7,6 +7,8 @@ them must be there. Spark needs a Java, which no package brings; without one its
 import importlib
 import os
 import shutil
+import socket
+import warnings
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -45,6 +47,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         pytest.skip("Spark needs a Java")
     place = tmp_path_factory.mktemp("spark")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("dpsdk")
@@ -54,6 +59,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.warehouse.dir", str(place))
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        .config("spark.connect.grpc.binding.address", "127.0.0.1")
+        .config("spark.connect.grpc.binding.port", str(port))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -62,9 +70,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def connect(spark: Any) -> Iterator[Any]:
+    """A session of Spark Connect, whose server is the Spark above."""
+    connected = engine("pyspark.sql.connect.session")
+    port = spark.sparkContext.getConf().get("spark.connect.grpc.binding.port")
+    session = connected.SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    yield session
+    session.client.close()
+
+
+@pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server that lives as long as the tests."""
     engine("psycopg")
-    server = engine("pgserver").get_server(tmp_path_factory.mktemp("postgres"))
+    with warnings.catch_warnings():
+        # Of a folder for users who have logged in.
+        warnings.simplefilter("ignore")
+        pgserver = engine("pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     yield server.get_uri()
     server.cleanup()

@@ -25,7 +25,6 @@ from dpsdk import (
     Domain,
     Integer,
     Neighbors,
-    PrivacyUnit,
     PrivateData,
 )
 from dpsdk.data.encode import encode
@@ -297,9 +296,6 @@ def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, connect, postgr
             data = PrivateData.from_sql(source, QUERY, SQL_DOMAIN)
             assert cells(data) == EXPECTED
     lite.close()
-    for how in ({"collect": "marginals"}, {"unit": PrivacyUnit("a", max_rows=1, distinct=True)}):
-        data = PrivateData.from_sql(connect, QUERY, SQL_DOMAIN, **how)
-        assert cells(data) == cells(PrivateData.from_sql(connection, QUERY, SQL_DOMAIN, **how))
     chosen = f"SELECT * FROM ({QUERY}) t WHERE a < "  # noqa: S608  # of this file
     for source, query, parameters in (
         (connection, chosen + "?", [5]),

@@ -1,9 +1,9 @@
 """The fields of many lines at once, of those lines that are cut by counting alone.
 
-A line is regular if it has as many delimiters as the first one of its file, neither a quote nor a
-zero, and is no longer than a line may be. Whether it is, and where its fields end, follows from its
-own bytes: what one line holds reaches into no other here either. All other lines are left to those
-who cut them one by one.
+A line is regular if it has as many delimiters as the first one of its file, no zero, no quotes but
+such as are the first and the last byte of a field and the only two in it, and is no longer than a
+line may be. Whether it is, and where its fields end, follows from its own bytes: what one line
+holds reaches into no other here either. All other lines are left to those who cut them one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attrs import frozen
 
 from dpsdk.data import lines
 from dpsdk.data.seen import LONGEST
-from dpsdk.typing import Array, Ints
+from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["Cut", "cut", "is_cut_by_bytes"]
 
@@ -49,6 +49,8 @@ class Cut:
     _first: Ints
     """The number of the first delimiter of each regular line."""
     _fields: int
+    _quoted: bool
+    """Whether fields may stand between quotes."""
 
     def line(self, number: int) -> bytes:
         """A line without its line feed."""
@@ -66,6 +68,10 @@ class Cut:
             stops = self.ends[self.regular]
             # A line that is empty has the end of another before it, or the end of the buffer.
             stops = stops - ((self.buffer[stops - 1] == _RETURN) & (stops > starts))
+        if self._quoted:
+            # Where a field is empty, what stands in its place ends it, and is no quote.
+            between = self.buffer[starts] == _QUOTE
+            starts, stops = starts + between, stops - between
         return starts, stops - starts
 
 
@@ -81,13 +87,35 @@ def cut(block: bytes, delimiter: str | None, fields: int) -> Cut:
     starts = np.concatenate(([0], ends[:-1] + 1))
     if delimiter is None:
         all_lines, none = np.arange(len(ends)), np.zeros(0, dtype=np.int64)
-        return Cut(block, buffer, starts, ends, none, all_lines, none, none, fields)
+        return Cut(block, buffer, starts, ends, none, all_lines, none, none, fields, False)
     delimiters = np.flatnonzero(held == ord(delimiter))
     before = np.searchsorted(delimiters, ends)
     first = np.concatenate(([0], before[:-1]))
     is_regular = (before - first == fields - 1) & (ends - starts <= lines.LINE_LIMIT)
-    if b'"' in block or b"\0" in block:
-        odd = np.flatnonzero((held == _QUOTE) | (held == 0))
-        is_regular[np.searchsorted(ends, odd)] = False
+    if b"\0" in block:
+        is_regular[np.searchsorted(ends, np.flatnonzero(held == 0))] = False
+    if quoted := b'"' in block:
+        is_regular[np.searchsorted(ends, _odd_quotes(buffer, size, ord(delimiter)))] = False
     regular, others = np.flatnonzero(is_regular), np.flatnonzero(~is_regular)
-    return Cut(block, buffer, starts, ends, regular, others, delimiters, first[regular], fields)
+    first = first[regular]
+    return Cut(block, buffer, starts, ends, regular, others, delimiters, first, fields, quoted)
+
+
+def _odd_quotes(buffer: Array, size: int, delimiter: int) -> Ints:
+    """Where quotes are that are no pair around all else of a field."""
+    held = buffer[:size]
+    marks = np.flatnonzero((held == _QUOTE) | (held == delimiter) | (held == _FEED))
+    places = np.concatenate(([-1], marks, [size]))
+    kinds = np.concatenate(([_FEED], held[marks], [_FEED]))
+    is_quote, steps = kinds == _QUOTE, np.diff(places)
+    opens: Bools = np.zeros(len(places), dtype=bool)
+    opens[1:] = is_quote[1:] & ~is_quote[:-1] & (steps == 1)
+    # A carriage return belongs to the end of its line.
+    returned = (kinds[1:] == _FEED) & (buffer[places[:-1] + 1] == _RETURN)
+    ended = ~is_quote[1:] & (steps == 1 + returned)
+    closes: Bools = np.zeros(len(places), dtype=bool)
+    closes[1:-1] = is_quote[1:-1] & opens[:-2] & ended[1:]
+    paired = closes.copy()
+    paired[:-1] |= opens[:-1] & closes[1:]
+    odd: Ints = places[is_quote & ~paired]
+    return odd

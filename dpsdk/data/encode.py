@@ -130,13 +130,15 @@ def _integers(matcher: IntegerMatcher, values: Array) -> Ints:
     if low > high:
         # The whole type lies on one side of the bounds.
         return np.full(len(values), matcher.number(info.max), dtype=np.int64)
-    kind = values.dtype.type
-    below, above = values < kind(low), values > kind(high)
-    inside = ~(below | above)
-    codes = np.empty(len(values), dtype=np.int64)
-    codes[below], codes[above] = matcher.number(matcher.low - 1), matcher.number(matcher.high + 1)
-    wide = np.uint64 if info.min == 0 else np.int64
-    codes[inside] = (values[inside].astype(wide) - wide(low)).astype(np.int64) + (low - matcher.low)
+    wide = values.astype(np.uint64 if info.min == 0 else np.int64).view(np.uint64)
+    # Modulo 2^64, what is below the bounds is farther above the lower one than the upper one is.
+    steps = wide - np.uint64(low % 2**64)
+    codes = steps.astype(np.int64) + (low - matcher.low)
+    codes[steps > np.uint64(high - low)] = -1
+    if matcher.clips:
+        kind = values.dtype.type
+        codes[values < kind(low)] = matcher.number(matcher.low - 1)
+        codes[values > kind(high)] = matcher.number(matcher.high + 1)
     return codes
 
 

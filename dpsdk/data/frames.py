@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,42 +85,19 @@ def series_column(series: object) -> Column | None:
 
 
 def _columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | str:
-    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+    from dpsdk.data.engine.table import column_of, opened  # noqa: PLC0415  # an extra
 
     names = [matcher.name for matcher in matchers]
-    counts = _counted_names(frame)
-    for name in names:
-        if counts[name] > 1:
-            return f"has {counts[name]} columns {name!r}"
-    if counts and max(counts.values()) > 1:
-        # Names repeat among columns that nobody asked for.
-        frame = (
-            cast("Any", frame).select(list(dict.fromkeys(names)))
-            if hasattr(frame, "select")
-            else cast("Any", frame)[list(dict.fromkeys(names))]
-        )
-    table = nw.from_native(cast("nw.DataFrame[Any]", frame), pass_through=True)
-    if not isinstance(table, nw.DataFrame | nw.LazyFrame):
-        return f"expected a data frame, got {type(frame).__name__}"
+    table = opened(frame, names)
+    if isinstance(table, str):
+        return table
     schema = table.collect_schema()
     for matcher in matchers:
-        if matcher.name not in schema:
-            return f"no column {matcher.name!r}"
         kind = kind_of_dtype(schema[matcher.name])
         if kind is not None and (problem := matcher.mismatch(kind)):
             return problem
-    # A column may tell persons apart and be an attribute as well.
-    selected = table.select(*dict.fromkeys(names))
-    eager = selected.collect() if isinstance(selected, nw.LazyFrame) else selected
-    return [series_as_column(eager.get_column(name)) for name in names]
-
-
-def _counted_names(frame: object) -> Counter[str]:
-    """How often each column is named, in the libraries whose frames may repeat a name."""
-    if type(frame).__module__.partition(".")[0] not in {"pandas", "pyarrow", "modin", "cudf"}:
-        return Counter()
-    names = getattr(frame, "column_names", None)
-    return Counter(cast("Any", frame).columns if names is None else names)
+    read = table.select(*(column_of(table, name).alias(name) for name in names)).collect()
+    return [series_as_column(read.get_column(name)) for name in names]
 
 
 def kind_of_dtype(dtype: nw.dtypes.DType) -> Kind | str | None:
@@ -153,6 +129,9 @@ def series_as_column(series: nw.Series[Any]) -> Column:
     """A series of narwhals as a column."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
 
+    if series.implementation.is_polars():
+        # Its series look for themselves by their names, some of which would be patterns.
+        series = series.alias("values")
     dtype, native = series.dtype, series.to_native()
     if (times := _times_of_dictionary(native)) is not None:
         return series_as_column(nw.from_native(times, series_only=True))
@@ -222,7 +201,8 @@ def _moments(series: nw.Series[Any], missing: Array) -> Array:
 
 def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> Array:
     values: Array | None = None
-    if kind is not Kind.DECIMAL:
+    # Numpy drops zeros at the end of a text.
+    if kind not in {Kind.DECIMAL, Kind.TEXT}:
         # Nulls turn integers into floats in some libraries, so they are taken out first.
         try:
             values = np.asarray(series.drop_nulls().to_numpy())
@@ -237,6 +217,8 @@ def _values(series: nw.Series[Any], kind: Kind | str | None, missing: Array) -> 
             if kind is not Kind.TEXT
             else [item for item in series.to_list() if item is not None]
         )
+    if len(values) == len(missing):
+        return values
     column = np.zeros(len(missing), dtype=values.dtype)
     column[~missing] = values
     return column

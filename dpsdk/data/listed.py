@@ -17,6 +17,9 @@ from dpsdk.typing import Array, Bools, Ints
 
 __all__ = ["listed_column"]
 
+_ENOUGH = 32
+"""Bits for the numbers of as many distinct texts as any table has."""
+
 
 def listed_column(native: object) -> Column | None:
     """A series by its distinct values, or None where it is better read one by one."""
@@ -40,17 +43,28 @@ def _of_arrow(native: Any) -> Column | None:
     held = native.type.value_type
     if not (types.is_string(held) or types.is_large_string(held)):
         return None
-    native = native.unify_dictionaries()
-    chunks = native.chunks
+    if native.type.index_type.bit_width < _ENOUGH and native.num_chunks > 1:
+        # Numbers of few bits may not do for the dictionaries of all chunks together.
+        number = arrow.int64()
+        wide = [
+            arrow.DictionaryArray.from_arrays(one.indices.cast(number), one.dictionary)
+            for one in native.chunks
+        ]
+        native = arrow.chunked_array(wide, arrow.dictionary(number, held))
+    chunks = native.unify_dictionaries().chunks
     # Texts of a dictionary may be null themselves, which are objects that match nothing.
     values, _ = array_column(chunks[0].dictionary.to_pylist() if chunks else [])
-    whole = [chunk.indices for chunk in chunks]
-    missing = [np.asarray(part.is_null().to_numpy(zero_copy_only=False)) for part in whole]
-    places = [np.asarray(part.fill_null(0).to_numpy()) for part in whole]
+    parts = [chunk.indices for chunk in chunks]
+    missing: Bools | None = None
+    if any(part.null_count for part in parts):
+        missing = np.concatenate(
+            [np.asarray(part.is_null().to_numpy(zero_copy_only=False)) for part in parts]
+        )
+    places = [np.asarray(part.fill_null(0).to_numpy()) for part in parts]
     return Column(
         Kind.TEXT,
         values,
-        np.concatenate([np.empty(0, dtype=bool), *missing]),
+        missing,
         np.concatenate([np.empty(0, dtype=np.int64), *places]).astype(np.int64, copy=False),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -51,8 +51,9 @@ def parquet_frame(path: str, names: Sequence[str]) -> object:
 def _by_polars(path: str, files: list[str], names: list[str]) -> object:
     import polars  # noqa: ICN001, PLC0415  # one of three
 
-    del path, names
-    return polars.scan_parquet(files, hive_partitioning=False)
+    del names
+    # Files that were found are names, whatever characters are in these.
+    return polars.scan_parquet(files, glob=_is_address(path), hive_partitioning=False)
 
 
 def _by_duckdb(path: str, files: list[str], names: list[str]) -> object:
@@ -60,6 +61,7 @@ def _by_duckdb(path: str, files: list[str], names: list[str]) -> object:
 
     del names
     connection = cast("Any", duckdb).connect()
+    files = files if _is_address(path) else [escape(file) for file in files]
     relations = [connection.read_parquet(file) for file in files]
     _require_one(path, [(relation.columns, relation.types) for relation in relations])
     return connection.read_parquet(files)
@@ -78,8 +80,12 @@ def _by_arrow(path: str, files: list[str], names: list[str]) -> object:
     )
 
 
+def _is_address(path: str) -> bool:
+    return "://" in path
+
+
 def _files(path: str) -> list[str]:
-    if "://" in path:
+    if _is_address(path):
         return [path]
     found = [path]
     if Path(path).is_dir():
@@ -136,6 +142,11 @@ def _is_one(value: object, module: str, name: str) -> bool:
 
 def _through_ibis(connection: Any, query: str) -> object:
     if _is_one(connection, "ibis.backends", "BaseBackend"):
+        held = getattr(connection, "con", None)
+        if connection.name == "postgres" and _is_one(held, "psycopg", "Connection"):
+            return _in_postgres(connection, held, query)
+        if connection.name == "sqlite" and isinstance(held, sqlite3.Connection):
+            return _in_sqlite(connection, held, query)
         return connection.sql(query)
     lite = isinstance(connection, sqlite3.Connection)
     if not lite and not _is_one(connection, "psycopg", "Connection"):
@@ -150,9 +161,32 @@ def _through_ibis(connection: Any, query: str) -> object:
         raise MissingExtra("ibis", "platforms") from None
     ibis = cast("Any", found)
     if lite:
-        return ibis.sqlite.from_connection(connection).sql(query)
-    schema = _postgres_schema(connection, query)
-    return ibis.postgres.from_connection(connection).sql(query, schema=schema)
+        return _in_sqlite(ibis.sqlite.from_connection(connection), connection, query)
+    return _in_postgres(ibis.postgres.from_connection(connection), connection, query)
+
+
+def _in_sqlite(backend: Any, connection: sqlite3.Connection, query: str) -> object:
+    """A query of whose columns some may have no type; Ibis would take that of the first row.
+
+    What one row holds may decide about no other, so these are columns of texts.
+    """
+    view, cursor = "temp.dpsdk_query", connection.cursor()
+    cursor.row_factory = None
+    cursor.execute(f"CREATE VIEW {view} AS {query}")
+    try:
+        found = cursor.execute("PRAGMA temp.table_info('dpsdk_query')").fetchall()
+        named = [_quoted(name) for _, name, declared, *_ in found if declared]
+        schema = {name: "string" for _, name, *_ in found}
+        if named:
+            chosen = backend.sql(f"SELECT {', '.join(named)} FROM {view}")  # noqa: S608
+            schema |= dict(chosen.schema().items())
+    finally:
+        cursor.execute(f"DROP VIEW {view}")
+    return backend.sql(query, schema=schema)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 _POSTGRES = {
@@ -171,21 +205,30 @@ _POSTGRES = {
     "timestamptz": "timestamp('UTC')",
     "bytea": "binary",
 }
-"""The types of Ibis for those of PostgreSQL; any other comes back as the texts it is cast to."""
+"""The types of Ibis for those of PostgreSQL; columns of any other are cast to texts."""
 
 
-def _postgres_schema(connection: Any, query: str) -> dict[str, str]:
-    """The types of a query's columns, asked without a view, which not everybody may make."""
+def _in_postgres(backend: Any, connection: Any, query: str) -> object:
+    """A query whose types are asked without a view, which not everybody may make."""
     inner = query.rstrip().rstrip(";")
+    # The query is the owner's; a comment at its end may not swallow the bracket.
+    rows = f"FROM ({inner}\n) AS dpsdk_query"
     with connection.cursor() as cursor:
-        # The query is the owner's; a comment at its end may not swallow the bracket.
-        cursor.execute(f"SELECT * FROM ({inner}\n) AS dpsdk_query LIMIT 0")  # noqa: S608
+        cursor.execute(f"SELECT * {rows} LIMIT 0")
         columns = list(cursor.description)
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         raise DataError("the query", "columns of the same name; name each anew")
     known = connection.adapters.types
-    return {
-        column.name: _POSTGRES.get(getattr(known.get(column.type_code), "name", ""), "string")
-        for column in columns
-    }
+    # An array is known by the name of what it holds.
+    infos = [known.get(column.type_code) for column in columns]
+    types = [
+        None if info is None or info.oid != column.type_code else _POSTGRES.get(info.name)
+        for info, column in zip(infos, columns, strict=True)
+    ]
+    chosen: list[str] = []
+    for name, kind in zip(names, types, strict=True):
+        quoted = _quoted(name)
+        chosen.append(quoted if kind else f"CAST({quoted} AS text) AS {quoted}")
+    schema = dict(zip(names, [kind or "string" for kind in types], strict=True))
+    return backend.sql(f"SELECT {', '.join(chosen)} {rows}", schema=schema)

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import socket
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -61,6 +62,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         pytest.skip("Spark needs a Java")
     place = tmp_path_factory.mktemp("spark")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("dpsdk")
@@ -70,11 +74,24 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.warehouse.dir", str(place))
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        .config("spark.connect.grpc.binding.address", "127.0.0.1")
+        .config("spark.connect.grpc.binding.port", str(port))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark: Any) -> Iterator[Any]:
+    """A session of Spark Connect, whose server is the Spark above."""
+    connected = engine("pyspark.sql.connect.session")
+    port = spark.sparkContext.getConf().get("spark.connect.grpc.binding.port")
+    session = connected.SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    yield session
+    session.client.close()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,15 @@ import pyarrow.parquet
 import pytest
 from attrs import evolve
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData
+from dpsdk import (
+    Binned,
+    Boolean,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+)
 from dpsdk.data.encode import encode
 from dpsdk.data.engine.coded import coded
 from dpsdk.data.engine.grouped import grouped
@@ -182,7 +190,7 @@ ROWS_OF_ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ["polars", "duckdb", "ibis", "spark", "postgres"])
+@pytest.mark.parametrize("name", ["polars", "duckdb", "ibis", "spark", "connect", "postgres"])
 def test_odd_names_and_policies_are_the_same_in_every_engine(name, request, tmp_path):
     table = pa.table(ROWS_OF_ODD)
     empty = table.slice(0, 0)
@@ -198,8 +206,8 @@ def test_odd_names_and_policies_are_the_same_in_every_engine(name, request, tmp_
             connection = request.getfixturevalue("duckdb").connect()
             backend = request.getfixturevalue("ibis").duckdb.from_connection(connection)
             frame = backend.read_parquet(path)
-        elif name == "spark":
-            frame = request.getfixturevalue("spark").read.parquet(path)
+        elif name in {"spark", "connect"}:
+            frame = request.getfixturevalue(name).read.parquet(path)
         else:
             address = request.getfixturevalue("postgres")
             psycopg = pytest.importorskip("psycopg")
@@ -279,12 +287,12 @@ QUERY = "SELECT 1 AS a, 'x' AS s UNION ALL SELECT 9, 'y' UNION ALL SELECT 1, 'x'
 EXPECTED = [2 if (a, s) == (1, "x") else 0 for a in range(4) for s in "xy"], 1
 
 
-def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, postgres):
+def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, connect, postgres):
     connection = duckdb.connect()
     lite = sqlite3.connect(":memory:")
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres) as server:
-        for source in (connection, ibis.sqlite.connect(), spark, server, lite):
+        for source in (connection, ibis.sqlite.connect(), spark, connect, server, lite):
             data = PrivateData.from_sql(source, QUERY, SQL_DOMAIN)
             assert cells(data) == EXPECTED
     lite.close()
@@ -293,9 +301,43 @@ def test_a_query_is_counted_by_its_database(duckdb, ibis, spark, postgres):
         (connection, chosen + "?", [5]),
         (connection, chosen + "$most", {"most": 5}),
         (spark, chosen + ":most", {"most": 5}),
+        (connect, chosen + ":most", {"most": 5}),
     ):
         data = PrivateData.from_sql(source, query, SQL_DOMAIN, parameters=parameters)
         assert cells(data) == (EXPECTED[0], 0)
+
+
+def test_types_of_postgres_alone_are_read_as_the_texts_that_it_writes(postgres, ibis):
+    psycopg = pytest.importorskip("psycopg")
+    some = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    with psycopg.connect(postgres) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('x', 'y', 'z')")
+        connection.execute(
+            'CREATE TABLE own (mood mood, "a""b" uuid, sizes int[], bits bit(3), number numeric)'
+        )
+        connection.execute(
+            "INSERT INTO own VALUES (%s, %s, %s, B'101', 'NaN'), ('y', NULL, NULL, NULL, 1.50),"
+            " ('z', NULL, '{}', NULL, 'Infinity'), (NULL, NULL, '{}', NULL, 1e-30)",
+            ("x", some, [1, 2]),
+        )
+        connection.commit()
+        address = psycopg.conninfo.conninfo_to_dict(postgres)
+        names = {"user": "user", "host": "host", "dbname": "database"}
+        backend = ibis.postgres.connect(**{names[key]: address[key] for key in names})
+        for attribute, expected in (
+            (Categorical("mood", ["x", "y"]), ([1, 1], 2)),
+            (Categorical('a"b', [some, "x"]), ([1, 0], 3)),
+            (Categorical("sizes", ["{1,2}", "{}"]), ([1, 2], 1)),
+            (Categorical("bits", ["101", "1"]), ([1, 0], 3)),
+            (Binned("number", [0, 1, 2]), ([1, 1], 2)),
+        ):
+            domain = Domain(attribute)
+            for source in (connection, backend):
+                assert cells(PrivateData.from_sql(source, "SELECT * FROM own", domain)) == expected
+                if attribute.name == "mood":
+                    data = PrivateData.from_sql(source, "TABLE own;", domain, collect="marginals")
+                    assert cells(data) == expected
+        backend.disconnect()
 
 
 def test_a_query_that_cannot_be_counted_is_refused(duckdb, ibis):
@@ -320,10 +362,12 @@ def test_what_sqlite_keeps_in_a_column_of_another_type_is_read_as_what_it_is(ibi
         (17, 0.5, True, "x"), ("many", "many", 2, "x"), (17.5, math.inf, False, b"x"),
         (None, None, None, None), (2**53 + 1, -0.0, 1, 7),
     ]  # fmt: skip
+    lite.row_factory = sqlite3.Row
     lite.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
     for attribute, clipped in (
         (Integer("i", 17, 18), True), (Integer("i", 2**53, 2**53 + 1), True),
         (Binned("f", [0, 0.5, 1]), False), (Boolean("b"), False),
+        (Categorical("i", ["17", "many", "rest"], other="rest"), False),
     ):  # fmt: skip
         domain = Domain(attribute)
         values = [row["ifbs".index(attribute.name)] for row in rows]
@@ -339,6 +383,40 @@ def test_what_sqlite_keeps_in_a_column_of_another_type_is_read_as_what_it_is(ibi
     with pytest.raises(DataError, match="may hold texts"):
         PrivateData.from_sql(lite, "SELECT * FROM t", Domain(Binned("f", [0, 1])), outside="clip")
     lite.close()
+
+
+def test_the_first_row_of_sqlite_decides_about_no_other(ibis):
+    """Of a column without a type, the values have none in common."""
+    values = ["x", 1, 1.5, None, "1", "1.0", 2.0, math.inf, "", 0.1 + 0.2, 2**53 + 1, "rest"]
+    attributes = [
+        Categorical("u", ["x", "1", "rest"], other="rest"), Integer("u", 0, 3), Boolean("u"),
+        Integer("u", 2**53, 2**53 + 2), Binned("u", [0, 0.3, 0.30000000000000004, 2, 3]),
+    ]  # fmt: skip
+    for first in ("x", 1, 1.5, None):
+        ordered = [first, *values]
+        lite = sqlite3.connect(":memory:")
+        lite.execute("CREATE TABLE t (u, i INTEGER)")
+        lite.executemany("INSERT INTO t VALUES (?, 1)", [(value,) for value in ordered])
+        for attribute in attributes:
+            domain = Domain(attribute, Integer('i"', 0, 3))
+            columns = {"u": ordered, 'i"': [1] * len(ordered)}
+            for outside in ("cell", "clip"):
+                expected = cells(PrivateData.from_columns(columns, domain, outside=outside))
+                for source in (lite, ibis.sqlite.from_connection(lite)):
+                    for query in (
+                        'SELECT u, i AS "i""" FROM t',
+                        'SELECT +u AS u, +i AS "i""" FROM t',
+                    ):
+                        data = PrivateData.from_sql(source, query, domain, outside=outside)
+                        assert cells(data) == expected
+        assert lite.execute("SELECT name FROM sqlite_temp_master").fetchall() == []
+        lite.execute("DELETE FROM t")
+        none = PrivateData.from_sql(
+            lite, "SELECT u || u AS u FROM t", Domain(Integer("u", 0, 1)),
+            neighbors=Neighbors.ADD_REMOVE,
+        )  # fmt: skip
+        assert cells(none) == ([0, 0], 0)
+        lite.close()
 
 
 @pytest.mark.parametrize("absent", [(), ("polars",), ("polars", "duckdb")])
@@ -357,6 +435,12 @@ def test_parquet_files_are_the_same_by_every_library(absent, duckdb, tmp_path, m
         assert cells(data) == expected
         assert data.name == str(path)
     assert PrivateData.from_parquet(tmp_path / "0.parquet", SQL_DOMAIN).facts.rows == 2
+    for name in ("z[0]", "z*"):
+        other = tmp_path / "others" / f"{name}.PARQUET"
+        other.parent.mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(whole, other)
+        pyarrow.parquet.write_table(whole.slice(0, 1), other.with_name("z0.PARQUET"))
+        assert cells(PrivateData.from_parquet(other, SQL_DOMAIN)) == expected
     pyarrow.parquet.write_table(pa.table({"a": [1.5], "s": ["x"]}), tmp_path / "2.parquet")
     with pytest.raises(DataError):
         PrivateData.from_parquet(tmp_path, SQL_DOMAIN)

@@ -54,7 +54,8 @@ def _column_by_column(
     if not keep:
         return nw.from_dict(codes, backend=backend).lazy()
     made = [nw.new_series(name, code, nw.Int64, backend=backend) for name, code in codes.items()]
-    return frame.select(*keep).with_columns(*made).select(*codes, *keep).lazy()
+    held = frame.select(*(column_of(table, name) for name in keep)).with_columns(*made)
+    return held.select(nw.nth(*range(len(keep), held.shape[1]), *range(len(keep)))).lazy()
 
 
 def _cell(table: nw.LazyFrame[Any], key: Key) -> nw.Expr:

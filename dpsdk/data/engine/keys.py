@@ -174,10 +174,13 @@ _SPELLING = TextFormat()
 _INFINITE = {"Infinity", "-Infinity"}
 
 
-def _number(text: object) -> Number | None:
-    if text in _INFINITE:
-        return Decimal(str(text))
-    return None if text is None else _SPELLING.number(str(text))
+def _number(text: object) -> Number | str | None:
+    """The number that a text spells, or the text, where a column of numbers may hold one."""
+    if text is None:
+        return None
+    written = str(text)
+    number = Decimal(written) if written in _INFINITE else _SPELLING.number(written)
+    return written if number is None else number
 
 
 def _listed(values: Sequence[object]) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
@@ -22,6 +23,8 @@ __all__ = [
 
 UNREADABLE = "cannot be read; collect and check it before it is handed over"
 """What is said of a frame whose library raised, since its text may quote values."""
+
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 _REPEATING = {"pandas", "pyarrow", "modin", "cudf"}
 """The libraries whose frames may repeat a name."""
@@ -92,6 +95,9 @@ def column_of(table: nw.LazyFrame[Any], name: str) -> nw.Expr:
     if known.is_pyspark() or known.is_pyspark_connect():
         # A point in a name would otherwise ask for a field of a record.
         return nw.col("`" + name.replace("`", "``") + "`")
+    if known.is_polars() and (name == "*" or (name[:1], name[-1:]) == ("^", "$")):
+        # Such a name is a pattern, and would ask for whichever columns it matches.
+        return nw.col("^" + _SPECIAL.sub(r"\\\g<0>", name) + "$")
     return nw.col(name)
 
 

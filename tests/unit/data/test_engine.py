@@ -11,12 +11,22 @@ import pyarrow.parquet
 import pytest
 from tables_loaded import cells
 
-from dpsdk import Binned, Boolean, Categorical, Domain, Integer, Neighbors, PrivateData
+from dpsdk import (
+    Binned,
+    Boolean,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivacyUnit,
+    PrivateData,
+)
 from dpsdk.data.engine.coded import coded
 from dpsdk.data.engine.grouped import grouped
 from dpsdk.data.engine.keys import keys_of
 from dpsdk.data.engine.table import opened
 from dpsdk.data.matching import matcher_of
+from dpsdk.data.take import read_codes
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
@@ -148,6 +158,39 @@ def test_dictionaries_of_arrow_are_read_by_their_codes():
         assert cells(data) == expected
 
 
+def test_dictionaries_whose_numbers_are_short_are_read_together():
+    labels = [str(number) for number in range(300)]
+    parts = [
+        pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), labels[at : at + 100])
+        for at in (0, 100, 200)
+    ]
+    data = PrivateData.from_frame(
+        pa.table({"s": pa.chunked_array(parts)}), Domain(Categorical("s", labels))
+    )
+    assert cells(data) == ([1] * 300, 0)
+
+
+@pytest.mark.parametrize("name", ["*", "^x$", "^x.*$", "^$", "$x^", r"^\\d|[x](x){1}?+#- &&~é$"])
+def test_no_name_of_a_column_is_a_pattern(name):
+    columns = {"x": [1, 1, 1], name: [0, 1, 2], "o": [3, 3, 3]}
+    domain = Domain(Integer(name, 0, 3))
+    frame = pl.DataFrame(columns)
+    objects = frame.with_columns(pl.Series("o", [3, 3, 3], dtype=pl.Object))
+    people = PrivacyUnit(name, max_rows=1)
+    for one in (frame, frame.lazy(), objects, frame.to_pandas(), frame.to_arrow()):
+        assert cells(PrivateData.from_frame(one, domain)) == ([1, 1, 1, 0], 0)
+        assert cells(PrivateData.from_frame(one, domain, unit=people)) == ([1, 1, 1, 0], 0)
+        assert read_codes(one, domain.attributes)[name].tolist() == [0, 1, 2]
+
+
+def test_a_text_that_ends_with_zeros_is_another_text():
+    texts = ["F", "F\0", "G\0\0", "G\0", "\0F", None]
+    domain = Domain(Categorical("s", ["F", "G\0\0"]))
+    frame = pl.DataFrame({"s": texts})
+    for one in (frame, frame.lazy(), frame.to_pandas(), frame.to_arrow()):
+        assert cells(PrivateData.from_frame(one, domain)) == ([1, 1], 4)
+
+
 def test_objects_in_polars_are_read_one_by_one():
     frame = pl.DataFrame({"c": pl.Series(["a", 1, True, None], dtype=pl.Object)})
     expected = cells(PrivateData.from_columns({"c": ["a", 1, True, None]}, OTHERS))
@@ -176,6 +219,19 @@ def test_parquet_files_are_read_without_polars_and_refused_without_all(tmp_path,
         PrivateData.from_parquet(tmp_path, DOMAIN)
     with pytest.raises(InvalidArgument, match="path"):
         PrivateData.from_parquet(5, DOMAIN)
+
+
+@pytest.mark.parametrize("without", [(), ("polars", "duckdb")])
+def test_no_name_of_a_file_that_is_there_is_a_pattern(without, tmp_path, monkeypatch):
+    for name in without:
+        monkeypatch.setitem(sys.modules, name, None)
+    domain = Domain(Integer("a", 0, 3))
+    for value, name in enumerate(("a1.parquet", "a[1].parquet", "a*.parquet")):
+        pyarrow.parquet.write_table(pa.table({"a": [value]}), tmp_path / name)
+    for value, name in enumerate(("a1.parquet", "a[1].parquet", "a*.parquet")):
+        counts = cells(PrivateData.from_parquet(tmp_path / name, domain))[0]
+        assert counts == [int(number == value) for number in range(4)]
+    assert cells(PrivateData.from_parquet(tmp_path / "a?.parquet", domain))[0] == [1, 0, 1, 0]
 
 
 def test_a_query_needs_a_connection_that_is_known(monkeypatch):

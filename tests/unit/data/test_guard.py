@@ -232,7 +232,7 @@ def interrupted(load, at):
     return None
 
 
-OWN = {"from_columns", "from_frame", "from_counts", "attempt"}
+OWN = {"from_columns", "from_frame", "from_counts", "_made", "attempt"}
 """Frames whose arguments are what the caller handed over, and still holds."""
 
 

@@ -27,6 +27,7 @@ PIECES = [
     b",", b",", b",", b"\n", b"\n", b"\r\n", b"\r", b'"', b'""', b"\0", b"\xff", b"\xc3", b" ",
     b"17", b"18.0", b"-3", b"+4", b".5", b"7.", b"1e1", b"0.30", b"1,000", b"nan", b"inf", b"-0",
     "é".encode(), b"\xe9", b"F", b"Male", b"True", b"9" * 19, b"1" + b"0" * 17,
+    b'"F"', b'"17"', b'"Male",', b',"', b'",', b'"\n', b'"\r\n"',
     b"a label of 19 bytes", b"x" * 64, b"y" * 65, b"\xef\xbb\xbf", b"\x85", b"\xc2\x85",
 ]  # fmt: skip
 CONTENT = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=40).map(b"".join)
@@ -67,6 +68,8 @@ def test_lines_cut_together_are_lines_cut_one_by_one(told, titles, tmp_path, mon
     @given(CONTENT, st.sampled_from([1, 7, 64, 2**19]), st.sampled_from([70, 2**20]))
     @example(b"", 64, 70)
     @example(b"\n17,7,F,1\n" * 3, 64, 70)
+    @example(b'"17","7","F","1"\r\n"","","",""\n"17",7,"F","1', 2**19, 70)
+    @example(b'"17"\n"","F"\n"1""\n"""\r\n"\r"\n"F"\r\r\n"1"', 2**19, 70)
     def holds(content, block, limit):
         path.write_bytes(header + content)
         with monkeypatch.context() as patch:
@@ -83,15 +86,18 @@ def test_lines_cut_together_are_lines_cut_one_by_one(told, titles, tmp_path, mon
 def test_regular_lines_are_cut_together(tmp_path, monkeypatch):
     """All others are few here, so that what is tested above is the quick way."""
     path, texts = tmp_path / "table.csv", []
-    path.write_bytes(b"n,c\n" + b'1,F\n2,"Male"\n3,F\r\n4\n\n5,F,6\n' * 50 + b"6,7")
+    lines = b'1,F\n"2","Male"\n"3",F\r\n4\n\n5,F,6\n"7","Ma""le"\n"8,F"\n9,"F"\r\n""",""\n'
+    path.write_bytes(b"n,c\n" + lines * 50 + b'6,"7"')
     plain = delimited_module.decoded
     monkeypatch.setattr(delimited_module, "_SHORT", 0)
     monkeypatch.setattr(delimited_module, "decoded", lambda *a: texts.append(a[0]) or plain(*a))
     assert read(path, ["n", "c"]) == [
-        [6, 7, 8, 9, -1, -1] * 50 + [11],
-        [0, 1, 0, -1, -1, -1] * 50 + [6],
+        [6, 7, 8, 9, -1, -1, 12, -1, 14, -1] * 50 + [11],
+        [0, 1, 0, -1, -1, -1, 0, -1, 0, -1] * 50 + [6],
     ]
-    assert set(texts) == {b"n,c", b'2,"Male"', b"4", b"", b"5,F,6"}
+    assert set(texts) == {
+        b"n,c", b"4", b"", b"5,F,6", b'"7","Ma""le"', b'"8,F"', b'""",""'
+    }  # fmt: skip
 
 
 def parts(strings):

@@ -67,7 +67,7 @@ def visits(rows=400, people=60):
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize(
-    "written", [int, str, "user{}@example.org".format], ids=["int", "text", "address"]
+    "written", [int, str, "user{}@example.org".format], ids=["number", "digits", "address"]
 )
 def test_every_door_keeps_the_same_rows(tmp_path, most, distinct, written):
     table = visits()

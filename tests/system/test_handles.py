@@ -165,7 +165,8 @@ def opened(composition=None, observer=None):
 def held(session, events):
     """All that a client of a session can hold: made by it, given to it, or told to it."""
     unit = PrivacyUnit("age", max_rows=3)
-    people = PrivateData.from_columns({"age": [1, 2], "sex": ["F", "M"]}, universe(), unit=unit)
+    columns = {"age": [1, 2], "sex": ["F", "M"], "day": [MONDAY, TUESDAY]}
+    people = PrivateData.from_columns(columns, universe(), unit=unit)
     things = [
         unit,
         people.facts,

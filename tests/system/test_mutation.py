@@ -622,13 +622,14 @@ def test_facts_that_were_changed_make_nothing_cheaper(neighbors, unit_rows):
 def test_a_unit_that_was_changed_protects_as_many_rows_as_before(collect):
     told = []
     for attacked in (False, True):
-        columns = {"who": ["p", "p", "p", "q", ""], "a": [1, 1, 0, 1, 1], "b": [0, 1, 2, 2, 1]}
+        days = [f"2024-{day}" for day in ("02-28", "02-29", "03-01", "03-01", "02-29")]
+        columns = {"who": ["p", "p", "p", "q", ""], "a": [1, 1, 0, 1, 1], "b": days}
         frame, unit = pd.DataFrame(columns), PrivacyUnit("who", max_rows=2)
         given = {"unit": unit, "collect": Mode(collect), "max_rows": 200}
         data = PrivateData.from_frame(frame, table().domain, **given)
         if attacked:
             assert vandalise(unit, given, columns) > 2
-            frame[["a", "b"]] = 0
+            frame["a"], frame["b"] = 0, "2024-02-28"
             for name, value in (("unit_rows", Sly(0)), ("person", None), ("distinct", True)):
                 object.__setattr__(data.facts, name, value)
         odometer = Odometer(Budget(1000, "0.1"), default_composition())

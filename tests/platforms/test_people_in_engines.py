@@ -130,7 +130,7 @@ def test_what_postgres_calls_no_text_but_ibis_does(ibis, postgres):
     backend = ibis.connect(postgres)
     for run in (
         "DROP TABLE IF EXISTS odd",
-        "DROP TYPE IF EXISTS mood",
+        "DROP TYPE IF EXISTS mood CASCADE",
         "CREATE TYPE mood AS ENUM ('sad', 'glad')",
         "CREATE TABLE odd (who mood, whose uuid, padded char(9), age int)",
         (

@@ -82,8 +82,7 @@ def _of_ibis(
         case "postgres":
             own = _through_bytes("convert_to", "convert_from", "UTF8")
         case "sqlite":
-            # An expression has no collation, unlike a column.
-            own = _joined
+            own = _either
         case "mssql" | "mysql" | "singlestoredb" as name:
             return (
                 f"texts of {name}, which takes some for one; hand over a frame that was collected"
@@ -91,6 +90,11 @@ def _of_ibis(
         case _:
             return table
     return _opened(native.mutate(**{name: own(native[name]) for name in texts}))
+
+
+def _either(column: Any) -> Any:
+    """A column without its collation. What a function returns has none, and stays what it is."""
+    return column.coalesce(column)
 
 
 def _joined(column: Any) -> Any:

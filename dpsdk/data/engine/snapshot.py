@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from threading import Thread
 from typing import Any, TypeAlias, final
 from weakref import finalize
 
@@ -167,10 +167,6 @@ def _of_spark(frame: Any) -> Snapshot | None:
     return Snapshot(lambda: held)
 
 
-_turns: Beside[Turns] = Beside()
-_numbers = count(1)
-
-
 def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
     """Within this process where the engine is; a temporary table on a server of PostgreSQL.
 
@@ -190,27 +186,44 @@ def _of_ibis(table: nw.LazyFrame[Any], native: Any) -> Snapshot | None:
             return None
 
 
+class _Connection:
+    """What is known of a connection that all who ask through it wait for."""
+
+    def __init__(self) -> None:
+        self.turns: Turns = Turns("the connection of a table")
+        self.unused: deque[str] = deque()
+        """Tables that nobody can ask any more."""
+
+
+_connections: Beside[_Connection] = Beside()
+_numbers = count(1)
+
+
 def _on_server(backend: Any, native: Any) -> Snapshot | None:
-    """A temporary table of the connection. All that are asked through it wait for their turn."""
+    """A temporary table of the connection. All that are asked through it wait for their turn.
+
+    It is dropped when the next one is made there, or when the connection is closed: whoever lets go
+    of it may be at work in that connection, or closing it.
+    """
     connection = backend.con
-    turns = _turns.get(connection)
-    if turns is None:
-        turns = Turns("the connection of a table")
-        _turns.keep(connection, turns)
+    known = _connections.get(connection)
+    if known is None:
+        known = _Connection()
+        _connections.keep(connection, known)
     name = f"dpsdk_codes_{os.getpid()}_{next(_numbers)}"
+
+    def make(known: _Connection = known) -> Any:
+        while known.unused:
+            backend.raw_sql(f"DROP TABLE IF EXISTS {known.unused.popleft()}")
+        return backend.create_table(name, obj=native, temp=True)
+
     try:
-        made = turns.take(lambda: backend.create_table(name, obj=native, temp=True))
+        made = known.turns.take(make)
     except Exception:  # noqa: BLE001  # its text may quote values
         # Not every user may make one, nor can a replica.
         return None
     held = nw.from_native(made)
-    return Snapshot(lambda: held, turns, partial(_dropped, backend, name, turns))
-
-
-def _dropped(backend: Any, name: str, turns: Turns) -> None:
-    """Drop a table in a thread of its own: this one may be at work in the same connection."""
-    drop = partial(turns.take, lambda: backend.raw_sql(f"DROP TABLE {name}"))
-    Thread(target=partial(_quietly, drop), daemon=True).start()
+    return Snapshot(lambda: held, known.turns, partial(known.unused.append, name))
 
 
 def _quietly(work: Callable[[], object]) -> None:

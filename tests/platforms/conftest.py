@@ -33,6 +33,16 @@ def found(name: str) -> bool:
 collect_ignore_glob = [] if REQUIRED or any(map(found, ENGINES)) else ["test_*.py"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What libraries leave open is told whenever it is collected, in whichever test that is."""
+    here = str(Path(__file__).parent)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
+            item.add_marker(pytest.mark.filterwarnings(unraisable))
+
+
 def engine(name: str) -> ModuleType:
     """A library by its name; the test is skipped, or fails, without it."""
     if REQUIRED:

@@ -270,37 +270,48 @@ class LedgerServer(Store):
     @contextmanager
     def _connected(self, begin: str) -> Generator[tuple[Connection, bool]]:
         """A connection with a transaction, which ends with the block; see `_begin`."""
-        process = os.getpid()
-        connection, standbys = self._begun(begin)
+        process, keep = os.getpid(), True
+        held: list[Connection] = []
         try:
-            yield connection, standbys
+            standbys = self._begun(begin, held)
+            yield held[-1], standbys
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
-            self._leave(connection, process, keep=isinstance(error, Exception))
+            keep = isinstance(error, Exception)
             raise
-        self._leave(connection, process, keep=True)
+        finally:
+            try:
+                for connection in held:
+                    self._leave(connection, process, keep=keep)
+            except BaseException:
+                # Whoever else waits for its turn does not wait for a garbage collector.
+                while held and process == os.getpid():
+                    held.pop().close()
+                raise
 
-    def _begun(self, begin: str) -> tuple[Connection, bool]:
-        """A connection, one that was kept if it is still there, with a transaction."""
+    def _begun(self, begin: str, held: list[Connection]) -> bool:
+        """Hold a connection, one that was kept if it is still there, with a transaction.
+
+        It is held from the moment when it is taken, so that no interrupt leaves it to nobody.
+        """
         if self._process != os.getpid():
             _inherited.append(self._idle)
             self._idle = []
             self._process = os.getpid()
             finalize(self, _close_all, self._idle, self._process)
         while True:
+            kept = bool(self._idle)
             try:
-                connection, kept = self._idle.pop(), True
+                held.append(self._idle.pop())
             except IndexError:
-                connection, kept = self._connect(), False
+                kept = False
+                held.append(self._connect())
             try:
-                standbys = self._begin(connection, begin)
-            except BaseException as error:
-                lost = isinstance(error, LedgerUnavailable) and bool(connection.closed)
-                self._leave(connection, self._process, keep=isinstance(error, Exception))
-                if not (kept and lost):
+                return self._begin(held[-1], begin)
+            except LedgerUnavailable:
+                if not (kept and held[-1].closed):
                     raise
-            else:
-                return connection, standbys
+                held.pop()
 
     def _begin(self, connection: Connection, begin: str) -> bool:
         """Begin a transaction; whether its commit waits for standbys."""

@@ -285,7 +285,17 @@ def test_white_space_is_dropped_only_if_told(tmp_path):
 
 def test_no_number_and_no_truth_value_is_a_date():
     attribute = Date("c", date(1970, 1, 1), date(1990, 1, 1))
-    values = [0, 1.0, True, "0", b"1970-01-01", None, timedelta(1), np.timedelta64(1), object()]
+    values = [
+        0,
+        1.0,
+        True,
+        "0",
+        b"1970-01-01",
+        None,
+        timedelta(1),
+        np.timedelta64(1, "s"),
+        object(),
+    ]
     assert set(read_codes({"c": values}, [attribute])["c"].tolist()) == {-1}
     for column in (np.arange(3), np.array([0.5]), np.array([True]), np.array([1], dtype="m8[s]"),
                    pl.Series([datetime(1970, 1, 1).time()]), pl.Series([timedelta(1)]),

@@ -10,7 +10,7 @@ or evaluated by a name in a text.
 
 from dpsdk.errors import WireError
 from dpsdk.wire.answers import ReleasedAnswer
-from dpsdk.wire.catalogue import Catalogue, Context, Kind, Member, Nested
+from dpsdk.wire.catalogue import Catalogue, Codebook, Kind, Member, Nested
 from dpsdk.wire.codec import digest, dumps, from_json, loads, schema, to_json
 from dpsdk.wire.fields import (
     AMOUNT,
@@ -49,7 +49,7 @@ __all__ = [
     "TEXT",
     "Catalogue",
     "Choice",
-    "Context",
+    "Codebook",
     "Field",
     "Kind",
     "ListOf",

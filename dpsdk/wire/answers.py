@@ -20,7 +20,7 @@ from dpsdk.wire.fields import NATURAL, NUMBER, TEXT, Choice, ListOf, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Context
+    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
 
@@ -148,24 +148,24 @@ _INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
 class _Measured:
     """A number; null where there is none, and a text for an infinite one."""
 
-    def write(self, value: float, path: str, context: Context, /) -> Plain:
+    def write(self, value: float, path: str, codebook: Codebook, /) -> Plain:
         if math.isnan(value):
             return None
         if math.isinf(value):
             return "infinity" if value > 0 else "-infinity"
-        return NUMBER.write(float(value), path, context)
+        return NUMBER.write(float(value), path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> float:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float:
         if plain is None:
             return math.nan
         if type(plain) is str and plain in _INFINITE:
             return _INFINITE[plain]
         if type(plain) is not int and type(plain) is not float:
             raise refused(path, 'a number, null, "infinity" or "-infinity"', plain)
-        return float(NUMBER.read(plain, path, context))
+        return float(NUMBER.read(plain, path, codebook))
 
-    def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [NUMBER.schema(context), {"enum": [None, *_INFINITE]}]}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(codebook), {"enum": [None, *_INFINITE]}]}
 
 
 MEASURED = _Measured()

@@ -17,7 +17,7 @@ from dpsdk.wire.distributions import digest_of
 from dpsdk.wire.fields import Field, refused
 from dpsdk.wire.text import JSON, Plain, step
 
-__all__ = ["ENVELOPE", "REQUIRED", "Catalogue", "Context", "Kind", "Member", "Nested"]
+__all__ = ["ENVELOPE", "REQUIRED", "Catalogue", "Codebook", "Kind", "Member", "Nested"]
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class Kind(Generic[T]):
         What makes a value of what was read, by keyword; the class itself if left out.
     settle
         What a value becomes before it is written, if not itself: given the value, the path and the
-        context of the writing.
+        codebook of the writing.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Kind(Generic[T]):
     name: str
     members: Mapping[str, Member[object]] = field(converter=_to_members)
     take: Callable[..., T] | None = None
-    settle: Callable[[T, str, Context], T] | None = None
+    settle: Callable[[T, str, Codebook], T] | None = None
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.made, type):
@@ -130,10 +130,10 @@ class Kind(Generic[T]):
             if rule is not None and not callable(rule):
                 raise InvalidArgument(name, "something to call", shown(rule))
 
-    def write(self, value: T, path: str, context: Context) -> JSON:
+    def write(self, value: T, path: str, codebook: Codebook) -> JSON:
         """The object that stands for a value, with its kind and without an envelope."""
         if self.settle is not None:
-            value = self.settle(value, path, context)
+            value = self.settle(value, path, codebook)
         written: JSON = {_KIND: self.name}
         for name, member in self.members.items():
             try:
@@ -141,10 +141,10 @@ class Kind(Generic[T]):
             except AttributeError:
                 expected = f"a value with an attribute {member.of!r}"
                 raise WireError(path, expected, type(value).__name__) from None
-            written[name] = member.field.write(found, path + step(name), context)
+            written[name] = member.field.write(found, path + step(name), codebook)
         return written
 
-    def read(self, plain: JSON, path: str, context: Context, *, top: bool = False) -> T:
+    def read(self, plain: JSON, path: str, codebook: Codebook, *, top: bool = False) -> T:
         """The value of such an object, whose kind is known to be this one."""
         for name in plain:
             if name not in self.members and name != _KIND and not (top and name in ENVELOPE):
@@ -152,7 +152,7 @@ class Kind(Generic[T]):
         read: dict[str, object] = {}
         for name, member in self.members.items():
             if name in plain:
-                read[member.key] = _read(member.field, plain[name], path + step(name), context)
+                read[member.key] = _read(member.field, plain[name], path + step(name), codebook)
             elif member.default is REQUIRED:
                 raise WireError(path, f"all members of {self.name}", f"none called {name!r}")
             else:
@@ -168,7 +168,7 @@ class Kind(Generic[T]):
             expected = f"what makes a value of kind {self.name}"
             raise WireError(path, expected, f"a {type(error).__name__}") from error
 
-    def schema(self, context: Context, *, top: bool = False) -> JSON:
+    def schema(self, codebook: Codebook, *, top: bool = False) -> JSON:
         """What JSON Schema says of such an object."""
         properties: JSON = {}
         if top:
@@ -180,7 +180,7 @@ class Kind(Generic[T]):
         properties[_KIND] = {"const": self.name}
         required = list[Plain](properties)
         for name, member in self.members.items():
-            properties[name] = member.field.schema(context)
+            properties[name] = member.field.schema(codebook)
             if member.default is REQUIRED:
                 required.append(name)
         return {
@@ -191,9 +191,9 @@ class Kind(Generic[T]):
         }
 
 
-def _read(field: Field[T], plain: Plain, path: str, context: Context) -> T:
+def _read(field: Field[T], plain: Plain, path: str, codebook: Codebook) -> T:
     try:
-        return field.read(plain, path, context)
+        return field.read(plain, path, codebook)
     except (WireError, RecursionError):
         raise
     except Exception as error:  # a field of another author may raise what it likes
@@ -356,7 +356,7 @@ def _class_of(value: object) -> str:
 
 
 @frozen(eq=False)
-class Context:
+class Codebook:
     """What writing and reading rest on besides the value: a catalogue, and perhaps a domain."""
 
     catalogue: Catalogue
@@ -381,28 +381,28 @@ class Nested(Generic[T]):
         self._name = what.replace(" ", "-")
         self._classes = classes
 
-    def write(self, value: T, path: str, context: Context, /) -> Plain:
+    def write(self, value: T, path: str, codebook: Codebook, /) -> Plain:
         if not isinstance(value, self._classes):
             raise WireError(path, self._what, _class_of(value))
-        return context.catalogue.kind_of(value, path).write(value, path, context)
+        return codebook.catalogue.kind_of(value, path).write(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> T:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> T:
         if type(plain) is not dict:
             raise refused(path, f"an object that stands for {self._what}", plain)
-        kind = context.catalogue.kind_named(plain.get(_KIND), path)
+        kind = codebook.catalogue.kind_named(plain.get(_KIND), path)
         if not issubclass(kind.made, self._classes):
             raise WireError(f"{path}.{_KIND}", f"the kind of {self._what}", shown(kind.name))
-        return cast("T", kind.read(plain, path, context))
+        return cast("T", kind.read(plain, path, codebook))
 
-    def schema(self, context: Context, /) -> JSON:
-        if self._name not in context.definitions:
+    def schema(self, codebook: Codebook, /) -> JSON:
+        if self._name not in codebook.definitions:
             refs: list[Plain] = []
-            context.definitions[self._name] = {"oneOf": refs}
-            for kind in context.catalogue.among(*self._classes):
-                if kind.name not in context.definitions:
-                    context.definitions[kind.name] = {}
-                    context.definitions[kind.name] = kind.schema(context)
+            codebook.definitions[self._name] = {"oneOf": refs}
+            for kind in codebook.catalogue.among(*self._classes):
+                if kind.name not in codebook.definitions:
+                    codebook.definitions[kind.name] = {}
+                    codebook.definitions[kind.name] = kind.schema(codebook)
                 refs.append({"$ref": f"#/$defs/{kind.name}"})
             if not refs:
-                context.definitions[self._name] = False
+                codebook.definitions[self._name] = False
         return {"$ref": f"#/$defs/{self._name}"}

@@ -15,7 +15,7 @@ from dpsdk.wire.fields import AMOUNT, POSITIVE, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Context
+    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["EXACTLY", "RUNS"]
 
@@ -23,23 +23,23 @@ __all__ = ["EXACTLY", "RUNS"]
 class _Exactly:
     """An amount, exact and as the float next to it: {"exact": "1/3", "float": 0.333}."""
 
-    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
-        near = MEASURED.write(_near(value), path, context)
-        return {"exact": AMOUNT.write(value, path, context), "float": near}
+    def write(self, value: Fraction, path: str, codebook: Codebook, /) -> Plain:
+        near = MEASURED.write(_near(value), path, codebook)
+        return {"exact": AMOUNT.write(value, path, codebook), "float": near}
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Fraction:
         if type(plain) is not dict or plain.keys() != {"exact", "float"}:
             raise refused(path, 'an object of "exact" and "float"', plain)
-        exact = AMOUNT.read(plain["exact"], f"{path}.exact", context)
-        near = MEASURED.read(plain["float"], f"{path}.float", context)
+        exact = AMOUNT.read(plain["exact"], f"{path}.exact", codebook)
+        near = MEASURED.read(plain["float"], f"{path}.float", codebook)
         if near != _near(exact):
             raise WireError(f"{path}.float", "the float next to the exact amount", shown(near))
         return exact
 
-    def schema(self, context: Context, /) -> JSON:
+    def schema(self, codebook: Codebook, /) -> JSON:
         return {
             "type": "object",
-            "properties": {"exact": AMOUNT.schema(context), "float": MEASURED.schema(context)},
+            "properties": {"exact": AMOUNT.schema(codebook), "float": MEASURED.schema(codebook)},
             "required": ["exact", "float"],
             "additionalProperties": False,
         }
@@ -60,15 +60,15 @@ class _Runs:
     """Guarantees, each with how often it was charged."""
 
     def write(
-        self, value: tuple[tuple[Guarantee, int], ...], path: str, context: Context, /
+        self, value: tuple[tuple[Guarantee, int], ...], path: str, codebook: Codebook, /
     ) -> Plain:
         return [
-            {"guarantee": GUARANTEE.write(run, path, context), "count": count}
+            {"guarantee": GUARANTEE.write(run, path, codebook), "count": count}
             for run, count in value
         ]
 
     def read(
-        self, plain: Plain, path: str, context: Context, /
+        self, plain: Plain, path: str, codebook: Codebook, /
     ) -> tuple[tuple[Guarantee, int], ...]:
         if type(plain) is not list:
             raise refused(path, "a list of runs", plain)
@@ -77,17 +77,17 @@ class _Runs:
             where = f"{path}[{place}]"
             if type(one) is not dict or one.keys() != {"guarantee", "count"}:
                 raise refused(where, 'an object of "guarantee" and "count"', one)
-            count = POSITIVE.read(one["count"], f"{where}.count", context)
-            found.append((GUARANTEE.read(one["guarantee"], f"{where}.guarantee", context), count))
+            count = POSITIVE.read(one["count"], f"{where}.count", codebook)
+            found.append((GUARANTEE.read(one["guarantee"], f"{where}.guarantee", codebook), count))
         return tuple(found)
 
-    def schema(self, context: Context, /) -> JSON:
-        count = POSITIVE.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        count = POSITIVE.schema(codebook)
         return {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"guarantee": GUARANTEE.schema(context), "count": count},
+                "properties": {"guarantee": GUARANTEE.schema(codebook), "count": count},
                 "required": ["guarantee", "count"],
                 "additionalProperties": False,
             },

@@ -16,7 +16,7 @@ from dpsdk.losses import Loss
 from dpsdk.mechanisms import Mechanism, OneShot
 from dpsdk.queries import Query
 from dpsdk.release import Release
-from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context
+from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook
 from dpsdk.wire.distributions import digest_of
 from dpsdk.wire.fields import refused
 from dpsdk.wire.releases import ReleaseRecord
@@ -78,9 +78,9 @@ def to_json(value: object, *, domain: Domain | None = None, allow: Catalogue | N
     catalogue = _catalogue(allow)
     if isinstance(value, Release):
         value = ReleaseRecord.of(cast("Release[object]", value))
-    context = Context(catalogue, domain)
+    codebook = Codebook(catalogue, domain)
     try:
-        written = catalogue.kind_of(value, "$").write(value, "$", context)
+        written = catalogue.kind_of(value, "$").write(value, "$", codebook)
     except RecursionError:
         raise WireError("$", "a value that is not so deep", "a deeper one") from None
     whole: JSON = {**ENVELOPE, **written}
@@ -196,7 +196,7 @@ def _read(wanted: type, data: Plain, catalogue: Catalogue) -> object:
     if not issubclass(kind.made, wanted):
         raise WireError("$.kind", f"the kind of a {wanted.__name__}", shown(kind.name))
     try:
-        return kind.read(data, "$", Context(catalogue), top=True)
+        return kind.read(data, "$", Codebook(catalogue), top=True)
     except RecursionError:
         raise WireError("$", "a value that is not so deep", "a deeper one") from None
 
@@ -267,11 +267,11 @@ def schema(kind: str | type, *, allow: Catalogue | None = None) -> JSON:
         As for `from_json`.
     """
     wanted, catalogue = _wanted(kind), _catalogue(allow)
-    context = Context(catalogue)
-    choices: list[Plain] = [one.schema(context, top=True) for one in catalogue.among(wanted)]
+    codebook = Codebook(catalogue)
+    choices: list[Plain] = [one.schema(codebook, top=True) for one in catalogue.among(wanted)]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"dpsdk.wire, version 1: {kind if isinstance(kind, str) else wanted.__name__}",
         "oneOf": choices,
-        "$defs": dict(context.definitions),
+        "$defs": dict(codebook.definitions),
     }

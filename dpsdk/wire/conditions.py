@@ -16,7 +16,7 @@ from dpsdk.wire.fields import NUMBER, MapOf, check_spread, refused
 from dpsdk.wire.text import JSON, Plain, step
 
 if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Context
+    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["CONDITIONS", "END", "WHERE"]
 
@@ -30,8 +30,8 @@ _CONDITION = (
 class _Day:
     """A day, or a time on the clock of a wall, as short as it can be written."""
 
-    def write(self, value: date, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: date, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         if type(value) is date:
             return {"date": value.isoformat()}
         if type(value) is datetime and value.tzinfo is None and not value.fold:
@@ -39,7 +39,7 @@ class _Day:
             return {"time": value.isoformat(timespec="minutes" if whole else "auto")}
         raise WireError(path, _DAY, shown(value))
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> date:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> date:
         if type(plain) is not dict or len(plain) != 1:
             raise refused(path, _DAY, plain)
         ((name, text),) = plain.items()
@@ -50,12 +50,12 @@ class _Day:
             found = date.fromisoformat(text) if name == "date" else datetime.fromisoformat(text)
         except ValueError as error:
             raise WireError(path, "a day of the calendar", shown(text)) from error
-        if self.write(found, path, context) != plain:
+        if self.write(found, path, codebook) != plain:
             raise WireError(path, "a time without seconds that are nought", shown(text))
         return found
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         texts: list[Plain] = [
             _only(name, {"type": "string", "pattern": rf"^{pattern}(?![\s\S])"})
             for name, pattern in _DAYS.items()
@@ -78,16 +78,16 @@ DAY = _Day()
 class _End:
     """A number, or a day or time, to compare with."""
 
-    def write(self, value: float | date, path: str, context: Context, /) -> Plain:
+    def write(self, value: float | date, path: str, codebook: Codebook, /) -> Plain:
         field = DAY if isinstance(value, date) else NUMBER
-        return field.write(value, path, context)  # type: ignore[arg-type]  # of its own type
+        return field.write(value, path, codebook)  # type: ignore[arg-type]  # of its own type
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> float | date:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float | date:
         field = DAY if type(plain) is dict else NUMBER
-        return field.read(plain, path, context)
+        return field.read(plain, path, codebook)
 
-    def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [NUMBER.schema(context), DAY.schema(context)]}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(codebook), DAY.schema(codebook)]}
 
 
 END = _End()
@@ -101,7 +101,7 @@ _LABELLED = ("bin", *_DAYS)
 class _LabelField:
     """A label. Integers, floats and truth values stay what they are: 1, 1.0 and true all differ."""
 
-    def write(self, value: Label, path: str, context: Context, /) -> Plain:
+    def write(self, value: Label, path: str, codebook: Codebook, /) -> Plain:
         if type(value) in (str, int, bool):
             return cast("Plain", value)
         if type(value) is tuple and len(value) == 2 and all(map(_is_number, value)):
@@ -109,23 +109,23 @@ class _LabelField:
             # Nought has two signs, which count as equal.
             return {"bin": [low + 0, high + 0]}
         if isinstance(value, date):
-            return DAY.write(value, path, context)
+            return DAY.write(value, path, codebook)
         raise WireError(path, _LABEL, shown(value))
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Label:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Label:
         if type(plain) is str or type(plain) is int or type(plain) is bool:
             return plain
         if type(plain) is dict and ("date" in plain or "time" in plain):
-            return cast("Label", DAY.read(plain, path, context))
+            return cast("Label", DAY.read(plain, path, codebook))
         pair = plain.get("bin") if type(plain) is dict and len(plain) == 1 else None
         if type(pair) is not list or len(pair) != 2 or not all(map(_is_number, pair)):
             raise refused(path, _LABEL, plain)
         return cast("tuple[float, float]", tuple(pair))
 
-    def schema(self, context: Context, /) -> JSON:
+    def schema(self, codebook: Codebook, /) -> JSON:
         pair: JSON = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
         plain: JSON = {"type": ["string", "integer", "boolean"]}
-        return {"anyOf": [plain, _only("bin", pair), DAY.schema(context)]}
+        return {"anyOf": [plain, _only("bin", pair), DAY.schema(codebook)]}
 
 
 def _is_number(part: object) -> bool:
@@ -147,40 +147,40 @@ _LABELS = _LabelField()
 class _ConditionField:
     """What may be wanted of an attribute."""
 
-    def write(self, value: Condition, path: str, context: Context, /) -> Plain:
+    def write(self, value: Condition, path: str, codebook: Codebook, /) -> Plain:
         if isinstance(value, Not):
-            return {"not": self.write(value.value, f"{path}.not", context)}
+            return {"not": self.write(value.value, f"{path}.not", codebook)}
         if isinstance(value, range):
             return {"range": [value.start, value.stop, value.step]}
         if isinstance(value, Between):
             ends = (value.low, value.high)
-            return {"between": [END.write(end, f"{path}.between", context) for end in ends]}
+            return {"between": [END.write(end, f"{path}.between", codebook) for end in ends]}
         if isinstance(value, set | frozenset):
-            written = [_LABELS.write(label, f"{path}.any", context) for label in value]
+            written = [_LABELS.write(label, f"{path}.any", codebook) for label in value]
             return {"any": sorted(written, key=_order)}
-        return _LABELS.write(value, path, context)
+        return _LABELS.write(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Condition:
-        return self._read(plain, path, context, 2)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Condition:
+        return self._read(plain, path, codebook, 2)
 
-    def _read(self, plain: Plain, path: str, context: Context, negations: int) -> Condition:
+    def _read(self, plain: Plain, path: str, codebook: Codebook, negations: int) -> Condition:
         if type(plain) is not dict or not plain.keys().isdisjoint(_LABELLED):
             if type(plain) is list or plain is None or type(plain) is float:
                 raise refused(path, _CONDITION, plain)
-            return _LABELS.read(plain, path, context)
+            return _LABELS.read(plain, path, codebook)
         if len(plain) != 1:
             raise refused(path, _CONDITION, plain)
         ((name, inside),) = plain.items()
         if name == "not":
             if not negations:
                 raise WireError(path, "at most two negations of one condition", "a third")
-            return Not(self._read(inside, f"{path}.not", context, negations - 1))
+            return Not(self._read(inside, f"{path}.not", codebook, negations - 1))
         if name == "range":
             return self._range(inside, f"{path}.range")
         if name == "between":
-            return self._between(inside, f"{path}.between", context)
+            return self._between(inside, f"{path}.between", codebook)
         if name == "any":
-            return self._set(inside, f"{path}.any", context)
+            return self._set(inside, f"{path}.any", codebook)
         raise refused(path, _CONDITION, plain)
 
     def _range(self, plain: Plain, path: str) -> range:
@@ -192,27 +192,27 @@ class _ConditionField:
             raise WireError(path, expected, "a step of 0")
         return range(start, stop, by)
 
-    def _between(self, plain: Plain, path: str, context: Context) -> Between:
+    def _between(self, plain: Plain, path: str, codebook: Codebook) -> Between:
         if type(plain) is not list or len(plain) != 2:
             raise refused(path, "two ends", plain)
-        low, high = [END.read(end, path + step(i), context) for i, end in enumerate(plain)]
+        low, high = [END.read(end, path + step(i), codebook) for i, end in enumerate(plain)]
         try:
             return Between(low, high)
         except InvalidArgument as error:
             raise WireError(path, "two ends, the lower first", str(error)[:300]) from error
 
-    def _set(self, plain: Plain, path: str, context: Context) -> frozenset[Label]:
+    def _set(self, plain: Plain, path: str, codebook: Codebook) -> frozenset[Label]:
         if type(plain) is not list:
             raise refused(path, "a list of labels", plain)
-        labels = [_LABELS.read(one, path + step(i), context) for i, one in enumerate(plain)]
+        labels = [_LABELS.read(one, path + step(i), codebook) for i, one in enumerate(plain)]
         check_spread(path, labels)
         found = frozenset(labels)
         if len(found) != len(labels):
             raise WireError(path, "labels that all differ", "one of them twice")
         return found
 
-    def schema(self, context: Context, /) -> JSON:
-        context.definitions.setdefault("label", _LABELS.schema(context))
+    def schema(self, codebook: Codebook, /) -> JSON:
+        codebook.definitions.setdefault("label", _LABELS.schema(codebook))
         label: JSON = {"$ref": "#/$defs/label"}
         integer: JSON = {"type": "integer"}
         integers: JSON = {"type": "array", "prefixItems": [integer, integer]}
@@ -222,10 +222,10 @@ class _ConditionField:
         plain: list[Plain] = [
             label,
             _only("range", integers),
-            _only("between", {**ends, "items": END.schema(context)}),
+            _only("between", {**ends, "items": END.schema(codebook)}),
             _only("any", {"type": "array", "items": label, "uniqueItems": True}),
         ]
-        context.definitions.setdefault("wanted", {"anyOf": plain})
+        codebook.definitions.setdefault("wanted", {"anyOf": plain})
         wanted: JSON = {"$ref": "#/$defs/wanted"}
         return {"anyOf": [wanted, _only("not", {"anyOf": [wanted, _only("not", wanted)]})]}
 
@@ -243,15 +243,15 @@ class _Conditions:
     _by_name = MapOf(_ConditionField(), least=1)
 
     def write(
-        self, value: tuple[tuple[str, Condition], ...], path: str, context: Context, /
+        self, value: tuple[tuple[str, Condition], ...], path: str, codebook: Codebook, /
     ) -> Plain:
-        return self._by_name.write(dict(value), path, context)
+        return self._by_name.write(dict(value), path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, Condition]:
-        return self._by_name.read(plain, path, context)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> dict[str, Condition]:
+        return self._by_name.read(plain, path, codebook)
 
-    def schema(self, context: Context, /) -> JSON:
-        return self._by_name.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._by_name.schema(codebook)
 
 
 CONDITIONS = _Conditions()
@@ -261,20 +261,20 @@ CONDITIONS = _Conditions()
 class _Where:
     """The conditions of a `where`."""
 
-    def write(self, value: Conjunction, path: str, context: Context, /) -> Plain:
+    def write(self, value: Conjunction, path: str, codebook: Codebook, /) -> Plain:
         if type(value) is not Conjunction:
             raise WireError(path, "a conjunction of the package", type(value).__name__)
-        return CONDITIONS.write(value.conditions, path, context)
+        return CONDITIONS.write(value.conditions, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Conjunction:
-        conditions = CONDITIONS.read(plain, path, context)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Conjunction:
+        conditions = CONDITIONS.read(plain, path, codebook)
         try:
             return Conjunction(conditions)
         except InvalidArgument as error:
             raise WireError(path, "conditions on attributes", str(error)[:300]) from error
 
-    def schema(self, context: Context, /) -> JSON:
-        return CONDITIONS.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return CONDITIONS.schema(codebook)
 
 
 WHERE = _Where()

@@ -14,7 +14,7 @@ from dpsdk.hypothesis import Distribution
 from dpsdk.wire.text import JSON, Plain, canonical
 
 if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Context
+    from dpsdk.wire.catalogue import Codebook
 
 __all__ = ["DIGEST", "DISTRIBUTION", "digest_of", "domain_json"]
 
@@ -54,18 +54,18 @@ def digest_of(distribution: Distribution, path: str) -> str:
 class _Digest:
     """A digest of SHA-256 in hexadecimal digits."""
 
-    def write(self, value: str, path: str, context: Context, /) -> Plain:
-        return self.read(value, path, context)
+    def write(self, value: str, path: str, codebook: Codebook, /) -> Plain:
+        return self.read(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> str:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> str:
+        del codebook
         if type(plain) is not str or len(plain) != 64 or set(plain) - set("0123456789abcdef"):
             got = shown(plain) if isinstance(plain, str) else type(plain).__name__
             raise WireError(path, "a digest of 64 hexadecimal digits", got)
         return plain
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         return {"type": "string", "pattern": r"^[0-9a-f]{64}(?![\s\S])"}
 
 
@@ -76,15 +76,15 @@ DIGEST = _Digest()
 class _Distribution:
     """A distribution that the reader was handed, by its digest."""
 
-    def write(self, value: Distribution, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: Distribution, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         return digest_of(value, path)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Distribution:
-        return context.catalogue.distribution(DIGEST.read(plain, path, context), path)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Distribution:
+        return codebook.catalogue.distribution(DIGEST.read(plain, path, codebook), path)
 
-    def schema(self, context: Context, /) -> JSON:
-        return DIGEST.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return DIGEST.schema(codebook)
 
 
 DISTRIBUTION = _Distribution()

@@ -9,7 +9,7 @@ from dpsdk.data import PrivacyUnit
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.files import read_attribute
 from dpsdk.errors import DomainError, WireError
-from dpsdk.wire.catalogue import Context, Kind, Member
+from dpsdk.wire.catalogue import Codebook, Kind, Member
 from dpsdk.wire.fields import FLAG, NAME, POSITIVE, ListOf, check_spread
 from dpsdk.wire.text import JSON, Plain
 
@@ -60,14 +60,14 @@ def _of_kind(kind: str, name: JSON) -> JSON:
 class _AttributeField:
     """An attribute, as a file of a domain has it."""
 
-    def write(self, value: Attribute, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: Attribute, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         if type(value) not in _OWN:
             raise WireError(path, "an attribute of the package", type(value).__name__)
         return cast("Plain", value.to_json())
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Attribute:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Attribute:
+        del codebook
         labels = plain.get("labels") if type(plain) is dict else None
         if type(labels) is list:
             check_spread(f"{path}.labels", [one for one in labels if type(one) is int])
@@ -76,12 +76,12 @@ class _AttributeField:
         except DomainError as error:
             raise WireError(path, "an attribute of a domain", str(error)[:300]) from error
 
-    def schema(self, context: Context, /) -> JSON:
-        if "an-attribute" not in context.definitions:
-            name: JSON = NAME.schema(context) | {"pattern": r"\S"}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        if "an-attribute" not in codebook.definitions:
+            name: JSON = NAME.schema(codebook) | {"pattern": r"\S"}
             known = [_of_kind(one.kind, name) for one in _OWN if one.kind in _KINDS]
             known.sort(key=str)
-            context.definitions["an-attribute"] = {"oneOf": cast("list[Plain]", known)}
+            codebook.definitions["an-attribute"] = {"oneOf": cast("list[Plain]", known)}
         return {"$ref": "#/$defs/an-attribute"}
 
 
@@ -96,8 +96,8 @@ def _domain(attributes: tuple[Attribute, ...]) -> Domain:
     return Domain(*attributes)
 
 
-def _sized(domain: Domain, path: str, context: Context) -> Domain:
-    del context
+def _sized(domain: Domain, path: str, codebook: Codebook) -> Domain:
+    del codebook
     _check_size(domain.attributes, f"{path}.attributes")
     return domain
 

@@ -18,7 +18,7 @@ from dpsdk.typing import Floats, Ints
 from dpsdk.wire.text import JSON, LONGEST_TEXT, Plain, step
 
 if TYPE_CHECKING:
-    from dpsdk.wire.catalogue import Context
+    from dpsdk.wire.catalogue import Codebook
 
 __all__ = [
     "AMOUNT",
@@ -68,7 +68,7 @@ class Field(Protocol[T]):
     at it, and raises nothing but `WireError`.
     """
 
-    def write(self, value: T, path: str, context: Context, /) -> Plain:
+    def write(self, value: T, path: str, codebook: Codebook, /) -> Plain:
         """The plain form of a value.
 
         Raises
@@ -78,7 +78,7 @@ class Field(Protocol[T]):
         """
         ...
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> T:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> T:
         """The value of a plain form.
 
         Raises
@@ -88,7 +88,7 @@ class Field(Protocol[T]):
         """
         ...
 
-    def schema(self, context: Context, /) -> JSON:
+    def schema(self, codebook: Codebook, /) -> JSON:
         """What JSON Schema 2020-12 says of a plain form."""
         ...
 
@@ -121,17 +121,17 @@ class _Text:
         of = "" if least == 0 else "non-empty "
         self._expected = f"a {of}text of at most {most:,} characters"
 
-    def write(self, value: str, path: str, context: Context, /) -> Plain:
-        return self.read(value, path, context)
+    def write(self, value: str, path: str, codebook: Codebook, /) -> Plain:
+        return self.read(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> str:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> str:
+        del codebook
         if type(plain) is not str or not self._least <= len(plain) <= self._most:
             raise refused(path, self._expected, plain)
         return plain
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         return {"type": "string", "minLength": self._least, "maxLength": self._most}
 
 
@@ -145,17 +145,17 @@ NAME = _Text(1, 1000)
 class _Flag:
     """True or false, and no text or number that stands for it."""
 
-    def write(self, value: bool, path: str, context: Context, /) -> Plain:  # noqa: FBT001
-        return self.read(value, path, context)
+    def write(self, value: bool, path: str, codebook: Codebook, /) -> Plain:  # noqa: FBT001
+        return self.read(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> bool:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> bool:
+        del codebook
         if type(plain) is not bool:
             raise refused(path, "true or false", plain)
         return plain
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         return {"type": "boolean"}
 
 
@@ -171,17 +171,17 @@ class _Integer:
         at_least = "" if least is None else f", at least {least}"
         self._expected = f"an integer, without a point{at_least}"
 
-    def write(self, value: int, path: str, context: Context, /) -> Plain:
-        return self.read(value, path, context)
+    def write(self, value: int, path: str, codebook: Codebook, /) -> Plain:
+        return self.read(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> int:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> int:
+        del codebook
         if type(plain) is not int or (self._least is not None and plain < self._least):
             raise refused(path, self._expected, plain)
         return plain
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         if self._least is None:
             return {"type": "integer"}
         return {"type": "integer", "minimum": self._least}
@@ -218,8 +218,8 @@ class _Number:
         self._endless = endless
         self._floating = floating
 
-    def write(self, value: float, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: float, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         if self._endless and value == math.inf:
             return "infinity"
         plain = float(value) if isinstance(value, np.floating) else value
@@ -227,8 +227,8 @@ class _Number:
             raise WireError(path, "a finite number", shown(value))
         return as_number(plain)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> float:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float:
+        del codebook
         if type(plain) is int or type(plain) is float:
             return float(plain) if self._floating else plain
         if self._endless and type(plain) is str and plain == "infinity":
@@ -236,8 +236,8 @@ class _Number:
         endless = ', or "infinity"' if self._endless else ""
         raise refused(path, f"a number{endless}", plain)
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         if self._endless:
             return {"anyOf": [{"type": "number"}, {"const": "infinity"}]}
         return {"type": "number"}
@@ -258,8 +258,8 @@ class _Amount:
 
     _expected = 'a decimal or a fraction as a text, such as "0.1", "1e-9" or "1/3"'
 
-    def write(self, value: Fraction, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: Fraction, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         try:
             text = RECORDED.write(value, path)
         except RecordError:
@@ -268,8 +268,8 @@ class _Amount:
             raise WireError(path, "a fraction of fewer digits", "one of very many")
         return text
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Fraction:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Fraction:
+        del codebook
         if (
             type(plain) is not str
             or len(plain) > _LONGEST_AMOUNT
@@ -285,8 +285,8 @@ class _Amount:
         above, _, below = plain.partition("/")
         return Fraction(_integer(above, path), _integer(below or "1", path))
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         # Not only "$", before which some readers of patterns allow the end of a line.
         pattern = rf"^(?:{_AMOUNT}|{_LARGE})(?![\s\S])"
         return {"type": "string", "pattern": pattern, "maxLength": _LONGEST_AMOUNT}
@@ -312,19 +312,19 @@ class Choice(Generic[T]):
         self._texts = texts
         self._expected = " or ".join(f'"{text}"' for text in texts)
 
-    def write(self, value: T, path: str, context: Context, /) -> Plain:
+    def write(self, value: T, path: str, codebook: Codebook, /) -> Plain:
         # One of a class below is written as the text that it equals.
         plain = str.__str__(value) if isinstance(value, str) else cast("Plain", value)
-        return cast("str", self.read(plain, path, context))
+        return cast("str", self.read(plain, path, codebook))
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> T:
-        del context
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> T:
+        del codebook
         if type(plain) is not str or plain not in self._texts:
             raise refused(path, self._expected, plain)
         return cast("T", plain)
 
-    def schema(self, context: Context, /) -> JSON:
-        del context
+    def schema(self, codebook: Codebook, /) -> JSON:
+        del codebook
         return {"enum": list(self._texts)}
 
 
@@ -334,14 +334,14 @@ class OrNone(Generic[T]):
     def __init__(self, field: Field[T]) -> None:
         self._field = field
 
-    def write(self, value: T | None, path: str, context: Context, /) -> Plain:
-        return None if value is None else self._field.write(value, path, context)
+    def write(self, value: T | None, path: str, codebook: Codebook, /) -> Plain:
+        return None if value is None else self._field.write(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> T | None:
-        return None if plain is None else self._field.read(plain, path, context)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> T | None:
+        return None if plain is None else self._field.read(plain, path, codebook)
 
-    def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [{"type": "null"}, self._field.schema(context)]}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [{"type": "null"}, self._field.schema(codebook)]}
 
 
 class ListOf(Generic[T]):
@@ -352,24 +352,24 @@ class ListOf(Generic[T]):
         self._least = least
         self._most = most
 
-    def write(self, value: Sequence[T], path: str, context: Context, /) -> Plain:
+    def write(self, value: Sequence[T], path: str, codebook: Codebook, /) -> Plain:
         self._check(len(value), path)
-        return [self._field.write(one, path + step(i), context) for i, one in enumerate(value)]
+        return [self._field.write(one, path + step(i), codebook) for i, one in enumerate(value)]
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> tuple[T, ...]:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> tuple[T, ...]:
         if type(plain) is not list:
             raise refused(path, "a list", plain)
         self._check(len(plain), path)
         # From a list: tuple() of a generator would keep none of the place if it is interrupted.
-        return tuple([self._field.read(o, path + step(i), context) for i, o in enumerate(plain)])
+        return tuple([self._field.read(o, path + step(i), codebook) for i, o in enumerate(plain)])
 
     def _check(self, count: int, path: str) -> None:
         if not self._least <= count <= self._most:
             expected = f"a list of {self._least:,} to {self._most:,} values"
             raise WireError(path, expected, f"{count:,} values")
 
-    def schema(self, context: Context, /) -> JSON:
-        items = self._field.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        items = self._field.schema(codebook)
         return {"type": "array", "items": items, "minItems": self._least, "maxItems": self._most}
 
 
@@ -378,18 +378,18 @@ class _Numbers:
 
     _shape = ListOf(POSITIVE, least=1, most=32)
 
-    def write(self, value: Floats, path: str, context: Context, /) -> Plain:
+    def write(self, value: Floats, path: str, codebook: Codebook, /) -> Plain:
         if value.size > CELLS:
             raise WireError(path, f"at most {CELLS:,} numbers", f"{value.size:,} of them")
         if not np.isfinite(value).all():
             raise WireError(path, "finite numbers", "some that are not")
         numbers: list[Plain] = [as_number(one) for one in value.reshape(-1).tolist()]
-        return {"shape": self._shape.write(value.shape, path, context), "numbers": numbers}
+        return {"shape": self._shape.write(value.shape, path, codebook), "numbers": numbers}
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Floats:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Floats:
         if type(plain) is not dict or plain.keys() != {"shape", "numbers"}:
             raise refused(path, 'an object of "shape" and "numbers"', plain)
-        shape = self._shape.read(plain["shape"], f"{path}.shape", context)
+        shape = self._shape.read(plain["shape"], f"{path}.shape", codebook)
         numbers = plain["numbers"]
         if type(numbers) is not list or not 1 <= len(numbers) <= CELLS:
             raise refused(f"{path}.numbers", f"a list of 1 to {CELLS:,} numbers", numbers)
@@ -400,12 +400,12 @@ class _Numbers:
             raise WireError(f"{path}.shape", f"the shape of {len(numbers):,} numbers", shown(shape))
         return kept(np.array(numbers, dtype=np.float64).reshape(shape))
 
-    def schema(self, context: Context, /) -> JSON:
+    def schema(self, codebook: Codebook, /) -> JSON:
         numbers: JSON = {"type": "array", "items": {"type": "number"}, "minItems": 1}
         return {
             "type": "object",
             "properties": {
-                "shape": self._shape.schema(context),
+                "shape": self._shape.schema(codebook),
                 "numbers": {**numbers, "maxItems": CELLS},
             },
             "required": ["shape", "numbers"],
@@ -422,22 +422,22 @@ class _Codes:
 
     _rows = ListOf(ListOf(INTEGER, least=1, most=1000), least=1)
 
-    def write(self, value: Ints, path: str, context: Context, /) -> Plain:
-        del context
+    def write(self, value: Ints, path: str, codebook: Codebook, /) -> Plain:
+        del codebook
         if value.size > CELLS:
             raise WireError(path, f"at most {CELLS:,} integers", f"{value.size:,} of them")
         return cast("Plain", value.tolist())
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> Ints:
-        rows = self._rows.read(plain, path, context)
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Ints:
+        rows = self._rows.read(plain, path, codebook)
         if len({len(row) for row in rows}) > 1:
             raise WireError(path, "rows of one length", "rows of several")
         if max(max(map(abs, row)) for row in rows) >= 1 << 63:
             raise WireError(path, "integers below 2^63", "a larger one")
         return np.array(rows, dtype=np.int64)
 
-    def schema(self, context: Context, /) -> JSON:
-        return self._rows.schema(context)
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._rows.schema(codebook)
 
 
 CODES = _Codes()
@@ -451,18 +451,18 @@ class Both(Generic[T]):
         self._texts = texts
         self._others = others
 
-    def write(self, value: str | T, path: str, context: Context, /) -> Plain:
+    def write(self, value: str | T, path: str, codebook: Codebook, /) -> Plain:
         if isinstance(value, str):
-            return self._texts.write(value, path, context)
-        return self._others.write(value, path, context)
+            return self._texts.write(value, path, codebook)
+        return self._others.write(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> str | T:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> str | T:
         if type(plain) is str:
-            return self._texts.read(plain, path, context)
-        return self._others.read(plain, path, context)
+            return self._texts.read(plain, path, codebook)
+        return self._others.read(plain, path, codebook)
 
-    def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [self._texts.schema(context), self._others.schema(context)]}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [self._texts.schema(codebook), self._others.schema(codebook)]}
 
 
 class MapOf(Generic[T]):
@@ -472,24 +472,24 @@ class MapOf(Generic[T]):
         self._field = field
         self._least = least
 
-    def write(self, value: Mapping[str, T], path: str, context: Context, /) -> Plain:
+    def write(self, value: Mapping[str, T], path: str, codebook: Codebook, /) -> Plain:
         return {
-            NAME.read(name, path, context): self._field.write(one, path + step(name), context)
+            NAME.read(name, path, codebook): self._field.write(one, path + step(name), codebook)
             for name, one in value.items()
         }
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> dict[str, T]:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> dict[str, T]:
         if type(plain) is not dict or len(plain) < self._least:
             raise refused(path, f"an object of at least {self._least} members", plain)
         return {
-            NAME.read(name, path, context): self._field.read(one, path + step(name), context)
+            NAME.read(name, path, codebook): self._field.read(one, path + step(name), codebook)
             for name, one in plain.items()
         }
 
-    def schema(self, context: Context, /) -> JSON:
+    def schema(self, codebook: Codebook, /) -> JSON:
         return {
             "type": "object",
             "minProperties": self._least,
-            "propertyNames": NAME.schema(context),
-            "additionalProperties": self._field.schema(context),
+            "propertyNames": NAME.schema(codebook),
+            "additionalProperties": self._field.schema(codebook),
         }

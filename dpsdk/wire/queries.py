@@ -39,7 +39,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
-from dpsdk.wire.catalogue import Context, Kind, Member, Nested
+from dpsdk.wire.catalogue import Codebook, Kind, Member, Nested
 from dpsdk.wire.conditions import CONDITIONS, END, WHERE
 from dpsdk.wire.fields import (
     AMOUNT,
@@ -75,29 +75,29 @@ class _Side:
 
     _many = ListOf(NUMBER, least=1)
 
-    def write(self, value: float | tuple[float, ...], path: str, context: Context, /) -> Plain:
+    def write(self, value: float | tuple[float, ...], path: str, codebook: Codebook, /) -> Plain:
         if isinstance(value, tuple):
-            return self._many.write(value, path, context)
-        return NUMBER.write(value, path, context)
+            return self._many.write(value, path, codebook)
+        return NUMBER.write(value, path, codebook)
 
-    def read(self, plain: Plain, path: str, context: Context, /) -> float | tuple[float, ...]:
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> float | tuple[float, ...]:
         if type(plain) is list:
-            return self._many.read(plain, path, context)
-        return NUMBER.read(plain, path, context)
+            return self._many.read(plain, path, codebook)
+        return NUMBER.read(plain, path, codebook)
 
-    def schema(self, context: Context, /) -> JSON:
-        return {"anyOf": [NUMBER.schema(context), self._many.schema(context)]}
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {"anyOf": [NUMBER.schema(codebook), self._many.schema(codebook)]}
 
 
-def _tabulated(query: Linear, path: str, context: Context) -> Linear:
+def _tabulated(query: Linear, path: str, codebook: Codebook) -> Linear:
     """A query by a function as one by its table."""
     if not callable(query.weights):
         return query
-    if context.domain is None:
+    if codebook.domain is None:
         expected = "an array, or a function with the domain over which it is to be written out"
         raise WireError(f"{path}.weights", expected, "a function alone")
     try:
-        return query.tabulated(context.domain)
+        return query.tabulated(codebook.domain)
     except DpsdkError as error:
         expected = "a function that can be written out over the domain"
         raise WireError(f"{path}.weights", expected, str(error)[:300]) from error

@@ -27,7 +27,7 @@ from dpsdk.queries import Query
 from dpsdk.release import Cost, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
-from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Context, Kind, Member, Nested
+from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested
 from dpsdk.wire.charges import EXACTLY, RUNS
 from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
 from dpsdk.wire.distributions import DIGEST
@@ -286,12 +286,12 @@ def _settled(
     value: object, wanted: type, facts: Facts, catalogue: Catalogue, most: int | None = None
 ) -> _Settled:
     """A value by its written form; by its digest alone where that is longer than `most`."""
-    context = Context(catalogue, facts.domain)
+    codebook = Codebook(catalogue, facts.domain)
     try:
         kind = catalogue.kind_of(value, "$")
         if not issubclass(kind.made, wanted):
             return _Settled()
-        written = kind.write(value, "$", context)
+        written = kind.write(value, "$", codebook)
         check(written)
     except (WireError, RecursionError):
         return _Settled()
@@ -300,7 +300,7 @@ def _settled(
     if most is not None and len(text) > most:
         return _Settled(None, digest)
     try:
-        return _Settled(kind.read(written, "$", context), digest)
+        return _Settled(kind.read(written, "$", codebook), digest)
     except (WireError, RecursionError):
         return _Settled(None, digest)
 
@@ -311,7 +311,7 @@ def _rules(composition: Composition, facts: Facts, catalogue: Catalogue) -> Comp
 
 
 def _digest(value: object, catalogue: Catalogue) -> str:
-    written = catalogue.kind_of(value, "$").write(value, "$", Context(catalogue))
+    written = catalogue.kind_of(value, "$").write(value, "$", Codebook(catalogue))
     return sha256(canonical({**ENVELOPE, **written})).hexdigest()
 
 

@@ -17,7 +17,7 @@ __all__ = ["DEEPEST", "JSON", "MOST_ITEMS", "Plain", "canonical", "check", "pars
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
 """What JSON holds, in the classes in which Python's reader gives it."""
 
-JSON: TypeAlias = dict[str, Plain]
+JSON: TypeAlias = "dict[str, Plain]"
 """An object of JSON."""
 
 MOST_CHARACTERS = 1 << 24

@@ -75,13 +75,13 @@ class Fussy:
 class Backwards:
     """A field of another author."""
 
-    def write(self, value, path, context, /):
+    def write(self, value, path, codebook, /):
         return value[::-1]
 
-    def read(self, plain, path, context, /):
+    def read(self, plain, path, codebook, /):
         return plain[::-1]
 
-    def schema(self, context, /):
+    def schema(self, codebook, /):
         return {"type": "string"}
 
 

@@ -140,7 +140,8 @@ class BooleanMatcher(Matcher):
     def __init__(self, attribute: Boolean, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._words = {normal(word): int(cell) for word, cell in attribute.readings.items()}
-        self.numbers, self._odd = _numbers_among(self._words)
+        numbers, self._odd = _numbers_among(self._words)
+        self.numbers: dict[Number, int] = numbers
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind is Kind.BOOLEAN:
@@ -167,8 +168,9 @@ class CategoricalMatcher(Matcher):
     def __init__(self, attribute: Categorical, texts: TextFormat) -> None:
         super().__init__(attribute.name, attribute.size, texts)
         self._labels = {normal(str(label)): number for number, label in enumerate(attribute.values)}
-        self.rest = -1 if attribute.other is None else attribute.index(attribute.other)
-        self.numbers, self._odd = _numbers_among(self._labels)
+        self.rest: int = -1 if attribute.other is None else attribute.index(attribute.other)
+        numbers, self._odd = _numbers_among(self._labels)
+        self.numbers: dict[Number, int] = numbers
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or (kind in _NUMBERS and self.numbers and self._odd is None):

@@ -99,7 +99,7 @@ class Using:
     __slots__ = ("_digest", "_domain", "_mechanism", "name")
 
     def __init__(self, name: str, mechanism: object, domain: Domain) -> None:
-        self.name = name
+        self.name: str = name
         self._mechanism = mechanism
         self._domain = domain
         self._digest = self._told() if type(mechanism) in ONE_SHOT else None

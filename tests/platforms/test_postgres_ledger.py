@@ -462,11 +462,11 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
     monkeypatch.setattr(chained, "_PAUSES", (0.0, 0.0))
     anchor = FileAnchor(tmp_path / "anchor") if anchored else None
     ledger = place.ledger(anchor=anchor)
-    odometer, sure, lost = opened(ledger), server.ServerWork._sure, False
+    odometer, sure, lost = opened(ledger), server._ServerWork._sure, False
     twin = opened(place.ledger(anchor=anchor))
     twin._session = odometer.session
 
-    def losing(self: server.ServerWork, *given: Any) -> None:
+    def losing(self: server._ServerWork, *given: Any) -> None:
         nonlocal lost
         if lost:
             return sure(self, *given)
@@ -479,7 +479,7 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
         return sure(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.ServerWork, "_sure", losing)
+        patch.setattr(server._ServerWork, "_sure", losing)
         assert odometer.charge(HUNDREDTH, "x") == (1 if taken else 2)
     assert odometer.count == (1 if taken else 2)
     assert odometer.charge(HUNDREDTH, "y") == odometer.count
@@ -488,15 +488,15 @@ def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_pat
 
 def test_a_commit_that_nobody_can_look_up_releases_nothing(place, monkeypatch):
     monkeypatch.setattr(chained, "_PAUSES", ())
-    odometer, sure = opened(place.ledger()), server.ServerWork._sure
+    odometer, sure = opened(place.ledger()), server._ServerWork._sure
 
-    def losing(self: server.ServerWork, *given: Any) -> None:
+    def losing(self: server._ServerWork, *given: Any) -> None:
         sure(self, *given)
         cut(place)
         sure(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.ServerWork, "_sure", losing)
+        patch.setattr(server._ServerWork, "_sure", losing)
         with pytest.raises(LedgerUnavailable):
             odometer.charge(HUNDREDTH, "x", request_id="a")
     with pytest.raises(AlreadyCharged):

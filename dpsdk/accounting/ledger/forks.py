@@ -38,7 +38,7 @@ class _Connections:
 
 _now = _Connections()
 
-process = object()
+process: object = object()
 """Another one in a process that was forked. To be compared alone, which calls nothing."""
 
 
@@ -80,10 +80,6 @@ def _in_parent() -> None:
 def _in_child() -> None:
     global _now, process  # the only thread left has no use for what others held
     _now, process = _Connections(), object()
-
-
-process = object()
-"""Another one in a process that was forked. To be compared alone, which calls nothing."""
 
 
 if hasattr(os, "register_at_fork"):

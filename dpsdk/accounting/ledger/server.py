@@ -21,12 +21,12 @@ from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
 from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
-    from psycopg import Connection as _Connection
+    from psycopg import Connection
     from psycopg.errors import Diagnostic, Error
 
-    Connection: TypeAlias = _Connection[tuple[object, ...]]
+    _Connection: TypeAlias = Connection[tuple[object, ...]]
 
-__all__ = ["LedgerServer", "ServerWork"]
+__all__ = ["LedgerServer"]
 
 _VERSION = 1
 
@@ -185,7 +185,7 @@ class LedgerServer(Store):
         super().__init__(f"{public} schema {schema}", key)
         self._schema = f'"{schema}"'
         self._process = os.getpid()
-        self._idle: list[Connection] = []
+        self._idle: list[_Connection] = []
         finalize(self, _close_all, self._idle, self._process)
 
     @override
@@ -244,7 +244,7 @@ class LedgerServer(Store):
                 connection.execute(_TABLES.format(self._schema, _VERSION).encode())
                 connection.execute("COMMIT")
 
-    def _found(self, connection: Connection) -> list[Row]:
+    def _found(self, connection: _Connection) -> list[Row]:
         rows: list[Row] = connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
         return rows
 
@@ -253,7 +253,7 @@ class LedgerServer(Store):
     def reading(self) -> Generator[Work]:
         begin = _READ + _STATE
         with self._connected(begin.format(self._schema)) as (connection, standbys):
-            yield ServerWork(self, connection, self._schema, standbys=standbys)
+            yield _ServerWork(self, connection, self._schema, standbys=standbys)
 
     @override
     @contextmanager
@@ -261,17 +261,17 @@ class LedgerServer(Store):
         begin = (_WRITE + _STATE).format(self._schema, round(1000 * _PATIENCE))
         with self._connected(begin) as (connection, standbys):
             try:
-                yield ServerWork(self, connection, self._schema, standbys=standbys)
+                yield _ServerWork(self, connection, self._schema, standbys=standbys)
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
 
     @contextmanager
-    def _connected(self, begin: str) -> Generator[tuple[Connection, bool]]:
+    def _connected(self, begin: str) -> Generator[tuple[_Connection, bool]]:
         """A connection with a transaction, which ends with the block; see `_begin`."""
         process, keep = os.getpid(), True
-        held: list[Connection] = []
+        held: list[_Connection] = []
         try:
             standbys = self._begun(begin, held)
             yield held[-1], standbys
@@ -289,7 +289,7 @@ class LedgerServer(Store):
                     held.pop().close()
                 raise
 
-    def _begun(self, begin: str, held: list[Connection]) -> bool:
+    def _begun(self, begin: str, held: list[_Connection]) -> bool:
         """Hold a connection, one that was kept if it is still there, with a transaction.
 
         It is held from the moment when it is taken, so that no interrupt leaves it to nobody.
@@ -313,7 +313,7 @@ class LedgerServer(Store):
                     raise
                 held.pop()
 
-    def _begin(self, connection: Connection, begin: str) -> bool:
+    def _begin(self, connection: _Connection, begin: str) -> bool:
         """Begin a transaction; whether its commit waits for standbys."""
         with self.typed():
             cursor = connection.execute(begin.encode())
@@ -328,12 +328,12 @@ class LedgerServer(Store):
             raise LedgerUnavailable(self.name, why)
         return bool(standbys)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> _Connection:
         from psycopg import connect  # noqa: PLC0415  # of an extra
 
         with self.typed():
             # Statements that are prepared do not get on with poolers between here and the server.
-            made: Connection = connect(self._reached, autocommit=True, prepare_threshold=None)
+            made: _Connection = connect(self._reached, autocommit=True, prepare_threshold=None)
             try:
                 made.execute(f"BEGIN READ ONLY; {_SET}".encode())
                 found = self._found(made)
@@ -346,7 +346,7 @@ class LedgerServer(Store):
             raise self.damaged("it has other tables, or others beside them")
         return made
 
-    def _leave(self, connection: Connection, process: int, *, keep: bool) -> None:
+    def _leave(self, connection: _Connection, process: int, *, keep: bool) -> None:
         """End a connection's transaction, and keep it for the next piece of work if it is whole."""
         if process != os.getpid():
             _inherited.append(connection)
@@ -360,13 +360,13 @@ class LedgerServer(Store):
                 connection.close()
 
 
-class ServerWork(Work):
+class _ServerWork(Work):
     """One transaction on a server."""
 
     __slots__ = ("_connection", "_process", "_schema", "_standbys")
 
     def __init__(
-        self, server: LedgerServer, connection: Connection, schema: str, *, standbys: bool
+        self, server: LedgerServer, connection: _Connection, schema: str, *, standbys: bool
     ) -> None:
         super().__init__(server)
         self._standbys = standbys
@@ -479,7 +479,7 @@ class ServerWork(Work):
             raise LedgerUnavailable(self._store.name, why)
 
 
-def _close_all(kept: list[Connection], process: int) -> None:
+def _close_all(kept: list[_Connection], process: int) -> None:
     """Close what was kept, in the process that made it."""
     while process == os.getpid() and kept:
         with suppress(Exception):

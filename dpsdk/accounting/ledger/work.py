@@ -108,8 +108,8 @@ class Store(ABC):
     """Whether a turn to write lasts beyond the commit, until the block ends."""
 
     def __init__(self, name: str, key: bytes) -> None:
-        self.name = name
-        self.key = key
+        self.name: str = name
+        self.key: bytes = key
         self.seen: Seen = NOTHING
         """Replaced as a whole. Who replaces it by less makes others look twice, and no more."""
 

@@ -231,3 +231,15 @@ def told(failing: Callable[[], object]) -> tuple[BaseException, str]:
 def truth(rows: Sequence[Row], weigh: Callable[[Row], float]) -> float:
     """The sum of a weight over the rows inside the universe."""
     return float(sum(weigh(row) for row in rows if inside(row)))
+
+
+def grouped(table, keys):
+    """The cells inside a domain that are not empty, how many rows each has, and those outside."""
+    from dpsdk.data.engine.grouped import groups
+
+    codes, counts = groups(table, keys)
+    inside = np.ones(len(counts), dtype=bool)
+    for code in codes.values():
+        inside &= code >= 0
+    kept = {name: code[inside] for name, code in codes.items()}
+    return kept, counts[inside], int(counts[~inside].sum())

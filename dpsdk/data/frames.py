@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 __all__ = [
+    "UNREADABLE",
     "frame_columns",
     "is_of_library",
     "kind_of_dtype",
@@ -26,6 +27,9 @@ __all__ = [
     "series_as_column",
     "series_column",
 ]
+
+UNREADABLE = "cannot be read; collect and check it before it is handed over"
+"""What is said of a frame whose library raised, since its text may quote values."""
 
 _TEMPORAL = (Kind.DATE, Kind.NAIVE_TIME, Kind.ZONED_TIME)
 _LIBRARIES = {"narwhals", "pandas", "polars", "pyarrow", "modin", "cudf"}
@@ -61,7 +65,7 @@ def frame_columns(frame: object, matchers: Sequence[Matcher]) -> list[Column] | 
     try:
         return _columns(frame, matchers)
     except Exception:  # noqa: BLE001  # its text may quote values
-        return "cannot be read; collect and check it before it is handed over"
+        return UNREADABLE
 
 
 def series_column(series: object) -> Column | None:

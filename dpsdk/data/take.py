@@ -91,46 +91,30 @@ def take_frame(declared: Declaration, frame: object, texts: Texts, collect: Coll
 def _of_frame(
     source: str, declared: Declaration, frame: object, texts: Texts, collect: Collect
 ) -> Counts:
+    from dpsdk.data.engine.bounded import Protected  # noqa: PLC0415  # an extra
+    from dpsdk.data.engine.records import (  # noqa: PLC0415  # an extra
+        groups_of_frame,
+        pushed_of_frame,
+    )
+
     reading, whole = TextFormat(*texts), declared.outside == "raise"
     matchers, person = _matchers(declared, reading), _person(declared, reading)
-    if own_collect(collect) == "marginals":
-        return _pushed(source, frame, matchers, person, declared)
-    from dpsdk.data.engine.bounded import groups_of_persons  # noqa: PLC0415  # an extra
-    from dpsdk.data.engine.grouped import groups_of_frame  # noqa: PLC0415  # an extra
-
-    found = (
-        groups_of_frame(frame, matchers)
-        if declared.unit is None or person is None
-        else groups_of_persons(frame, matchers, person, declared.unit, whole=whole)
+    protected = (
+        None if declared.unit is None or person is None else Protected(person, declared.unit, whole)
     )
+    if own_collect(collect) == "marginals":
+        pushed = pushed_of_frame(frame, matchers, protected)
+        if isinstance(pushed, str):
+            raise DataError(source, pushed)
+        if whole and pushed.outside:
+            raise DataError(source, "a row is outside the domain")
+        return pushed
+    found = groups_of_frame(frame, matchers, protected)
     if isinstance(found, str):
         raise DataError(source, found)
     codes, counts = found
     _refuse_outside(source, codes, declared)
     return _inside(codes, declared.domain, counts)
-
-
-def _pushed(
-    source: str,
-    frame: object,
-    matchers: Sequence[Matcher],
-    person: PersonMatcher | None,
-    declared: Declaration,
-) -> Counts:
-    from dpsdk.data.engine.bounded import pushed_of_persons  # noqa: PLC0415  # an extra
-    from dpsdk.data.engine.pushed import pushed_of_frame  # noqa: PLC0415  # an extra
-
-    whole = declared.outside == "raise"
-    pushed = (
-        pushed_of_frame(frame, matchers)
-        if declared.unit is None or person is None
-        else pushed_of_persons(frame, matchers, person, declared.unit, whole=whole)
-    )
-    if isinstance(pushed, str):
-        raise DataError(source, pushed)
-    if whole and pushed.outside:
-        raise DataError(source, "a row is outside the domain")
-    return pushed
 
 
 def take_file(

@@ -174,9 +174,7 @@ class Channel(Closable, Generic[F_contra]):
         """
         context = self._context
         history, facts = context.history, context.forms.facts
-        named = None if request is None else request.name
-        scope = context.payer.scope
-        question = history.ask(label, self._name, context.lifetime, scope=scope, request=named)
+        question = self._question(label, request)
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
@@ -238,9 +236,7 @@ class Channel(Closable, Generic[F_contra]):
         """An answer that was given before to the same question: one of its own, that is free."""
         context = self._context
         history, facts = context.history, context.forms.facts
-        named = None if request is None else request.name
-        scope = context.payer.scope
-        question = history.ask(label, self._name, context.lifetime, scope=scope, request=named)
+        question = self._question(label, request)
         done: Event | None = None
         try:
             measurement = settled(query, known, facts)
@@ -254,6 +250,12 @@ class Channel(Closable, Generic[F_contra]):
             history.ended(question, done)
             ended.append(question)
         return Given(value, measurement, label, Cost, reused=True)
+
+    def _question(self, label: str, request: Request | None) -> Question:
+        """A new question of whoever pays, which names the request that it is for."""
+        context, named = self._context, None if request is None else request.name
+        scope = context.payer.scope
+        return context.history.ask(label, self._name, context.lifetime, scope=scope, request=named)
 
     def _answered(self, question: Question, *, reused: bool = False) -> Answered:
         scope, request, now = whose(question.asked)

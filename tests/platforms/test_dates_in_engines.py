@@ -11,13 +11,13 @@ from attrs import evolve
 
 from dpsdk import Date, Domain, PrivateData
 from dpsdk.data.engine.coded import coded
-from dpsdk.data.engine.grouped import grouped
 from dpsdk.data.engine.keys import keys_of
 from dpsdk.data.engine.table import opened
 from dpsdk.data.matching import matcher_of
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError
+from worlds import grouped
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 

@@ -27,21 +27,20 @@ from dpsdk.data.bounding import (
 )
 from dpsdk.data.engine.coded import code_name, coded
 from dpsdk.data.engine.collation import compares_exactly
-from dpsdk.data.engine.keys import Key, keys_of
-from dpsdk.data.engine.pushed import Pushed, pushed_of_codes
-from dpsdk.data.engine.table import UNREADABLE, column_of, opened, stays_in_engine
+from dpsdk.data.engine.grouped import counted
+from dpsdk.data.engine.keys import Key
+from dpsdk.data.engine.table import column_of, stays_in_engine
 from dpsdk.data.engine.times import chosen
-from dpsdk.data.frames import kind_of_dtype, series_as_column
-from dpsdk.data.matching import MISSING, Matcher
+from dpsdk.data.frames import series_as_column
+from dpsdk.data.matching import MISSING
 from dpsdk.data.persons import WHITE_SPACE, PersonMatcher, kept_codes, persons_of
 from dpsdk.data.unit import PrivacyUnit
-from dpsdk.errors import DpsdkError
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["bounded", "groups_of_persons", "pushed_of_persons"]
+__all__ = ["Kept", "Protected", "bounded", "kept_of_persons"]
 
-_PERSON, _REPEAT, _KEY, _PLACE, _ROWS, _WHO = (
-    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "rows", "who")
+_PERSON, _REPEAT, _KEY, _PLACE, _WHO = (
+    f"dpsdk_{name}" for name in ("person", "repeat", "key", "place", "who")
 )
 
 _AROUND = f"^[{WHITE_SPACE}]+|[{WHITE_SPACE}]+$"
@@ -134,64 +133,27 @@ def _sum(terms: Sequence[nw.Expr]) -> nw.Expr:
     return _sum(terms[:middle]) + _sum(terms[middle:])
 
 
-def groups_of_persons(
-    frame: object,
-    matchers: Sequence[Matcher],
-    person: PersonMatcher,
-    unit: PrivacyUnit,
-    *,
-    whole: bool,
-) -> tuple[Mapping[str, Ints], Floats] | str:
-    """The cells of the rows that are kept, and how many rows each has; or what is wrong.
-
-    Of errors, only those of this package are raised, since others may quote values.
+@frozen(eq=False, repr=False)
+class Protected:
+    """Whose rows are kept, and how many.
 
     Parameters
     ----------
-    frame
-        Of any library.
-    matchers, person
-        What reads its columns.
+    person
+        What reads the column of identifiers.
     unit
         How many rows of a person are kept.
     whole
         Whether every row must lie inside the domain, whosever it is.
     """
-    try:
-        kept = _kept(frame, matchers, person, unit, whole=whole)
-        return kept if isinstance(kept, str) else kept.groups()
-    except DpsdkError:
-        raise
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return UNREADABLE
 
-
-def pushed_of_persons(
-    frame: object,
-    matchers: Sequence[Matcher],
-    person: PersonMatcher,
-    unit: PrivacyUnit,
-    *,
-    whole: bool,
-) -> Pushed | str:
-    """The same rows in a snapshot, for their engine to count when they are asked for.
-
-    Raises
-    ------
-    InvalidArgument
-        If the engine of the frame can hold no snapshot.
-    """
-    try:
-        kept = _kept(frame, matchers, person, unit, whole=whole)
-        return kept if isinstance(kept, str) else pushed_of_codes(kept.table(), matchers)
-    except DpsdkError:
-        raise
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return UNREADABLE
+    person: PersonMatcher
+    unit: PrivacyUnit
+    whole: bool
 
 
 @frozen(eq=False, repr=False)
-class _Kept:
+class Kept:
     """The rows that are kept: cell numbers of each, in their engine or as arrays. Private."""
 
     names: Sequence[str]
@@ -206,10 +168,9 @@ class _Kept:
         if not isinstance(self.rows, nw.LazyFrame):
             return self.rows, np.ones(len(self.rows[self.names[0]]))
         codes = [code_name(place) for place in range(len(self.names))]
-        counted = self.rows.group_by(*codes).agg(nw.len().alias(_ROWS)).collect()
-        counts = np.asarray(counted.get_column(_ROWS).to_numpy(), dtype=np.float64)
+        frame, counts = counted(self.rows, codes)
         return {
-            name: np.asarray(counted.get_column(code).to_numpy(), dtype=np.int64)
+            name: np.asarray(frame.get_column(code).to_numpy(), dtype=np.int64)
             for name, code in zip(self.names, codes, strict=True)
         }, counts
 
@@ -221,78 +182,60 @@ class _Kept:
         return nw.from_dict(codes, backend=self.backend).lazy()
 
 
-def _kept(
-    frame: object,
-    matchers: Sequence[Matcher],
-    person: PersonMatcher,
-    unit: PrivacyUnit,
-    *,
-    whole: bool,
-) -> _Kept | str:
-    table = opened(frame, list({matcher.name: None for matcher in [*matchers, person]}))
-    if isinstance(table, str):
-        return table
-    kind = kind_of_dtype(table.collect_schema()[person.name])
-    if kind is not None and (problem := person.mismatch(kind)):
-        return problem
-    keys = keys_of(table, matchers)
-    if isinstance(keys, str):
-        return keys
+def kept_of_persons(
+    table: nw.LazyFrame[Any], keys: Sequence[Key], protected: Protected
+) -> Kept | str:
+    """The rows that are kept of a table, or what is wrong with it.
+
+    The table is one that `opened` has returned for the columns of the keys and of persons.
+    """
     own = _in_engine if stays_in_engine(table) else _here
-    rows = own(table, keys, person, unit, whole=whole)
+    rows = own(table, keys, protected)
     if isinstance(rows, str):
         return rows
     known = table.implementation
     # What Ibis has read comes as tables of pyarrow.
     backend = nw.Implementation.PYARROW if known.is_ibis() else known
-    return _Kept([key.name for key in keys], rows, backend)
+    return Kept([key.name for key in keys], rows, backend)
 
 
 def _here(
-    table: nw.LazyFrame[Any],
-    keys: Sequence[Key],
-    person: PersonMatcher,
-    unit: PrivacyUnit,
-    *,
-    whole: bool,
+    table: nw.LazyFrame[Any], keys: Sequence[Key], protected: Protected
 ) -> Mapping[str, Ints] | str:
-    frame = table.collect()
+    frame, person = table.collect(), protected.person
     column = series_as_column(frame.get_column(person.name))
     if problem := person.mismatch(column.kind):
         return problem
     codes = {key.name: key.codes(frame.get_column(key.name)) for key in keys}
-    if whole and (problem := _outside({name: code.min(initial=0) for name, code in codes.items()})):
+    least = {name: int(code.min(initial=0)) for name, code in codes.items()}
+    if protected.whole and (problem := _outside(least)):
         return problem
-    return kept_codes(codes, person, persons_of(person, column), unit)
+    return kept_codes(codes, person, persons_of(person, column), protected.unit)
 
 
 def _in_engine(
-    table: nw.LazyFrame[Any],
-    keys: Sequence[Key],
-    person: PersonMatcher,
-    unit: PrivacyUnit,
-    *,
-    whole: bool,
+    table: nw.LazyFrame[Any], keys: Sequence[Key], protected: Protected
 ) -> nw.LazyFrame[Any] | Mapping[str, Ints] | str:
+    person = protected.person
     dtype = table.collect_schema()[person.name]
     if not isinstance(dtype, nw.String | nw.Categorical | nw.Enum) and not dtype.is_integer():
         return person.mismatch("values of an unknown type") or ""
     names = [code_name(place) for place in range(len(keys))]
     cells = coded(table, keys, [person.name])
-    if whole:
+    if protected.whole:
         lowest = cells.select(*(nw.col(name).min() for name in names)).collect()
         least = zip([key.name for key in keys], lowest.row(0), strict=True)
         if problem := _outside(dict(least)):
             return problem
     if compares_exactly(table):
-        return bounded(cells, names, person.name, unit, strip=person.strips)
+        return bounded(cells, names, person.name, protected.unit, strip=person.strips)
     read = _numbered(cells.collect(), person)
     found = {
         name: np.asarray(read.get_column(name).to_numpy(), dtype=np.int64)
         for name in [*names, _PERSON]
     }
     codes = {key.name: found[name] for key, name in zip(keys, names, strict=True)}
-    return kept_codes(codes, person, found[_PERSON], unit)
+    return kept_codes(codes, person, found[_PERSON], protected.unit)
 
 
 def _numbered(frame: nw.DataFrame[Any], person: PersonMatcher) -> nw.DataFrame[Any]:

@@ -13,16 +13,14 @@ from typing import Any, final
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpsdk.data.engine.coded import code_name, coded
-from dpsdk.data.engine.keys import keys_of
+from dpsdk.data.engine.coded import code_name
 from dpsdk.data.engine.snapshot import Plan, Snapshot, snapshot_of
-from dpsdk.data.engine.table import UNREADABLE, opened
 from dpsdk.data.kept import Kept
 from dpsdk.data.matching import Matcher
-from dpsdk.errors import Closed, DpsdkError, InvalidArgument, Redacted
+from dpsdk.errors import Closed, InvalidArgument, Redacted
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Pushed", "pushed_of_codes", "pushed_of_frame"]
+__all__ = ["Pushed", "pushed_of_codes"]
 
 _KEY, _COUNT = "dpsdk_key", "dpsdk_count"
 
@@ -187,30 +185,14 @@ class Pushed:
         return self._snapshot.ask(plan)
 
 
-def pushed_of_frame(frame: object, matchers: Sequence[Matcher]) -> Pushed | str:
-    """The counts of a frame of any library, or what is wrong with it.
-
-    Of errors, only those of this package are raised, since others may quote values.
+def pushed_of_codes(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> Pushed:
+    """The counts of a frame of cell numbers, from one snapshot of it.
 
     Raises
     ------
     InvalidArgument
         If the engine of the frame can hold no snapshot.
     """
-    try:
-        table = opened(frame, [matcher.name for matcher in matchers])
-        if isinstance(table, str):
-            return table
-        keys = keys_of(table, matchers)
-        return keys if isinstance(keys, str) else pushed_of_codes(coded(table, keys), matchers)
-    except DpsdkError:
-        raise
-    except Exception:  # noqa: BLE001  # its text may quote values
-        return UNREADABLE
-
-
-def pushed_of_codes(table: nw.LazyFrame[Any], matchers: Sequence[Matcher]) -> Pushed:
-    """The counts of a frame of cell numbers, from one snapshot of it. Raises as above."""
     sizes = {matcher.name: matcher.size for matcher in matchers}
     snapshot = snapshot_of(table, list(sizes.values()))
     if snapshot is None:

@@ -12,7 +12,6 @@ import narwhals.stable.v2 as nw
 from dpsdk.data.engine.collation import without_collation
 
 __all__ = [
-    "UNREADABLE",
     "column_of",
     "is_loose",
     "is_number",
@@ -20,9 +19,6 @@ __all__ = [
     "server_of",
     "stays_in_engine",
 ]
-
-UNREADABLE = "cannot be read; collect and check it before it is handed over"
-"""What is said of a frame whose library raised, since its text may quote values."""
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 

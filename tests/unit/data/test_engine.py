@@ -22,7 +22,6 @@ from dpsdk import (
     PrivateData,
 )
 from dpsdk.data.engine.coded import coded
-from dpsdk.data.engine.grouped import grouped
 from dpsdk.data.engine.keys import keys_of
 from dpsdk.data.engine.table import opened
 from dpsdk.data.matching import matcher_of
@@ -30,6 +29,7 @@ from dpsdk.data.take import read_codes
 from dpsdk.data.texts import TextFormat
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
+from worlds import grouped
 
 DOMAIN = Domain(
     Integer("age", 17, 20), Binned("pay", [0, 0.7, 2]), Categorical("sex", ["F", "M"]),

@@ -29,7 +29,6 @@ from dpsdk import (
 )
 from dpsdk.data.encode import encode
 from dpsdk.data.engine.coded import coded
-from dpsdk.data.engine.grouped import grouped
 from dpsdk.data.engine.keys import keys_of
 from dpsdk.data.engine.table import opened
 from dpsdk.data.frames import series_as_column
@@ -42,6 +41,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "data"))
 
 from tables_loaded import cells
 from test_doors import ATTRIBUTES, COLUMNS, expected_cell, fits, rounded, type_of
+
+from worlds import grouped
 
 # Of what the engines' own libraries think of each other.
 pytestmark = [

@@ -12,17 +12,21 @@ from typing import TypeAlias
 
 import pytest
 
-from dpsdk import Budget
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import (
     BasicComposition,
     Dataset,
+    Decision,
     Ledger,
     Odometer,
     PostgresLedger,
     PureGuarantee,
     SQLiteLedger,
 )
-from dpsdk.errors import AlreadyCharged, BudgetExceeded, LedgerUnavailable
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.errors import AlreadyCharged, BudgetExceeded, Closed, LedgerUnavailable
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
 from tracing import interrupted
 
 Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
@@ -188,3 +192,63 @@ def interrupted_everywhere(
     assert odometer.spent.epsilon == Fraction(charged, 10**4)
     assert ledger.verify() == charged + 1 + (charged + 1) // 256
     assert opened(ledger).charge(part, "x") == charged + 1
+
+
+def spend(ledger: SQLiteLedger | PostgresLedger) -> None:
+    """Charge two tables alike, by one and by several runs, and store an answer for each."""
+    for name in ("one", "two"):
+        odometer = opened(ledger, name)
+        odometer.charge(HUNDREDTH, "x", request_id="a")
+        odometer.charge_all([HUNDREDTH] * 2, "y")
+        ledger.dataset(name).store("a", b"7")
+
+
+def serve_forked_workers(ledger: SQLiteLedger | PostgresLedger) -> None:
+    """As in a server that forks: the ledger was made before, each worker opens its own session."""
+    data = PrivateData.from_columns({"age": [39]}, Domain(Integer("age", 17, 90)), name="adults")
+    session = Session(data, Budget(1), ledger=ledger)
+    session.answer(Count(), using=Laplace("0.1"))
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                try:
+                    session.answer(Count(), using=Laplace("0.1"))
+                except Closed:
+                    own = Session(data, Budget(1), ledger=ledger)
+                    own.answer(Count(), using=Laplace("0.1"))
+                    code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert all(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0 for one in children)
+    assert session.spent.epsilon == Fraction(4, 10)
+    session.answer(Count(), using=Laplace("0.1"))
+    assert ledger.verify() == 1 + 4 + 4
+
+
+def fork_within_a_decision(ledger: SQLiteLedger | PostgresLedger) -> None:
+    """A process that is forked there takes nothing, and its parent goes on."""
+    opened(ledger)
+    child = 0
+
+    def decide(books: Books) -> Decision:
+        nonlocal child
+        child = os.fork()
+        return Decision(books._replace(sessions=books.sessions + 1))
+
+    parent = os.getpid()
+    try:
+        ledger.transact(decide)
+    except Closed:
+        if os.getpid() != parent:
+            os._exit(7)
+        raise
+    finally:
+        if os.getpid() != parent:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert ledger.read().sessions == 2
+    opened(ledger).charge(HUNDREDTH, "x")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.accounting import (
     Books,
@@ -32,7 +32,6 @@ from dpsdk.accounting import (
 from dpsdk.accounting.ledger import chained, server
 from dpsdk.errors import (
     AlreadyCharged,
-    Closed,
     InvalidArgument,
     LedgerConflict,
     LedgerDamaged,
@@ -40,17 +39,18 @@ from dpsdk.errors import (
     NotCopyable,
     Reentered,
 )
-from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
 from spenders import (
     HUNDREDTH,
     Worker,
+    fork_within_a_decision,
     ignored,
     interrupted_everywhere,
     killed,
     needs_fork,
     opened,
+    serve_forked_workers,
     shares,
+    spend,
 )
 from spending import Spending
 
@@ -272,54 +272,13 @@ def test_whoever_comes_first_makes_the_tables(place):
 @needs_fork
 @ignored
 def test_one_ledger_serves_the_parent_and_forked_workers(place):
-    ledger = place.ledger()
-    data = PrivateData.from_columns({"age": [39]}, Domain(Integer("age", 17, 90)), name="adults")
-    session = Session(data, Budget(1), ledger=ledger)
-    session.answer(Count(), using=Laplace("0.1"))
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                try:
-                    session.answer(Count(), using=Laplace("0.1"))
-                except Closed:
-                    own = Session(data, Budget(1), ledger=ledger)
-                    own.answer(Count(), using=Laplace("0.1"))
-                    code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    assert all(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0 for one in children)
-    assert session.spent.epsilon == Fraction(4, 10)
-    session.answer(Count(), using=Laplace("0.1"))
-    assert ledger.verify() == 1 + 4 + 4
+    serve_forked_workers(place.ledger())
 
 
 @needs_fork
 @ignored
 def test_a_process_that_is_forked_within_a_decision_takes_nothing(place):
-    ledger = place.ledger()
-    opened(ledger)
-    child, parent = 0, os.getpid()
-
-    def decide(books: Books) -> Decision:
-        nonlocal child
-        child = os.fork()
-        return Decision(books._replace(sessions=books.sessions + 1))
-
-    try:
-        ledger.transact(decide)
-    except Closed:
-        if os.getpid() != parent:
-            os._exit(7)
-        raise
-    finally:
-        if os.getpid() != parent:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert ledger.read().sessions == 2
+    fork_within_a_decision(place.ledger())
 
 
 def test_a_decision_asks_its_ledger_for_nothing(place):
@@ -765,11 +724,7 @@ def charge_until_refused(odometer: Odometer) -> None:
 
 def spent(place: Place, **given: Any) -> PostgresLedger:
     ledger = place.ledger(**given)
-    for name in ("one", "two"):
-        odometer = opened(ledger, name)
-        odometer.charge(HUNDREDTH, "x", request_id="a")
-        odometer.charge_all([HUNDREDTH] * 2, "y")
-        ledger.dataset(name).store("a", b"7")
+    spend(ledger)
     return ledger
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
 import random
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget
 from dpsdk.accounting import (
     Books,
     Dataset,
@@ -30,7 +29,6 @@ from dpsdk.accounting.ledger.place import network_of
 from dpsdk.accounting.ledger.turnstile import Turnstile
 from dpsdk.errors import (
     AlreadyCharged,
-    Closed,
     InvalidArgument,
     LedgerConflict,
     LedgerDamaged,
@@ -38,9 +36,17 @@ from dpsdk.errors import (
     NotCopyable,
     Reentered,
 )
-from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
-from spenders import HUNDREDTH, ignored, killed, needs_fork, opened, shares
+from spenders import (
+    HUNDREDTH,
+    fork_within_a_decision,
+    ignored,
+    killed,
+    needs_fork,
+    opened,
+    serve_forked_workers,
+    shares,
+    spend,
+)
 
 fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
 
@@ -159,57 +165,13 @@ def test_five_hundred_kills_lose_no_charge(path):
 @needs_fork
 @ignored
 def test_one_ledger_serves_the_parent_and_forked_workers(path):
-    """As in a server that forks: the ledger was made before, each worker opens its own session."""
-    ledger = SQLiteLedger(path)
-    data = PrivateData.from_columns({"age": [39]}, Domain(Integer("age", 17, 90)), name="adults")
-    session = Session(data, Budget(1), ledger=ledger)
-    session.answer(Count(), using=Laplace("0.1"))
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                try:
-                    session.answer(Count(), using=Laplace("0.1"))
-                except Closed:
-                    own = Session(data, Budget(1), ledger=ledger)
-                    own.answer(Count(), using=Laplace("0.1"))
-                    code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    assert all(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0 for one in children)
-    assert session.spent.epsilon == Fraction(4, 10)
-    session.answer(Count(), using=Laplace("0.1"))
-    assert ledger.verify() == 1 + 4 + 4
+    serve_forked_workers(SQLiteLedger(path))
 
 
 @needs_fork
 @ignored
 def test_a_process_that_is_forked_within_a_decision_takes_nothing(path):
-    ledger = SQLiteLedger(path)
-    opened(ledger)
-    child = 0
-
-    def decide(books: Books) -> Decision:
-        nonlocal child
-        child = os.fork()
-        return Decision(books._replace(sessions=books.sessions + 1))
-
-    parent = os.getpid()
-    try:
-        ledger.transact(decide)
-    except Closed:
-        if os.getpid() != parent:
-            os._exit(7)
-        raise
-    finally:
-        if os.getpid() != parent:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert ledger.read().sessions == 2
-    opened(ledger).charge(HUNDREDTH, "x")
+    fork_within_a_decision(SQLiteLedger(path))
 
 
 def test_a_decision_asks_its_ledger_for_nothing(path):
@@ -395,11 +357,7 @@ def test_the_journal_is_such_that_the_version_loses_nothing(
 
 def spent(path: Path, **given) -> SQLiteLedger:
     ledger = SQLiteLedger(path, **given)
-    for name in ("one", "two"):
-        odometer = opened(ledger, name)
-        odometer.charge(HUNDREDTH, "x", request_id="a")
-        odometer.charge_all([HUNDREDTH] * 2, "y")
-        ledger.dataset(name).store("a", b"7")
+    spend(ledger)
     return ledger
 
 

@@ -414,6 +414,29 @@ def test_a_turn_that_lost_its_connection_begins_again(place, monkeypatch):
     assert odometer.charge(HUNDREDTH, "x") == 1
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that raise")
+def test_a_turn_that_a_signal_handler_ends_is_over_while_its_error_is_kept(place, monkeypatch):
+    class TookTooLong(Exception):
+        pass
+
+    def late(*_):
+        raise TookTooLong
+
+    monkeypatch.setattr(server, "_PATIENCE", 5.0)
+    odometer = opened(place.ledger())
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        with place.ledger()._shared.store.writing():  # so that the server is waited for
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(TookTooLong) as kept:
+                odometer.charge(HUNDREDTH, "x")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert opened(place.ledger()).charge(HUNDREDTH, "y") == 1
+    assert kept.value
+
+
 @pytest.mark.parametrize("taken", [True, False])
 @pytest.mark.parametrize("anchored", [True, False])
 def test_a_commit_whose_outcome_is_open_is_looked_up(place, monkeypatch, tmp_path, taken, anchored):

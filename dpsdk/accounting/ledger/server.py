@@ -351,13 +351,16 @@ class LedgerServer(Store):
         if process != os.getpid():
             _inherited.append(connection)
             return
-        with suppress(Exception):
-            if keep and len(self._idle) < _KEPT:
+        if keep:
+            # A signal handler's error, in the middle of an answer, leaves one that cannot go on.
+            with suppress(Exception):
                 if connection.info.transaction_status:  # 0 where there is none any more
                     connection.execute("ROLLBACK")
-                self._idle.append(connection)
-            else:
-                connection.close()
+                if len(self._idle) < _KEPT:
+                    self._idle.append(connection)
+                    return
+        with suppress(Exception):
+            connection.close()
 
 
 class _ServerWork(Work):

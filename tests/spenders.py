@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -17,6 +18,7 @@ from dpsdk.accounting import (
     BasicComposition,
     Dataset,
     Decision,
+    FileAnchor,
     Ledger,
     Odometer,
     PostgresLedger,
@@ -192,6 +194,33 @@ def interrupted_everywhere(
     assert odometer.spent.epsilon == Fraction(charged, 10**4)
     assert ledger.verify() == charged + 1 + (charged + 1) // 256
     assert opened(ledger).charge(part, "x") == charged + 1
+
+
+class Interleaved(FileAnchor):
+    """An anchor that somebody spends before or behind, each time it is asked while that is set."""
+
+    before: Callable[[], None] = staticmethod(lambda: None)
+    behind: Callable[[], None] = staticmethod(lambda: None)
+
+    def get(self) -> tuple[int, bytes] | None:
+        self.before()
+        found = super().get()
+        self.behind()
+        return found
+
+
+def written_meanwhile(
+    make: Callable[[FileAnchor], SQLiteLedger | PostgresLedger], path: Path
+) -> None:
+    """A ledger that others write to, while it is opened and verified, is whole to everybody."""
+    other = opened(make(FileAnchor(path)))
+    anchor = Interleaved(path)
+    for moment in ("before", "behind"):
+        setattr(anchor, moment, lambda: other.charge(HUNDREDTH, "x"))
+        ledger = make(anchor)
+        ledger.verify()
+        delattr(anchor, moment)
+    assert opened(ledger).count == other.count == 4
 
 
 def spend(ledger: SQLiteLedger | PostgresLedger) -> None:

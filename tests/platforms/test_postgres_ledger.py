@@ -51,6 +51,7 @@ from spenders import (
     serve_forked_workers,
     shares,
     spend,
+    written_meanwhile,
 )
 from spending import Spending
 
@@ -827,6 +828,10 @@ def test_an_anchor_never_goes_back_though_many_processes_write(place, tmp_path):
     found = FileAnchor(tmp_path / "anchor").get()
     assert found is not None
     assert found[0] == make().verify()
+
+
+def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(place, tmp_path):
+    written_meanwhile(lambda anchor: place.ledger(anchor=anchor), tmp_path / "anchor")
 
 
 def test_many_entries_are_read_in_pages_and_from_a_checkpoint(place, monkeypatch):

@@ -85,8 +85,9 @@ class Chained:
         self._shared = _Shared(store, anchor)
         self._name: str | None = None
         store.begin()
+        put = self._anchored()
         with store.reading() as work:
-            self._check_anchor(work, work.follow())
+            self._check_anchor(work, work.follow(), put)
 
     @property
     def durable(self) -> bool:
@@ -226,12 +227,12 @@ class Chained:
         LedgerUnavailable
             If it cannot be read.
         """
-        store = self._shared.store
+        store, put = self._shared.store, self._anchored()
         with store.reading() as work:
             work.check()
             work.follow()  # which tells an older copy than this process has seen
             seen = work.follow_all()
-            self._check_anchor(work, seen)
+            self._check_anchor(work, seen, put)
             if work.datasets() != sorted(seen.latest):
                 raise store.damaged("there are books that no entry tells of")
             for name in seen.latest:
@@ -250,7 +251,7 @@ class Chained:
         store, tried = self._shared.store, dict[Entry, R]()
 
         def act(work: Work, seen: Seen) -> tuple[R, Seen | None]:
-            self._check_anchor(work, seen)
+            self._check_anchor(work, seen, self._anchored())
             # Whoever may have written it had a turn, which is over: it is there or never will be.
             for entry, result in tried.items():
                 if work.holds(entry):
@@ -305,19 +306,27 @@ class Chained:
 
     def _catch_up(self, work: Work, seen: Seen) -> None:
         """Have the anchor know all that was written, unless somebody saw to that already."""
-        if self._check_anchor(work, seen) < seen.seq:
+        put = self._anchored()
+        self._check_anchor(work, seen, put)
+        if put is None or put[0] < seen.seq:
             self._put(seen)
 
-    def _check_anchor(self, work: Work, seen: Seen) -> int:
-        """Refuse a ledger that has not what its anchor knows of; how far the anchor knows it."""
+    def _anchored(self) -> tuple[int, bytes] | None:
+        """What the anchor knows. Out of a turn, it is asked before the ledger is read.
+
+        Others may write meanwhile: an anchor that was asked later would know of what was not there.
+        """
         shared = self._shared
         if shared.anchor is None:
-            return 0
+            return None
         with shared.store.typed():
-            put = shared.anchor.get()
+            return shared.anchor.get()
+
+    def _check_anchor(self, work: Work, seen: Seen, put: tuple[int, bytes] | None) -> None:
+        """Refuse a ledger that has not what its anchor knows of."""
         if put is not None and (put[0] > seen.seq or (put[0] and work.code_at(put[0]) != put[1])):
-            raise shared.store.damaged("its anchor knows of entries that it does not have")
-        return 0 if put is None else put[0]
+            damaged = self._shared.store.damaged
+            raise damaged("its anchor knows of entries that it does not have")
 
     def _only(self, seen: Seen) -> str | None:
         """The table of this ledger, or the only one; None if there is none."""

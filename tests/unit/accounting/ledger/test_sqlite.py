@@ -46,6 +46,7 @@ from spenders import (
     serve_forked_workers,
     shares,
     spend,
+    written_meanwhile,
 )
 
 fcntl = pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
@@ -452,6 +453,10 @@ def test_an_older_copy_is_told_by_who_has_seen_a_newer_one_and_by_the_anchor(pat
     SQLiteLedger(path)
     with pytest.raises(LedgerDamaged, match="older copy"):
         odometer.charge(HUNDREDTH, "x")
+
+
+def test_a_ledger_that_others_write_to_meanwhile_is_no_older_copy(path):
+    written_meanwhile(lambda anchor: SQLiteLedger(path, anchor=anchor), path.with_name("anchor"))
 
 
 def test_an_anchor_that_fails_releases_nothing_and_stays_behind(path):

@@ -166,6 +166,22 @@ class Measurement(Generic[Acc_co]):
         _own(self)
 
 
+@frozen
+class Reason:
+    """Why a mechanism was proposed, chosen or turned down.
+
+    Parameters
+    ----------
+    code
+        A short name, which stays: "cheapest".
+    text
+        A sentence for people, in public terms.
+    """
+
+    code: str
+    text: str
+
+
 @frozen(repr=False)
 class Release(Generic[A_co]):
     """One answer with its price and its accuracy.
@@ -192,6 +208,7 @@ class Release(Generic[A_co]):
     _asked: object = field(default=None, eq=False)
     _payment: Payment | None = field(default=None, eq=False)
     reused: bool = field(default=False, kw_only=True)
+    because: tuple[Reason, ...] = field(default=(), kw_only=True)
 
     @property
     def asked(self) -> object:

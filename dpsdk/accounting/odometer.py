@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import NoReturn, SupportsIndex
 
 from dpsdk._checks import shown, to_integer, to_name, to_probability
+from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime, own_anytime
@@ -171,6 +172,12 @@ class Odometer:
     def remaining(self) -> Remaining:
         """What can still be spent, leaving to scopes what they reserved."""
         return self._remaining(self._keeper.read())
+
+    @property
+    def balance(self) -> Balance:
+        """What can still be spent at this moment, to plan with."""
+        states = self._states(self._keeper.read())
+        return Balance(self.composition, self.budget, tuple(map(own_state, states)))
 
     def readings(self, delta: Real) -> Readings:
         """What the runs so far cost, read in several ways, each with its condition.

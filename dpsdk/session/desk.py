@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from fractions import Fraction
 from threading import get_ident
@@ -12,7 +12,7 @@ from attrs import fields, has
 
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Remaining, Spent
+from dpsdk.accounting import Budget, Remaining, Spent
 from dpsdk.accounting.copies import checked_copy
 from dpsdk.domain import Domain
 from dpsdk.errors import (
@@ -24,7 +24,7 @@ from dpsdk.errors import (
     Redacted,
 )
 from dpsdk.forms import Facts, Form
-from dpsdk.kernel import Kernel
+from dpsdk.kernel import Kernel, Limits
 from dpsdk.kernel.access import whose
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import (
@@ -39,6 +39,9 @@ from dpsdk.mechanisms.base import (
     WhyStopped,
 )
 from dpsdk.observe import Event, Opened, Progress
+from dpsdk.planner import Assumptions, Plans
+from dpsdk.planner.planning import for_alpha, for_budget
+from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import (
@@ -299,6 +302,26 @@ class Desk:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
         return Quote(at_open, at_most, quote.accuracy).for_query(lifting(query), self.facts)
+
+    def plan(
+        self,
+        query: Query[A, F],
+        *,
+        alpha: float | None = None,
+        budget: Budget | None = None,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+    ) -> Plans[F]:
+        """Ways to answer a query, judged from public facts alone. Spends nothing, reads nothing."""
+        context = self._context
+        context.lifetime.check()
+        form = context.forms.form(query)
+        balance = context.payer.balance
+        task = Task(query, form, context.terms, balance, beta, Assumptions.of(assume), limits)
+        if alpha is not None:
+            return for_alpha(task, alpha)
+        return for_budget(task, budget or balance.budget)
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

@@ -1,0 +1,8 @@
+"""Plans: which mechanism for a question, at which cost, judged from public facts alone."""
+
+from dpsdk.planner.goal import Assumptions, Goal
+from dpsdk.planner.plan import Basis, Effort, Forecast, Plan
+from dpsdk.planner.plans import Plans
+from dpsdk.release import Reason
+
+__all__ = ["Assumptions", "Basis", "Effort", "Forecast", "Goal", "Plan", "Plans", "Reason"]

@@ -1,0 +1,116 @@
+"""Plans: a mechanism, what it would cost, how far off it would be, and why it is proposed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from attrs import field, frozen
+
+from dpsdk.accuracy import Bound
+from dpsdk.forms import Form
+from dpsdk.mechanisms import Mechanism
+from dpsdk.release import Cost, Reason
+
+__all__ = ["Basis", "Effort", "Forecast", "Plan"]
+
+F = TypeVar("F", bound=Form)
+
+Basis: TypeAlias = Literal["noise", "calibrated", "extrapolated"]
+"""On what a forecast rests.
+
+"noise" is the exact law of the noise; "calibrated" is what was measured on public tables like this
+one; "extrapolated" is the same outside of what was measured.
+"""
+
+
+@frozen
+class Forecast:
+    """How far off the worst entry of an answer is expected to be: no bound.
+
+    Parameters
+    ----------
+    median
+        Half of such answers are expected to be closer.
+    low, high
+        Nine in ten are expected to lie between.
+    basis
+        On what that rests.
+    """
+
+    median: float
+    low: float
+    high: float
+    basis: Basis
+
+
+@frozen
+class Effort:
+    """What answering takes of a machine, forecast from public facts.
+
+    Parameters
+    ----------
+    seconds
+        Of one core.
+    bytes
+        Of memory, beyond what the table takes.
+    """
+
+    seconds: float
+    bytes: int
+
+
+@frozen(repr=False)
+class Plan(Generic[F]):
+    """One way to answer, judged from public facts alone.
+
+    What is proven, what is forecast and what is assumed stand in three fields.
+
+    Parameters
+    ----------
+    mechanism
+        What would answer; `using=plan` means it.
+    cost
+        What would be charged in all.
+    share_of_remaining
+        The share of what is left that it would take; None if it does not fit.
+    promised
+        The bound that would hold, None where none is proven or promised.
+    assumed
+        The bound that would hold if what `assumes` says is true; None where that adds nothing.
+    expected
+        How far off the worst entry is expected to be; None where nothing is known.
+    seconds, bytes
+        What it would take of a machine; None where nothing is known.
+    feasible
+        Whether it does what was asked for, and may be run.
+    because
+        Why it is proposed, or why not.
+    assumes
+        What was believed and not known, in words.
+    free_afterwards
+        What is answered for nothing once it was paid, in words; empty where nothing is.
+    attainable
+        The error that can be had from it for all that may be spent; None where nothing is known.
+    parts
+        Of a plan for several goals: the plan of each, in their order, where each has its own.
+    """
+
+    mechanism: Mechanism[F]
+    cost: Cost
+    share_of_remaining: Fraction | None
+    promised: Bound | None
+    assumed: Bound | None
+    expected: Forecast | None
+    seconds: float | None
+    bytes: int | None
+    feasible: bool
+    because: tuple[Reason, ...]
+    assumes: tuple[str, ...] = ()
+    free_afterwards: str = ""
+    attainable: float | None = None
+    parts: tuple[Plan[Form], ...] = field(default=())
+
+    def __repr__(self) -> str:
+        error = "no bound" if self.promised is None else f"± {self.promised.words}"
+        return f"Plan({self.mechanism}, {self.cost}, {error})"

@@ -146,7 +146,7 @@ class Untrusted(DpsdkError):
             return f"{self.primitive} is not trusted: {self.why}"
         return (
             f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; whoever "
-            f"opens the session can vouch for it by trust={{{self.primitive!r}: 'where that is proven'}}"
+            f"opens the session can vouch for it by trust={{{self.primitive!r}: 'its proof'}}"
         )
 
 

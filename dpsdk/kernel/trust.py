@@ -235,7 +235,7 @@ class Vouching:
 
     @property
     def relied(self) -> tuple[Trusted, ...]:
-        """Whose runs were paid for in this channel: what it answers may rest on them."""
+        """Whose runs were paid for in this channel, and may be what its answers rest on."""
         relied = self._relied
         return tuple([one for one in self.trust.names if one.name in relied]) if relied else ()
 

@@ -153,7 +153,7 @@ def audited(request):
     def at_once(data, noise, size):
         return priced.run(noise, lambda: Alike(data is ONE, size)).values
 
-    given = {"noise": seeded(1), "samples": 4000, "alpha": 1e-9}
+    given = {"noise": seeded(1), "samples": 2000, "alpha": 1e-9}
     return sample_batches(at_once, ONE, OTHER, priced.guarantee, **given)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar, final
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -22,11 +23,18 @@ __all__ = ["check_not_lent", "on_loan"]
 R = TypeVar("R")
 
 
+class _Run:
+    """Lives as long as a run goes on, also if an interrupt skips what is done at its end."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Here(threading.local):
-    runs = 0
+    run: ReferenceType[_Run] | None = None
 
 
 _here = _Here()
+"""The run that goes on in a thread."""
 
 
 def check_not_lent() -> None:
@@ -37,7 +45,8 @@ def check_not_lent() -> None:
     Reentered
         In the thread of a run that is not over.
     """
-    if _here.runs:
+    run = _here.run
+    if run is not None and run() is not None:
         raise Reentered("a kernel")
 
 
@@ -47,29 +56,31 @@ def on_loan(
     opened: Callable[[], Counts],
 ) -> R:
     """Run what reads a table, on copies that nothing can be read through once it is over."""
-    loan = _Loan(opened)
-    _here.runs += 1
+    going, before = _Run(), _here.run
+    loan = _Loan(opened, ref(going))
     try:
+        _here.run = ref(going)
         return run(noise, loan.open)
     finally:
-        _here.runs -= 1
         loan.end()
+        _here.run = before
 
 
 @final
 class _Loan:
     """What one run reads of. It knows nothing any more when that is over."""
 
-    __slots__ = ("_lent", "_opened")
+    __slots__ = ("_lent", "_opened", "_run")
 
-    def __init__(self, opened: Callable[[], Counts]) -> None:
+    def __init__(self, opened: Callable[[], Counts], run: ReferenceType[_Run]) -> None:
         self._opened: Callable[[], Counts] | None = opened
+        self._run = run
         self._lent: list[Counts] = []
 
     def open(self) -> Counts:
         """The histogram of the table."""
         opened = self._opened
-        if opened is None:
+        if opened is None or self._run() is None:
             raise Closed("a table that was lent to a run")
         return self.keep(opened())
 
@@ -81,10 +92,10 @@ class _Loan:
 
     def at(self, place: int) -> Counts:
         """The counts themselves, if the run is not over."""
-        try:
-            return self._lent[place]
-        except IndexError:
-            raise Closed("a table that was lent to a run") from None
+        lent = self._lent[place : place + 1]
+        if not lent or self._run() is None:
+            raise Closed("a table that was lent to a run")
+        return lent[0]
 
     def end(self) -> None:
         """Let go of all of it."""

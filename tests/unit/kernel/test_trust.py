@@ -5,6 +5,7 @@ import importlib
 import sys
 import threading
 import types
+from contextlib import suppress
 from fractions import Fraction
 from itertools import count
 
@@ -17,9 +18,11 @@ from dpsdk.accounting import BasicComposition, DiscreteLaplaceGuarantee, Odomete
 from dpsdk.errors import Closed, InvalidArgument, Redacted, Reentered, ReleaseFailed, Untrusted
 from dpsdk.forms import Facts, sensitivity
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Request
+from dpsdk.kernel.loan import check_not_lent
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Marginal
 from dpsdk.testing import seeded
+from tracing import interrupted
 
 DOMAIN = Domain(Integer("age", 0, 7), Integer("size", 0, 2))
 AGES = [0, 1, 1, 2, 3, 3, 3, 7]
@@ -280,6 +283,30 @@ def test_a_run_charges_nothing_by_itself():
         asked.run(Doing(lambda noise, opened: opened().table(("nothing",))))
     asked.measure(form, LaplaceNoise("0.1"))
     assert odometer.spent.charges == 3
+
+
+def test_an_interrupt_at_any_moment_ends_the_loan():
+    asked, _ = kernel(DOING)
+    kept = []
+
+    def keep(noise, opened):
+        kept.append(opened)
+        kept.append(opened())
+        return 0
+
+    def work():
+        kept.clear()
+        with suppress(KeyboardInterrupt, ReleaseFailed):
+            asked.run(Doing(keep))
+        check_not_lent()
+        for call in (*kept[:1], *[lambda: kept[1].rows for _ in kept[1:]]):
+            with pytest.raises(Closed):
+                call()
+
+    place = 1
+    while interrupted(work, place):
+        place += 1
+    assert place > 50
 
 
 def test_runs_in_other_threads_go_on():

@@ -81,10 +81,9 @@ def naming(mechanism: str, names: Iterable[str]) -> str:
 def named(mechanism: str) -> tuple[str, tuple[str, ...]]:
     """A mechanism on record, and the classes that were trusted for it."""
     before, _, text = mechanism.rpartition(_AND)
-    names = tuple(text.split(", "))
-    if not before or not all(map(_is_dotted, names)):  # what it calls itself
-        return mechanism, ()
-    return before, names
+    names = tuple(text.split(", ")) if before else ()
+    # Else the mechanism calls itself so.
+    return (before, names) if names and all(map(_is_dotted, names)) else (mechanism, ())
 
 
 def _is_dotted(name: str) -> bool:

@@ -176,6 +176,24 @@ def test_a_class_is_told_by_what_it_is_whatever_it_and_its_class_say(acme):
     refused(asked, local(), "had this name when")
 
 
+class Outer:
+    class Free(Request[int]):
+        """A class within another, whose guarantee costs nothing."""
+
+        def price(self, terms, /):
+            priced = Priced(lambda noise, opened: 7)
+            priced.guarantee = PureGuarantee(0)
+            return priced
+
+
+def test_a_class_within_another_has_a_name_and_what_is_free_is_on_record():
+    asked, odometer = kernel(f"{__name__}.Outer.Free")
+    assert asked.run(Outer.Free()) == 7
+    (charge,) = odometer.charges
+    assert charge.guarantee.free
+    assert charge.mechanism == f"Acme, trusting {__name__}.Outer.Free"
+
+
 def test_a_class_has_one_name(acme):
     acme.Same = acme.Peek
     with pytest.raises(InvalidArgument, match="two names of one class"):

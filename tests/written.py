@@ -31,6 +31,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     RenyiComposition,
     Spent,
+    Trusted,
     ZCDPComposition,
     default_composition,
 )
@@ -138,6 +139,7 @@ _RECORD = ReleaseRecord(
     before=Spent(0.0, Fraction(0), Fraction(0), Fraction(0), 0, Budget(1)),
     after=Spent(0.5, None, Fraction(1, 3), Fraction(1, 10**9), 3, Budget(1), "scope"),
     account="analyst",
+    trusted=(Trusted("acme.Peek", "acme.example/peek"),),
     made_by="dpsdk 0.1.0",
 )
 
@@ -257,6 +259,7 @@ VALUES: tuple[object, ...] = (
     AnyOf((AnyOf((BasicComposition(), ZCDPComposition())), MixedComposition())),
     Budget("0.1", "1e-9"), Budget(3), Anytime("1e-6", "0.02"),
     Spent(0.5, None, Fraction(1, 3), Fraction(1, 10**9), 3, Budget(1), "scope"),
+    Trusted("acme.Peek", "acme.example/peek"),
     # releases
     _RECORD,
     ReleasedAnswer("day", names=("2024-02-29",)),

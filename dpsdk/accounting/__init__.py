@@ -41,7 +41,7 @@ from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.ledger.postgres import PostgresLedger
 from dpsdk.accounting.ledger.sqlite import SQLiteLedger
 from dpsdk.accounting.odometer import Odometer
-from dpsdk.accounting.payment import Payment
+from dpsdk.accounting.payment import Payment, Trusted
 from dpsdk.accounting.prices.conversion import (
     bun_steinke_epsilon,
     bun_steinke_start,
@@ -86,6 +86,7 @@ __all__ = [
     "Spent",
     "Remaining",
     "Payment",
+    "Trusted",
     "Anytime",
     "Readings",
     # What remembers.

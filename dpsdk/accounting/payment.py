@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
+from dpsdk._checks import shown, to_name
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.figures import spent_of
 from dpsdk.accounting.filters.composition import Composition
@@ -16,8 +17,9 @@ from dpsdk.accounting.ledger.books import Books, concerned
 from dpsdk.accounting.ledger.charge import SESSION
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.spent import Spent
+from dpsdk.errors import InvalidArgument
 
-__all__ = ["Around", "Moment", "Payment", "Witness", "moment_of"]
+__all__ = ["Around", "Moment", "Payment", "Trusted", "Witness", "moment_of"]
 
 Around: TypeAlias = tuple[Books, Books]
 """Books before and after some charges."""
@@ -46,6 +48,36 @@ def moment_of(books: Books) -> Moment:
     return Moment(tuple(chain.from_iterable(concerned(books, SESSION))), books.runs)
 
 
+def _dotted(value: str) -> str:
+    name = to_name("trust", value)
+    parts = name.split(".")
+    if len(parts) == 1 or not all(map(str.isidentifier, parts)):
+        raise InvalidArgument("trust", "dotted names of classes, as 'acme.Peek'", shown(name))
+    return name
+
+
+def _argued(value: str) -> str:
+    return to_name("proof", value) if value != "" else ""
+
+
+@frozen
+class Trusted:
+    """A class of requests of another author, taken at its word since somebody vouches for it.
+
+    Parameters
+    ----------
+    name
+        The dotted name of the class.
+    proof
+        Where it is argued that its runs have the guarantee they are charged for: an address, a
+        path, or the argument itself, in at most 1,000 characters. Empty where whoever tells of it
+        did not vouch for the class, as for a stored answer of another session.
+    """
+
+    name: str = field(converter=_dotted)
+    proof: str = field(default="", converter=_argued)
+
+
 @frozen(eq=False, repr=False)
 class Payment:
     """Who was charged for an answer, by which rules, and what that left.
@@ -61,6 +93,9 @@ class Payment:
         The name of the scope that paid; empty where the session itself did.
     by
         The mechanism that was asked.
+    trusted
+        Whose word the answer rests on, beside the theorems of the package: the trusted classes of
+        other authors that ran for it, or for what its channel had learnt before.
     """
 
     table: str
@@ -70,6 +105,7 @@ class Payment:
     _budget: Budget
     _before: Moment | None = None
     _after: Moment | None = None
+    trusted: tuple[Trusted, ...] = ()
 
     @property
     def composition(self) -> Composition:
@@ -101,4 +137,6 @@ class Payment:
 
     def __repr__(self) -> str:
         account = f"scope {self.account!r}" if self.account else "the session"
-        return f"Payment({account}, after it {self.after or 'as before'})"
+        names = ", ".join(one.name for one in self.trusted)
+        trust = f", trusting {names}" if names else ""
+        return f"Payment({account}, after it {self.after or 'as before'}{trust})"

@@ -128,14 +128,25 @@ class UnsupportedGuarantee(DpsdkError):
 
 @define(str=False, eq=False)
 class Untrusted(DpsdkError):
-    """A kernel was asked to run what is not of this package, and was not told to trust it."""
+    """A kernel was asked to run what is not of this package, and was not told to trust it.
+
+    Parameters
+    ----------
+    primitive
+        What its class calls itself.
+    why
+        Why a class is not trusted that has the name of one that was; empty for any other.
+    """
 
     primitive: str
+    why: str = ""
 
     def __str__(self) -> str:
+        if self.why:
+            return f"{self.primitive} is not trusted: {self.why}"
         return (
-            f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; to vouch for "
-            f"it, name it in trust={{{self.primitive!r}}}"
+            f"{self.primitive} is no primitive of dpsdk, whose guarantees are proven; whoever "
+            f"opens the session can vouch for it by trust={{{self.primitive!r}: 'its proof'}}"
         )
 
 

@@ -1,5 +1,6 @@
 """Primitives on private data: charge, then read. What mechanisms are built on."""
 
+from dpsdk.data.counts import Counts
 from dpsdk.kernel.allowance import Allowance
 from dpsdk.kernel.draw_database.bounds import DrawBound
 from dpsdk.kernel.draw_database.choose import Limits
@@ -20,6 +21,7 @@ from dpsdk.kernel.watch import RunPricing, Top, Watch, Watching
 
 __all__ = [
     "Allowance",
+    "Counts",
     "DatabaseAccuracy",
     "DrawBound",
     "DrawDatabase",

@@ -28,7 +28,9 @@ from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, Rele
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
+from dpsdk.kernel.loan import check_not_lent
 from dpsdk.kernel.primitive import Due, Vouched
+from dpsdk.kernel.trust import NOBODY, Trust, Vouching, naming
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Charged, Event, Observer, Progress, Refused
 
@@ -156,7 +158,7 @@ class _Shared:
     process: int
     trusted: bool
     """Whether the odometer may be given what the kernel itself works with."""
-    trust: frozenset[str]
+    vouching: Vouching
     room: int
     """How many nested calls a release may take."""
 
@@ -177,13 +179,13 @@ class Access:
         noise: NoiseSource,
         mechanism: str,
         observer: Observer | None,
-        trust: frozenset[str] = frozenset(),
+        trust: Trust = NOBODY,
     ) -> None:
         setting, process, known = setting_of(data), os.getpid(), ours(odometer)
         room = DEEP if in_engine(data) else _HEADROOM
         self._shared = _Shared(
-            object(), data, odometer, noise, mechanism, observer, setting, process, known, trust,
-            room,
+            object(), data, odometer, noise, mechanism, observer, setting, process, known,
+            Vouching(trust), room,
         )  # fmt: skip
         self._question: Question | None = None
 
@@ -248,9 +250,9 @@ class Access:
         return self._shared.noise.public_generator()
 
     @property
-    def trust(self) -> frozenset[str]:
-        """The classes of other authors that may run, by name."""
-        return self._shared.trust
+    def vouching(self) -> Vouching:
+        """Which classes of other authors may run, and which did."""
+        return self._shared.vouching
 
     def allow(self, guarantees: Iterable[Guarantee]) -> Allowance:
         """Charge runs now, all or none, for later runs to use up.
@@ -305,7 +307,7 @@ class Access:
         question, mechanism = self._question, self._shared.mechanism
         asked = question.asked if question is not None else self._unasked()
         if trusted:
-            mechanism = f"{mechanism}, trusting {', '.join(sorted(trusted))}"
+            mechanism = naming(mechanism, trusted)
             asked = asked._replace(mechanism=mechanism)
         try:
             request = None if question is None else question.request
@@ -327,6 +329,8 @@ class Access:
                 )
                 self._tell(refused)
             raise
+        if trusted:
+            self._shared.vouching.rely(trusted)
         if self._observed:
             scope, request, now = whose(asked)
             for number, guarantee in zip(numbers, guarantees, strict=True):
@@ -355,6 +359,7 @@ class Access:
         of recursion a draw would fail or not by what it draws, so there must be room for any.
         """
         self._check_process()
+        check_not_lent()
         self.check()
         make_room(self._shared.room)
 

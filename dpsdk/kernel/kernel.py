@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast, final, overload
 
-from dpsdk.accounting import Budget, Guarantee, Odometer
+from dpsdk.accounting import Budget, Guarantee, Odometer, Trusted
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
@@ -23,7 +23,8 @@ from dpsdk.kernel.primitive import Due, Request, vouched
 from dpsdk.kernel.progress import report
 from dpsdk.kernel.residuals import MeasureResiduals, prepare_residuals
 from dpsdk.kernel.select import Select, prepare_select
-from dpsdk.kernel.terms import Terms, to_trust
+from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.trust import Trust
 from dpsdk.kernel.watch import Watch, Watching
 from dpsdk.noise import NoiseSource, PublicGenerator
 from dpsdk.observe import Observer
@@ -75,8 +76,8 @@ class Kernel(HasAccess):
     observer
         Called with the events of dpsdk.observe.
     trust
-        The dotted names of classes of requests that may run though they are not of this package.
-        Whoever names one vouches for its guarantee and for what its runs tell.
+        Classes of requests that may run though they are not of this package, by dotted names, each
+        with its proof; see `Session`.
     """
 
     __slots__ = ("_randomness",)
@@ -91,9 +92,9 @@ class Kernel(HasAccess):
         mechanism: str,
         observer: Observer | None = None,
         *,
-        trust: Iterable[str] = (),
+        trust: Mapping[str, str] | Iterable[Trusted] = (),
     ) -> None:
-        self._access = Access(data, odometer, noise, mechanism, observer, to_trust(trust))
+        self._access = Access(data, odometer, noise, mechanism, observer, Trust.of(trust, Request))
 
     @classmethod
     def over(cls, access: Access) -> Kernel:
@@ -159,7 +160,7 @@ class Kernel(HasAccess):
     def terms(self) -> Terms:
         """The facts, how costs add up, and who is trusted; a copy."""
         access = self._access
-        return Terms.asking(access.facts, access.composition, access.trust)
+        return Terms.asking(access.facts, access.composition, access.vouching.trust.names)
 
     def run(self, request: Request[R], /, *, allowance: Allowance | None = None) -> R:
         """Price a request, pay for it, and only then do what it asks for.
@@ -178,7 +179,8 @@ class Kernel(HasAccess):
         InvalidArgument
             If the request does not fit the table. Nothing was charged.
         Untrusted
-            If it is of a class of another author that nobody named. Nothing was charged.
+            If it is of a class of another author that nobody named, or that was changed since.
+            Nothing was charged.
         BudgetExceeded
             If the odometer refuses. Nothing has changed.
         ReleaseFailed
@@ -223,7 +225,13 @@ class Kernel(HasAccess):
         for kind, prepare in _OWN:
             if kind is given:  # and not one that calls itself equal
                 return cast("Due[R]", prepare(request, access.setting, access.facts.domain))
-        return vouched(request, self.terms)
+        return vouched(request, access.vouching.trust, self._own_terms)
+
+    def _own_terms(self) -> Terms:
+        """The same terms, of facts that nobody else holds."""
+        access = self._access
+        facts = access.vouching.facts(access.facts, access.setting)
+        return Terms.asking(facts, access.composition, access.vouching.trust.names)
 
     def measure(
         self, form: LinearForm, noise: Noise, /, *, allowance: Allowance | None = None

@@ -7,20 +7,22 @@ copies of all that they hold; those of others run only where they were named bef
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from inspect import getattr_static
 from typing import Generic, Protocol, TypeVar, cast
 
 from attrs import field, frozen
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import book_copy
 from dpsdk.data.counts import Counts
-from dpsdk.errors import InvalidArgument, Untrusted
+from dpsdk.errors import InvalidArgument
+from dpsdk.kernel.loan import on_loan
 from dpsdk.kernel.terms import Terms
+from dpsdk.kernel.trust import Trust, mro
 from dpsdk.noise import NoiseSource
 from dpsdk.release import Accuracy
 
@@ -104,14 +106,21 @@ class Vouched(Generic[R_co]):
     _run: Callable[[NoiseSource, Callable[[], Counts]], R_co] = field(repr=False)
 
     def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> R_co:
-        """Do what was paid for."""
-        return self._run(noise, opened)
+        """Do what was paid for, on what is lent for as long as it goes on."""
+        return on_loan(self._run, noise, opened)
 
 
-def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
+def vouched(request: Request[R], trust: Trust, terms: Callable[[], Terms]) -> Vouched[R]:
     """Price a request of another author, if its class is trusted.
 
-    A class is looked up by the trusted names, and is not asked for its own, which it could choose.
+    Parameters
+    ----------
+    request
+        Made by whoever asks.
+    trust
+        The classes that may run.
+    terms
+        Makes the terms that it is priced by, in values of its own.
 
     Raises
     ------
@@ -119,19 +128,17 @@ def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
         If it is no request, has methods of its own in place of those of its class, or was not
         priced into a primitive.
     Untrusted
-        If nobody named its class.
+        If nobody named its class, or it was changed since.
     UnsupportedGuarantee
         If no theorem speaks of its guarantee.
     """
     kind = type(request)
-    if Request not in kind.__mro__:
+    if not any(above is Request for above in mro(kind)):
         raise InvalidArgument("request", "a request, such as Measure(form, noise)", shown(request))
-    name = next((name for name in sorted(terms.trust) if _loaded(name) is kind), None)
-    if name is None:
-        raise Untrusted(described(f"{kind.__module__}.{kind.__qualname__}"))
-    _check_methods(request)
+    name = trust.find(kind).name
+    own = _own(request, kind)
     # Of the class, which was vouched for, and not of the object, which whoever asks has made.
-    primitive: object = kind.price(request, terms)
+    primitive: object = kind.price(own, terms())
     guarantee: object = getattr(primitive, "guarantee", None)
     run: object = getattr(primitive, "run", None)
     if not isinstance(guarantee, Guarantee) or not callable(run):
@@ -140,32 +147,28 @@ def vouched(request: Request[R], terms: Terms) -> Vouched[R]:
     return cast("Vouched[R]", Vouched(name, book_copy(guarantee), run))
 
 
-def _check_methods(request: Request[object]) -> None:
-    """Refuse a request that was given other methods than its class has: nobody vouched for those.
+def _own(request: Request[R], kind: type) -> Request[R]:
+    """A request of the same fields that whoever asks does not hold, and cannot change any more.
 
     Raises
     ------
     InvalidArgument
-        Names one of them.
+        If it cannot be copied, or was given other methods than its class has: nobody vouched for
+        those.
     """
-    own: dict[object, object] = getattr(request, "__dict__", {})
-    for name in tuple(own):
+    try:
+        own = copy(request)
+    except Exception:  # noqa: BLE001  # parts of other authors may raise what they like
+        own = None
+    if own is None or type(own) is not kind or own is request:
+        raise InvalidArgument("request", "one that can be copied", shown(request))
+    state: dict[object, object] = getattr(own, "__dict__", {})
+    for name in tuple(state):
         # A text of another class could answer for any name when it is looked up.
-        method = getattr_static(type(request), name, None) if type(name) is str else name
+        method = getattr_static(kind, name, None) if type(name) is str else name
         if isinstance(method, classmethod | str) or (
             callable(method) and not isinstance(method, type)
         ):
             expected = "with the methods of its class alone"
             raise InvalidArgument("request", expected, f"one with its own {shown(name)}")
-
-
-def _loaded(name: str) -> object:
-    """What a dotted name stands for in the modules that are loaded. Nothing is imported or run."""
-    parts = name.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        found: object = sys.modules.get(".".join(parts[:cut]))
-        if found is not None:
-            for part in parts[cut:]:
-                found = getattr_static(found, part, None)
-            return found
-    return None
+    return own

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Self
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_name, to_positive
-from dpsdk.accounting import Budget, Composition, Guarantee, default_composition
+from dpsdk._checks import shown, to_positive
+from dpsdk.accounting import Budget, Composition, Guarantee, Trusted, default_composition
 from dpsdk.accounting.declared.calibration import calibrate_within
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
+from dpsdk.kernel.trust import to_trust
 from dpsdk.typing import Real
 
-__all__ = ["Terms", "facts_of", "to_trust"]
-
-
-def to_trust(names: Iterable[str]) -> frozenset[str]:
-    """Names of classes, as plain texts.
-
-    Raises
-    ------
-    InvalidArgument
-        If they are not texts, or one text instead of several.
-    """
-    expected = "the dotted names of classes, as in {'acme.Peek'}"
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidArgument("trust", expected, shown(names))
-    return frozenset([to_name("trust", name) for name in names])
+__all__ = ["Terms", "facts_of"]
 
 
 def _facts(value: Facts) -> Facts:
@@ -67,6 +54,10 @@ def _composing(value: Composition) -> _Composing:
     return _Composing(given)
 
 
+def _trust(value: Mapping[str, str] | Iterable[Trusted]) -> tuple[Trusted, ...]:
+    return to_trust(value)
+
+
 def _called(composing: _Composing) -> Composition:
     return composing()
 
@@ -86,13 +77,13 @@ class Terms:
     composition
         How costs add up in the session; its default composition if left out.
     trust
-        The names of classes of requests, by module and class, that may run though they are not of
-        this package. Whoever trusts one vouches for its guarantee and for what it tells.
+        The classes of requests that may run though they are not of this package: their dotted
+        names, each with its proof. Kept as `Trusted` values, in the order of names.
     """
 
     facts: Facts = field(converter=_facts)
     _composition: _Composing = field(factory=_default, converter=_composing, eq=_called)
-    trust: frozenset[str] = field(default=frozenset[str](), converter=to_trust)
+    trust: tuple[Trusted, ...] = field(default=(), converter=_trust)
 
     @property
     def composition(self) -> Composition:
@@ -101,7 +92,7 @@ class Terms:
 
     @classmethod
     def asking(
-        cls, facts: Facts, composition: Callable[[], Composition], trust: frozenset[str]
+        cls, facts: Facts, composition: Callable[[], Composition], trust: tuple[Trusted, ...]
     ) -> Self:
         """The terms of a kernel or a session, which knows all of them to be as they should."""
         terms = object.__new__(cls)
@@ -151,7 +142,7 @@ class Terms:
         return calibrate_within(self.composition, whole, runs)
 
     def __repr__(self) -> str:
-        trust = f", trust={set(self.trust)!r}" if self.trust else ""
+        trust = f", trust={self.trust!r}" if self.trust else ""
         return f"Terms({self.facts!r}, {self.composition!r}{trust})"
 
 

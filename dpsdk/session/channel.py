@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from dpsdk._checks import to_name
 from dpsdk._lifetime import Closable
+from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
 from dpsdk.errors import AlreadyCharged, AnswerLost, DpsdkError, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
@@ -18,6 +19,7 @@ from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, Question, whose
+from dpsdk.kernel.trust import named, naming
 from dpsdk.mechanisms.base import (
     DistributionStrategy,
     FittedTable,
@@ -53,6 +55,7 @@ class Given(NamedTuple, Generic[A]):
     reused: bool = False
     around: Around | None = None
     account: Callable[[], str] | None = None
+    trusted: Callable[[], Iterable[str]] | None = None
 
 
 class Channel(Closable, Generic[F_contra]):
@@ -111,10 +114,13 @@ class Channel(Closable, Generic[F_contra]):
     def _released(self, query: Query[A, F_contra], given: Given[A]) -> Release[A]:
         context, measurement = self._context, given.measurement
         account = context.payer.scope if given.account is None else given.account()
+        trusted = self._trusted(given)
+        name = naming(self._name, [one.name for one in trusted]) if trusted else self._name
+        by, around = context.by, given.around
         return Release(
             given.value,
             given.label,
-            self._name,
+            name,
             given.cost(),
             measurement.source,
             context.noise.private,
@@ -122,9 +128,18 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
-            context.history.payment(context.data.name, account, context.by, given.around),
+            context.history.payment(context.data.name, account, by, around, trusted),
             reused=given.reused,
         )
+
+    def _trusted(self, given: Given[A]) -> tuple[Trusted, ...]:
+        """Whose word an answer rests on, beside that of the package."""
+        relied = self._access.vouching.relied
+        if given.trusted is None:
+            return relied
+        known = {one.name: one for one in (*self._context.trust.names, *relied)}
+        names = {*given.trusted(), *[one.name for one in relied]}
+        return tuple([known.get(name) or Trusted(name) for name in sorted(names)])
 
     def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:
         """An answer, which may have been given before if it is one of a one-shot mechanism."""
@@ -223,6 +238,7 @@ class Channel(Closable, Generic[F_contra]):
             lambda: Cost([one.guarantee for one in charges()]),
             # Who paid, which need not be who asks again.
             account=lambda: next((one.scope for one in charges()), self._context.payer.scope),
+            trusted=lambda: [name for one in charges() for name in named(one.mechanism)[1]],
         )
 
     def _reused(

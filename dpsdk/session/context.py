@@ -12,6 +12,7 @@ from dpsdk.data import PrivateData
 from dpsdk.forms import Facts
 from dpsdk.kernel import Terms
 from dpsdk.kernel.access import Access
+from dpsdk.kernel.trust import NOBODY, Trust
 from dpsdk.noise import NoiseSource
 from dpsdk.session.history import History
 from dpsdk.session.identity import Place
@@ -55,6 +56,8 @@ class Context:
         The mechanism that a channel is open to.
     forms
         The forms of the queries asked last of this table.
+    trust
+        The classes of requests of other authors that may run.
     """
 
     data: PrivateData
@@ -66,6 +69,7 @@ class Context:
     place: Place = field(default=Factory(_place_of, takes_self=True))
     by: object = None
     forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
+    trust: Trust = NOBODY
 
     @property
     def facts(self) -> Facts:
@@ -76,7 +80,7 @@ class Context:
     def terms(self) -> Terms:
         """What a mechanism may know before it is paid."""
         payer = self.payer
-        return Terms.asking(self.data.facts, lambda: payer.composition, frozenset())
+        return Terms.asking(self.data.facts, lambda: payer.composition, self.trust.names)
 
     def paid_by(self, payer: Odometer, lifetime: Lifetime) -> Self:
         """The same table, with another payer."""
@@ -85,7 +89,9 @@ class Context:
     def part(self, data: PrivateData, payer: Odometer, attribute: str, cell: int) -> Context:
         """A part of the table, the rows of one cell, with a payer of its own."""
         own = self.place.part(attribute, cell)
-        return Context(data, payer, self.noise, self.history, self.lifetime, self.reuse, own)
+        return Context(
+            data, payer, self.noise, self.history, self.lifetime, self.reuse, own, trust=self.trust
+        )
 
     def until(self, lifetime: Lifetime) -> Self:
         """The same, for as long as something within it lasts."""
@@ -97,4 +103,4 @@ class Context:
 
     def access(self, mechanism: str) -> Access:
         """What the primitives of one channel's kernels share."""
-        return Access(self.data, self.payer, self.noise, mechanism, None)
+        return Access(self.data, self.payer, self.noise, mechanism, None, self.trust)

@@ -9,11 +9,12 @@ from itertools import count
 from attrs import field, frozen
 
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Charge, Guarantee, Odometer
+from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
 from dpsdk.accounting.payment import Around, Payment, moment_of
 from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
+from dpsdk.kernel.trust import named, naming
 from dpsdk.observe import Event, Observer, Refused
 from dpsdk.release import Cost
 
@@ -29,7 +30,7 @@ class Receipt:
     query
         What was asked; empty where a channel was opened.
     mechanism
-        Which mechanism was asked.
+        Which mechanism was asked, and which classes of other authors were trusted for it.
     cost
         What was charged for it.
     answered
@@ -107,10 +108,17 @@ class History:
         """What a question was charged so far."""
         return Cost(self._paid(question))
 
-    def payment(self, table: str, account: str, by: object, around: Around | None) -> Payment:
-        """Who pays the session, by which rules, and what that leaves of the budget."""
+    def payment(
+        self,
+        table: str,
+        account: str,
+        by: object,
+        around: Around | None,
+        trusted: tuple[Trusted, ...] = (),
+    ) -> Payment:
+        """Who pays the session, by which rules and on whose word, and what that leaves of it."""
         before, after = (None, None) if around is None else map(moment_of, around)
-        return Payment(table, account, by, *self._rules, before, after)
+        return Payment(table, account, by, *self._rules, before, after, trusted)
 
     def note(self, question: Question, error: BaseException) -> None:
         """Tell whoever meets the error of a question what was charged for it and stays charged."""
@@ -171,18 +179,22 @@ class History:
         }
         costs: dict[tuple[int, int], list[Guarantee]] = {}
         first: dict[tuple[int, int], datetime | None] = {}
+        trusted: dict[tuple[int, int], set[str]] = {}
         for charge in self._odometer.charges:
             key = charge.session, charge.question
             costs.setdefault(key, []).append(charge.guarantee)
             first.setdefault(key, charge.at)
+            by, names = named(charge.mechanism)
+            if names and not (key in found and found[key][0].mechanism == charge.mechanism):
+                trusted.setdefault(key, set()).update(names)
             if key not in found:
-                told = Asked(charge.label, charge.mechanism, charge.question)
+                told = Asked(charge.label, by, charge.question)
                 told = told._replace(scope=charge.scope, request=charge.request_id)
                 found[key] = told, False if charge.session == mine else None
         return tuple(
             Receipt(
                 told.query,
-                told.mechanism,
+                naming(told.mechanism, trusted.get(key, ())),
                 Cost(tuple(costs.get(key, ()))),
                 answered,
                 told.scope,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 from dpsdk._checks import shown, to_name
@@ -13,12 +14,15 @@ from dpsdk.accounting import (
     Ledger,
     Odometer,
     Readings,
+    Trusted,
 )
 from dpsdk.accounting.ledger.base import to_ledger
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
+from dpsdk.kernel import Request
 from dpsdk.kernel.access import dataset_of
+from dpsdk.kernel.trust import Trust
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
 from dpsdk.session.context import Context
@@ -73,6 +77,13 @@ class Session(Desk, Closable):
         answers. Answers of mechanisms and losses of other authors, and of open channels, are not
         reused. The newest 4,096 answers of 64 MiB together are kept; a durable ledger keeps all of
         at most 65,536 numbers.
+    trust
+        Classes of requests of other authors that mechanisms may ask for, by dotted name, each with
+        its proof: an address, a path, or the argument itself, as in ``{"acme.Peek":
+        "https://acme.example/peek"}``. Each is looked up now, in modules that were imported, and
+        that very class is trusted with the table as long as it is not changed. Whoever names one
+        vouches for its guarantee, and for what its runs tell. Its name is on every charge, and the
+        proof on every release that rests on it.
 
     Raises
     ------
@@ -104,6 +115,7 @@ class Session(Desk, Closable):
         anytime: Anytime | None = None,
         ledger: Ledger | None = None,
         reuse: bool = False,
+        trust: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
@@ -117,18 +129,24 @@ class Session(Desk, Closable):
             raise InvalidArgument("anytime", "an Anytime bound", shown(anytime))
         if type(reuse) is not bool:
             raise InvalidArgument("reuse", "True or False", shown(reuse))
+        trusted = Trust.of({} if trust is None else trust, Request)
         if ledger is not None:
             _check_ledger(ledger, data, noise)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
         history, lifetime = History(odometer, observer), Lifetime("the session")
         kept = Reuse() if reuse else None
-        super().__init__(Context(data, odometer, source, history, lifetime, kept))
+        super().__init__(Context(data, odometer, source, history, lifetime, kept, trust=trusted))
 
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
         return self._context.payer.budget
+
+    @property
+    def trusted(self) -> tuple[Trusted, ...]:
+        """The classes of other authors that may run, and where each is proven."""
+        return self._context.trust.names
 
     @property
     def history(self) -> tuple[Receipt, ...]:
@@ -236,11 +254,13 @@ class Session(Desk, Closable):
         count = len(self.history)
         receipts = f"{count:,} receipt{'' if count == 1 else 's'}"
         state = "closed" if self._context.lifetime.over else receipts
+        names = ", ".join(one.name for one in self.trusted)
+        trust = f"\n  trusting   {names}" if names else ""
         mark = "" if self._context.noise.private else "\n  NOT PRIVATE: seeded noise"
         return (
             f"Session({self._context.data!r}, {state})\n"
             f"  spent      {self.spent}\n"
-            f"  remaining  {self.remaining}{mark}"
+            f"  remaining  {self.remaining}{trust}{mark}"
         )
 
 

@@ -21,6 +21,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     RenyiComposition,
     Spent,
+    Trusted,
     ZCDPComposition,
 )
 from dpsdk.wire.catalogue import Kind, Member, Nested
@@ -39,6 +40,7 @@ _LEAKS: dict[str, object] = {"leak_share": _ZERO}
 
 KINDS: tuple[Kind[object], ...] = (
     Kind(Budget, "budget", {"epsilon": AMOUNT, "delta": _ZERO}),
+    Kind(Trusted, "trusted", {"name": TEXT, "proof": TEXT}),
     Kind(Anytime, "anytime", {"delta": AMOUNT, "around": AMOUNT}),
     Kind(
         Spent,

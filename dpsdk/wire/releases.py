@@ -17,6 +17,7 @@ from dpsdk.accounting import (
     DiscreteLaplaceGuarantee,
     Guarantee,
     Spent,
+    Trusted,
 )
 from dpsdk.accuracy import Bound, NoiseAccuracy, Standing
 from dpsdk.errors import DpsdkError, InvalidArgument, NoBound, WireError
@@ -160,6 +161,8 @@ class ReleaseRecord:
         or is given again.
     account
         Who paid: the name of a scope, empty for a session itself.
+    trusted
+        The classes of other authors whose word the answer rests on, each with where it is proven.
     made_by
         Which version of dpsdk wrote it.
     """
@@ -194,6 +197,7 @@ class ReleaseRecord:
     before: Spent | None
     after: Spent | None
     account: str | None
+    trusted: tuple[Trusted, ...] = ()
     made_by: str
 
     @property
@@ -271,6 +275,7 @@ class ReleaseRecord:
             before=None if paid is None else paid.before,
             after=None if paid is None else paid.after,
             account=None if paid is None else paid.account,
+            trusted=() if paid is None else paid.trusted,
             made_by=_version(),
         )
 
@@ -432,6 +437,7 @@ KINDS: tuple[Kind[object], ...] = (
             "before": OrNone(SPENT),
             "after": OrNone(SPENT),
             "account": OrNone(TEXT),
+            "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
             "made_by": TEXT,
         },
     ),

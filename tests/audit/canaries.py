@@ -17,7 +17,7 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Neighbors, PrivateData
-from dpsdk.accounting import Guarantee, Odometer, default_composition
+from dpsdk.accounting import BasicComposition, Guarantee, Odometer, default_composition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, PureGuarantee
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import BudgetExceeded
@@ -26,7 +26,8 @@ from dpsdk.hypothesis import Hypothesis, Pairs
 from dpsdk.kernel import Kernel, LaplaceNoise
 from dpsdk.learning import EntropicFit
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, Geometric, NoiseSource
-from dpsdk.testing.audit import Program, neighbours
+from dpsdk.testing.audit import Program, neighbours, program
+from vouched import TRUST, CountDistinct, Distinct, ForOneRow, Halved, ShortOfNoise
 
 BIT = Domain(Boolean("bit"))
 ONE = PureGuarantee(1)
@@ -86,6 +87,12 @@ def opened_pairs(epsilon: Fraction | int | None) -> Program:
         return hypothesis.table(("bit",)).tobytes(), hypothesis.outside_mass
 
     return run
+
+
+def vouched(request: type[CountDistinct]) -> Program:
+    """How many records differ, at an ε of 1, by a request that the session trusts."""
+    given = {"composition": BasicComposition(), "trust": TRUST}
+    return program(ShortOfNoise(1, request), Distinct(("bit",)), **given)
 
 
 # One count with Laplace noise, 1-DP.
@@ -416,6 +423,13 @@ TWINS = (
             "noise of the whole budget for a share": opened_pairs(32),
         },
         rows=1,
+    ),
+    Twin(
+        "a count of another author, who is trusted",
+        vouched(CountDistinct),
+        ONE,
+        {"half the noise": vouched(Halved), "noise for one row of two": vouched(ForOneRow)},
+        unit_rows=2,
     ),
     Twin(
         "two blocks of a strategy",

@@ -102,6 +102,7 @@ from dpsdk.queries import (
 )
 from dpsdk.testing.audit import Program, program
 from dpsdk.typing import Floats
+from vouched import TRUST, Distinct, DistinctLaplace
 
 BIT = Domain(Boolean("bit"))
 THREE = Domain(Integer("level", 0, 2))
@@ -165,6 +166,11 @@ def gaussian(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) ->
     return lambda rho: program(
         Gaussian(rho=rho), *queries, outcome=outcome, composition=ZCDPComposition()
     )
+
+
+def different(*names: str) -> Build:
+    """How many records differ, by a class of another author that the session trusts."""
+    return lambda epsilon: pure_program(DistinctLaplace(epsilon), Distinct(names), trust=TRUST)
 
 
 def halved(*queries: Query[Any]) -> Build:
@@ -658,6 +664,7 @@ OF_TWO_ROWS = tuple(
         Case("select, a marginal", chosen(TABLES, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
         Case("select, a marginal of counts", chosen(COUNTS, groups=CELLS_OF_PAIR), ranged, PAIR, 2),
         Case("select, with signs", chosen(SIGNED, opposites=True), ranged, THREE, 2),
+        Case("trusted, how many differ", different("level"), pure, THREE, 2, (Fraction(6),)),
     )
 )
 """The same where two rows of one person may differ."""

@@ -44,6 +44,10 @@ def pages_with_examples():
     return [page for page in pages if any(kind == "python" for kind, *_ in blocks(page))]
 
 
+NEEDS = {"how-to/opendp.md": "opendp.prelude"}
+"""What else must be installed for the examples of a page."""
+
+
 def modules():
     walked = pkgutil.walk_packages(dpsdk.__path__, "dpsdk.")
     return ["dpsdk", *sorted(m.name for m in walked if not m.name.endswith("__main__"))]
@@ -70,7 +74,10 @@ def run(page):
     "page", pages_with_examples(), ids=lambda page: str(page.relative_to(DOCS))
 )
 def test_a_page_runs_and_prints_what_it_says(page, monkeypatch):
+    if needed := NEEDS.get(str(page.relative_to(DOCS))):
+        pytest.importorskip(needed)
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # which a page may add to
     for printed, said in run(page):
         assert printed.rstrip() == said.rstrip()
 

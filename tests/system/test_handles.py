@@ -20,9 +20,15 @@ from dpsdk import (
     PrivateData,
     Session,
 )
-from dpsdk.accounting import BasicComposition, Odometer, ZCDPComposition, zcdp_start
+from dpsdk.accounting import (
+    BasicComposition,
+    DiscreteLaplaceGuarantee,
+    Odometer,
+    ZCDPComposition,
+    zcdp_start,
+)
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import ConvexForm, GapForm, ProximalGapForm
+from dpsdk.forms import ConvexForm, GapForm, LinearForm, ProximalGapForm, sensitivity
 from dpsdk.kernel import (
     DrawDatabase,
     GaussianNoise,
@@ -32,6 +38,7 @@ from dpsdk.kernel import (
     Measure,
     MeasureResiduals,
     Reference,
+    Request,
     Select,
     Terms,
     Watching,
@@ -46,6 +53,7 @@ from dpsdk.mechanisms import (
     NoisyDescent,
     NoisyHistogram,
     NumericSparse,
+    OneShot,
     OnlinePMW,
     PrivateMinimizer,
     Projection,
@@ -54,6 +62,7 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
+from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import (
     Above,
     Ball,
@@ -69,6 +78,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
+from dpsdk.release import Cost, Measurement, NoAccuracy, NoiseAccuracy, Quote
 from dpsdk.testing import seeded
 
 MONDAY, TUESDAY = date(2024, 2, 26), date(2024, 2, 27)
@@ -105,6 +115,7 @@ def questions():
         yield query, Gaussian(rho="0.0001")
     yield Marginal("age", "sex"), Projection(rho="0.0001")
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
+    yield Marginal("age", normalized=False), Trusting()
     yield model(), PrivateMinimizer(epsilon="0.01", oracle=NoisyDescent.textbook(steps=1))
 
 
@@ -134,6 +145,44 @@ def channels():
     yield SmallDB(pairs, epsilon="0.3", size=2), [Count({"age": {0, 3}})]
 
 
+@attrs.frozen
+class Moved(Request[Measurement]):
+    """A request of another author, priced by the facts that it is given."""
+
+    def price(self, terms, /):
+        form = Marginal("age", normalized=False).lower(terms.facts.domain)
+        scale = 1000 * int(sensitivity(form, terms.facts).l1)
+        return Moving(form, DiscreteLaplaceGuarantee(scale, scale // 1000), DiscreteLaplace(scale))
+
+
+@attrs.frozen
+class Moving:
+    form: LinearForm
+    guarantee: DiscreteLaplaceGuarantee
+    law: DiscreteLaplace
+
+    def run(self, noise, opened, /):
+        drawn = noise.draw(self.law, self.form.rows)
+        accuracy = NoiseAccuracy(self.law, self.form.rows, 1.0, 0.0)
+        return Measurement(self.form.evaluate(opened()) + drawn, accuracy)
+
+
+@attrs.frozen
+class Trusting(OneShot[LinearForm]):
+    def quote(self, form, terms, /):
+        priced = Moved().price(terms)
+        return Quote(Cost(), Cost((priced.guarantee,)), NoAccuracy("an example"))
+
+    def open(self, kernel, /):
+        return self
+
+    def answer(self, form, kernel, /):
+        return kernel.run(Moved())
+
+
+TRUST = {f"{__name__}.Moved": "acme.example/moved"}
+
+
 def model():
     return ConvexMinimization(SquaredLoss(), features=[OneHot("sex")], label="age", over=Ball(9))
 
@@ -144,6 +193,7 @@ def asked(session):
     for query, mechanism in questions():
         release = session.release(query, using=mechanism)
         got.append((_plain(release.value), str(release.cost), release.error()))
+        got += [(one.name, one.proof) for one in release.payment.trusted]
     for mechanism, queries in channels():
         with session.open(mechanism) as channel:
             got += [(_plain(channel.answer(query)),) for query in queries]
@@ -157,9 +207,8 @@ def _plain(value):
 
 
 def opened(composition=None, observer=None):
-    return Session(
-        DATA, Budget(50, "1e-6"), composition=composition, noise=seeded(7), observer=observer
-    )
+    given = {"composition": composition, "observer": observer, "noise": seeded(7)}
+    return Session(DATA, Budget(50, "1e-6"), trust=TRUST, **given)
 
 
 def held(session, events):
@@ -175,11 +224,16 @@ def held(session, events):
         session.facts,
         session.domain,
         session.budget,
+        session.trusted,
+        Moved(),
     ]
     for query, mechanism in questions():
         form = query.lower(session.domain)
         if isinstance(form, ConvexForm):  # of which the kernel sees gradients alone
             form = form.gradient(form.over.centre(form.dimension))
+        if isinstance(mechanism, Trusting):
+            priced = Moved().price(Terms(session.facts))
+            things += [priced, priced.guarantee, priced.law]
         noise = LaplaceNoise("0.01") if isinstance(mechanism, Laplace) else GaussianNoise("0.0001")
         things += [query, mechanism, form, noise, session.quote(query, using=mechanism)]
         request, terms = Measure(form, noise), Terms(session.facts)

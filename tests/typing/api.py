@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from fractions import Fraction
 from logging import Logger
@@ -42,10 +42,12 @@ from dpsdk.accounting import (
     Ledgers,
     MemoryLedger,
     PostgresLedger,
+    PureGuarantee,
     Readings,
     Remaining,
     Spent,
     SQLiteLedger,
+    Trusted,
 )
 from dpsdk.data import Collect
 from dpsdk.domain import Domain
@@ -73,6 +75,7 @@ from dpsdk.hypothesis import (
     Uniform,
 )
 from dpsdk.kernel import (
+    Counts,
     DrawDatabase,
     GaussianNoise,
     Kernel,
@@ -139,6 +142,7 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
+from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
 from dpsdk.queries import (
     Above,
@@ -404,6 +408,40 @@ def the_sparse_vector_answers_yes_or_no_or_a_number(session: Session) -> None:
         assert_type(channel.release(above), Release[bool])
         assert_type(channel.answer(NumericAbove(Count({"sex": "Male"}), 0.5)), float | None)
         assert_type(session.answer(above, using=channel), bool)
+
+
+class Rounded:
+    """What a primitive of another author is."""
+
+    guarantee: Guarantee = PureGuarantee(1)
+    accuracy: Accuracy = NoAccuracy("an example")
+
+    def run(self, noise: NoiseSource, opened: Callable[[], Counts], /) -> int:
+        assert_type(opened().rows, int)
+        assert_type(opened().table(("age",)), Floats)
+        assert_type(noise.uniform_below(2), int)
+        return 0
+
+
+class Rounding(Request[int]):
+    def price(self, terms: Terms, /) -> Rounded:
+        assert_type(terms.trust, tuple[Trusted, ...])
+        return Rounded()
+
+
+def classes_of_others_are_trusted_by_name_and_proof(
+    data: PrivateData, budget: Budget, kernel: Kernel, release: Release[float]
+) -> None:
+    session = Session(data, budget, trust={"acme.Rounding": "acme.example/rounding"})
+    assert_type(session.trusted, tuple[Trusted, ...])
+    assert_type(session.trusted[0].proof, str)
+    assert_type(kernel.run(Rounding()), int)
+    priced: Primitive[int] = Rounding().price(kernel.terms)
+    assert_type(priced.guarantee, Guarantee)
+    if (payment := release.payment) is not None:
+        assert_type(payment.trusted, tuple[Trusted, ...])
+    assert_type(wire.ReleaseRecord.of(release).trusted, tuple[Trusted, ...])
+    Session(data, budget, trust={"acme.Rounding"})  # type: ignore[arg-type]  # without a proof
 
 
 def requests_have_the_type_of_their_result(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeAlias, TypeVar
 
 from dpsdk.accounting import BasicComposition, Budget, Composition, ZCDPComposition
@@ -46,6 +46,7 @@ def program(
     *queries: Query[A, F],
     outcome: Callable[[A], Hashable] = repr,
     composition: Composition = _ANY,
+    trust: Mapping[str, str] | None = None,
 ) -> Program:
     """The program that opens a mechanism and asks it queries in turn.
 
@@ -60,11 +61,15 @@ def program(
     composition
         By what charges add up; by default by one that takes those of every built-in mechanism.
         A simpler one is quicker, since a session is opened for every path.
+    trust
+        The classes of requests of other authors that it may ask for; see `Session`.
     """
 
     def run(data: PrivateData, noise: NoiseSource) -> Hashable:
         observer = noise.observe if isinstance(noise, WatchingNoise) else None
-        session = Session(data, _AMPLE, composition=composition, noise=noise, observer=observer)
+        session = Session(
+            data, _AMPLE, composition=composition, noise=noise, observer=observer, trust=trust
+        )
         with session.open(mechanism) as channel:
             return tuple(outcome(channel.answer(query)) for query in queries)
 

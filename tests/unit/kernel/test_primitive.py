@@ -19,6 +19,7 @@ from dpsdk.accounting import (
     Guarantee,
     Odometer,
     PureGuarantee,
+    Trusted,
     ZCDPComposition,
     default_composition,
 )
@@ -54,6 +55,7 @@ DOMAIN = Domain(Integer("age", 0, 7))
 AGES = [0, 1, 1, 2, 3, 3, 3, 7]
 FORM = Marginal("age", normalized=False).lower(DOMAIN)
 NAME = f"{__name__}.Rows"
+PROOF = "acme.example/rows"
 
 
 @attrs.frozen
@@ -98,7 +100,7 @@ def test_a_foreign_request_is_refused_and_costs_nothing():
     asked, odometer = kernel()
     request = Rows()
     for ask in (lambda: asked.run(request), lambda: asked.run_all([request])):
-        with pytest.raises(Untrusted, match=r"name it in trust=.*Rows") as caught:
+        with pytest.raises(Untrusted, match=r"vouch for it by trust=.*Rows") as caught:
             ask()
         assert caught.value.primitive == NAME
     assert request.seen == []
@@ -109,7 +111,7 @@ def test_a_foreign_request_is_refused_and_costs_nothing():
 
 def test_a_trusted_request_is_charged_then_run_with_its_name_on_the_charge():
     events = []
-    asked, odometer = kernel(trust={NAME}, observer=events.append)
+    asked, odometer = kernel(trust={NAME: PROOF}, observer=events.append)
     got = asked.run(Rows(Fraction(1, 10)))
     law = DiscreteLaplace(10)
     assert got == len(AGES) + int(seeded(1).draw(law, 1)[0])
@@ -131,7 +133,9 @@ def test_terms_of_a_kernel_are_like_others_before_and_after_their_composition_is
     assert repr(asked.terms) == repr(whole)
     assert copy.deepcopy(asked.terms) == whole
     assert pickle.loads(pickle.dumps(asked.terms)) == whole  # noqa: S301 - made here
-    assert attrs.evolve(asked.terms, trust={NAME}) == Terms(asked.facts, ZCDPComposition(), {NAME})
+    assert attrs.evolve(asked.terms, trust={NAME: PROOF}) == Terms(
+        asked.facts, ZCDPComposition(), {NAME: PROOF}
+    )
     assert asked.terms != Terms(asked.facts)
     assert Terms(asked.facts).composition == default_composition()
 
@@ -148,11 +152,11 @@ def test_a_quote_copies_no_composition_that_it_does_not_use(monkeypatch):
 
 
 def test_a_trusted_request_is_priced_by_the_terms_of_its_kernel():
-    asked, _ = kernel(trust=[NAME], composition=ZCDPComposition())
+    asked, _ = kernel(trust={NAME: PROOF}, composition=ZCDPComposition())
     request = Rows()
     asked.run(request)
     assert request.seen == [asked.terms]
-    assert asked.terms == Terms(asked.facts, ZCDPComposition(), {NAME})
+    assert asked.terms == Terms(asked.facts, ZCDPComposition(), {NAME: PROOF})
     assert asked.terms.composition is not asked.terms.composition
     # Who is trusted was said before: what is handed out is a copy.
     object.__setattr__(asked.terms, "trust", frozenset())
@@ -177,7 +181,7 @@ def test_a_class_is_not_trusted_for_what_it_calls_itself():
             return hash(Measure)
 
     made = Kind("Rows", (Rows,), {"__slots__": ()})
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     for request in (Impostor(), made()):
         with pytest.raises(Untrusted):
             asked.run(request)
@@ -224,7 +228,7 @@ class Unproven:
     [(7, InvalidArgument), (Bare(), InvalidArgument), (Unproven(), UnsupportedGuarantee)],
 )
 def test_a_trusted_request_must_be_priced_into_a_primitive(primitive, error):
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     with pytest.raises(error):
         asked.run(Rows(primitive=primitive))
     assert odometer.spent.charges == 0
@@ -239,7 +243,7 @@ class Failing:
 
 
 def test_what_a_trusted_run_meets_stays_behind_the_wall():
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     with pytest.raises(ReleaseFailed) as caught:
         asked.run(Rows(primitive=Failing()))
     assert caught.value.charge == odometer.spent.charges == 1
@@ -259,33 +263,54 @@ def test_the_price_of_a_trusted_run_is_read_once():
         def run(self, noise, opened, /):
             return 0
 
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     asked.run_all([Rows(primitive=Changing())])
     assert odometer.spent.epsilon == Fraction(1, 2)
 
 
 def test_no_allowance_pays_for_what_must_have_its_name_on_a_charge():
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     allowance = asked.allowance([PureGuarantee("0.5")])
     with pytest.raises(InvalidArgument, match="allowance"):
         asked.run(Rows(), allowance=allowance)
     assert allowance.left == odometer.spent.charges == 1
 
 
-@pytest.mark.parametrize("trust", ["acme.Peek", 7, [7], [""], {"a": 1, 2: 3}, None])
-def test_trust_is_a_set_of_names(trust):
-    with pytest.raises(InvalidArgument, match="trust"):
+WRONG = [
+    "acme.Peek", 7, [7], [""], ["acme.Peek"], {"acme.Peek"}, {"acme.Peek": 1}, {2: "why"}, None,
+    {"acme.Peek": ""}, {"acme.Peek": " "}, {"Peek": "why"}, {"acme..Peek": "why"},
+    {"acme.Pe ek": "why"}, {"acme.f.<locals>.Peek": "why"}, {"acme.Peek": "w" * 1001},
+    [Trusted("acme.Peek")], [Trusted("acme.Peek", "a"), Trusted("acme.Peek", "b")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trust", WRONG, ids=repr)
+def test_trust_is_names_with_proofs(trust):
+    with pytest.raises(InvalidArgument, match=r"trust|proof"):
         kernel(trust=trust)
-    with pytest.raises(InvalidArgument, match="trust"):
+    with pytest.raises(InvalidArgument, match=r"trust|proof"):
         Terms(data().facts, trust=trust)
 
 
-def test_nothing_is_imported_for_a_name():
-    name = "antigravity.Peek"
-    asked, _ = kernel(trust={name, "nothing", "dpsdk.kernel.Measure.form.x"})
+def test_terms_say_who_is_trusted_and_why():
+    terms = Terms(data().facts, trust={"b.B": "here", "a.A": "there"})
+    assert terms.trust == (Trusted("a.A", "there"), Trusted("b.B", "here"))
+    assert attrs.evolve(terms) == terms == pickle.loads(pickle.dumps(terms))  # noqa: S301 - made here
+    assert "there" in repr(terms)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "antigravity.Peek", "dpsdk.kernel.Measure.form.x", "dpsdk.kernel.Nothing", "dpsdk.kernel",
+        "dpsdk.kernel.Kernel", "dpsdk.kernel.Request", f"{__name__}.Counting", f"{__name__}.rows",
+        f"{__name__}.NAME",
+    ],
+)  # fmt: skip
+def test_a_name_must_stand_for_a_class_of_requests_and_nothing_is_imported_for_it(name):
     before = set(sys.modules)
-    with pytest.raises(Untrusted):
-        asked.run(Rows())
+    with pytest.raises(InvalidArgument, match="trust"):
+        kernel(trust={name: PROOF})
     assert "antigravity" not in set(sys.modules) - before
 
 
@@ -294,8 +319,8 @@ def test_a_module_is_not_asked_for_what_it_does_not_hold(monkeypatch):
     lazy = types.ModuleType("lazy")
     lazy.__getattr__ = lambda name: asked.append(name) or Rows
     monkeypatch.setitem(sys.modules, "lazy", lazy)
-    with pytest.raises(Untrusted):
-        kernel(trust={"lazy.Rows"})[0].run(Rows())
+    with pytest.raises(InvalidArgument, match="trust"):
+        kernel(trust={"lazy.Rows": PROOF})
     assert asked == []
 
 
@@ -320,7 +345,7 @@ def test_terms_are_made_of_facts_and_a_composition():
 
 
 def test_several_runs_of_any_kinds_are_paid_for_at_once_or_not_at_all():
-    asked, odometer = kernel(trust={NAME})
+    asked, odometer = kernel(trust={NAME: PROOF})
     requests = [Measure(FORM, LaplaceNoise("0.3")), Rows(Fraction(3, 10))]
     measured, rows = asked.run_all(requests)
     assert len(measured.values) == FORM.rows
@@ -460,7 +485,7 @@ class AnyName(str):
 
 @pytest.mark.parametrize("name", ["price", "priced", "named", "helped", AnyName("x")])
 def test_a_trusted_request_has_the_methods_of_its_class_alone(name):
-    asked, odometer = kernel(trust={f"{__name__}.Loose"})
+    asked, odometer = kernel(trust={f"{__name__}.Loose": PROOF})
     request = Loose()
     request.__dict__[name] = lambda *_: Telling()
     with pytest.raises(InvalidArgument, match="methods of its class"):
@@ -482,6 +507,6 @@ class WithDefault(Request[int]):
 
 
 def test_a_field_whose_default_can_be_called_is_no_method():
-    asked, odometer = kernel(trust={f"{__name__}.WithDefault"})
+    asked, odometer = kernel(trust={f"{__name__}.WithDefault": PROOF})
     assert isinstance(asked.run(WithDefault()), int)
     assert odometer.count == 1

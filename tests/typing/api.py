@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import assert_type
 
 import numpy as np
-from acme_ledger import JSONLedger
-from acme_median import Median, MedianAnswer
-from acme_records import NoisyRecords
-from acme_repeated import Repeated
+from acme_dp.ledger import JSONLedger
+from acme_dp.median import Median, MedianAnswer
+from acme_dp.records import NoisyRecords
+from acme_dp.repeated import Repeated
 
 from dpsdk import (
     Budget,

@@ -84,7 +84,9 @@ def listed() -> tuple[Plugin, ...]:
 def _found_by(name: str, distribution: Distribution) -> bool:
     """Whether a distribution is the one that its name leads to."""
     first = installed(name)
-    return first is not None and _texts(first) == _texts(distribution)
+    with suppress(Exception):  # of damaged files, which are nobody's
+        return first is not None and _texts(first) == _texts(distribution)
+    return False
 
 
 def _texts(distribution: Distribution) -> tuple[str | None, ...]:

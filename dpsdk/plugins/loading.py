@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import isabstract
+from typing import cast
 
 from dpsdk.errors import PluginError
 from dpsdk.plugins.discovery import Plugin
@@ -21,9 +22,11 @@ def telling(plugin: Plugin, what: str, *but: type[Exception]) -> Generator[None,
     """
     try:
         yield
-    except (KeyboardInterrupt, *but):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if isinstance(error, but):
+            raise
         kind = str(type.__getattribute__(type(error), "__name__"))[:80]
         reason = f"{what}: it raised a {kind}"
         raise PluginError(plugin.distribution, plugin.name, reason) from error
@@ -66,7 +69,7 @@ def _fault_in(found: object, base: type) -> str:
     if not issubclass(type(found), type):
         return "is no class"
     # By what its bases are, and not by what it says of itself where it is asked.
-    lineage: tuple[type, ...] = type.__getattribute__(found, "__mro__")
+    lineage: tuple[type, ...] = type.__getattribute__(cast("type", found), "__mro__")
     if base not in lineage[1:]:
         return f"is no class that extends {base.__name__}"
     if lineage[0].__module__.partition(".")[0] == "dpsdk":

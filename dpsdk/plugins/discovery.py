@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from os.path import realpath
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -68,10 +69,13 @@ def listed() -> tuple[Plugin, ...]:
 
     found: list[Plugin] = []
     seen: set[str] = set()
+    places: set[tuple[str, ...]] = set()
     for distribution in distributions():
         offers = offered(distribution)
-        if not offers:
+        place = (_folder(distribution), *map(str, offers))
+        if not offers or place in places:  # as where a folder is on the path twice
             continue
+        places.add(place)
         name = offers[0].distribution
         if name in seen or not _found_by(name, distribution):
             reason = "is of a distribution that is not the first of its name, or has two names"
@@ -79,6 +83,12 @@ def listed() -> tuple[Plugin, ...]:
         seen.add(name)
         found.extend(offers)
     return tuple(sorted(found, key=lambda one: (one.distribution, one.group, one.name)))
+
+
+def _folder(distribution: Distribution) -> str:
+    with suppress(Exception):
+        return realpath(str(distribution.locate_file("")))
+    return ""
 
 
 def _found_by(name: str, distribution: Distribution) -> bool:

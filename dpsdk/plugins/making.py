@@ -6,18 +6,55 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import cast
+from typing import Literal, cast, overload
 
 from attrs import frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import DpsdkError, InvalidArgument, PluginError, UnknownName
 from dpsdk.forms import Form
-from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms import (
+    MWEM,
+    ConvexPMW,
+    Gaussian,
+    Laplace,
+    LocalMarginals,
+    Matrix,
+    Mechanism,
+    NoisyHistogram,
+    NumericSparse,
+    OfflinePMW,
+    OnlinePMW,
+    PrivateMinimizer,
+    Projection,
+    ResidualPlanner,
+    SmallDB,
+    SquareRoot,
+    TextbookConvexPMW,
+    Tree,
+)
 from dpsdk.plugins.discovery import MECHANISMS, QUERIES, Plugin, installed, listed, offered
 from dpsdk.plugins.loading import class_of, telling
 from dpsdk.plugins.names import near
-from dpsdk.queries import Query
+from dpsdk.queries import (
+    Above,
+    Conjunction,
+    ConvexMinimization,
+    Count,
+    DateQuantile,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Median,
+    NumericAbove,
+    Quantile,
+    Query,
+    Rectangles,
+    Sum,
+    Threshold,
+    Workload,
+)
 from dpsdk.wire import Catalogue
 
 __all__ = ["found", "mechanism", "query"]
@@ -33,15 +70,51 @@ class _Room:
     group: str
     base: type
 
-    def __hash__(self) -> int:
-        return hash(self.what)
-
 
 _MECHANISMS = _Room("mechanism", MECHANISMS, Mechanism)
 _QUERIES = _Room("query", QUERIES, Query)
 
 
-def mechanism(name: str, /, **given: object) -> Mechanism[Form]:
+# A name that is not written out is taken to be that of what fits any form, as on a wire.
+@overload
+def mechanism(  # pyright: ignore[reportOverlappingOverload]
+    name: Literal["laplace"], /, **given: object
+) -> Laplace: ...
+@overload
+def mechanism(name: Literal["gaussian"], /, **given: object) -> Gaussian: ...
+@overload
+def mechanism(name: Literal["noisy-histogram"], /, **given: object) -> NoisyHistogram: ...
+@overload
+def mechanism(name: Literal["projection"], /, **given: object) -> Projection: ...
+@overload
+def mechanism(name: Literal["numeric-sparse"], /, **given: object) -> NumericSparse: ...
+@overload
+def mechanism(name: Literal["square-root"], /, **given: object) -> SquareRoot: ...
+@overload
+def mechanism(name: Literal["tree"], /, **given: object) -> Tree: ...
+@overload
+def mechanism(name: Literal["matrix"], /, **given: object) -> Matrix: ...
+@overload
+def mechanism(name: Literal["residual-planner"], /, **given: object) -> ResidualPlanner: ...
+@overload
+def mechanism(name: Literal["mwem"], /, **given: object) -> MWEM: ...
+@overload
+def mechanism(name: Literal["offline-pmw"], /, **given: object) -> OfflinePMW: ...
+@overload
+def mechanism(name: Literal["local-marginals"], /, **given: object) -> LocalMarginals: ...
+@overload
+def mechanism(name: Literal["small-db"], /, **given: object) -> SmallDB: ...
+@overload
+def mechanism(name: Literal["online-pmw"], /, **given: object) -> OnlinePMW: ...
+@overload
+def mechanism(name: Literal["convex-pmw"], /, **given: object) -> ConvexPMW: ...
+@overload
+def mechanism(name: Literal["textbook-convex-pmw"], /, **given: object) -> TextbookConvexPMW: ...
+@overload
+def mechanism(name: Literal["private-minimizer"], /, **given: object) -> PrivateMinimizer: ...
+@overload
+def mechanism(name: str, /, **given: object) -> Mechanism[Form]: ...
+def mechanism(name: str, /, **given: object) -> object:
     """A mechanism by its name and the arguments of its class, as a file of configuration has them.
 
     Built-in mechanisms are called as in their written forms: "laplace", "noisy-histogram". Those
@@ -69,17 +142,51 @@ def mechanism(name: str, /, **given: object) -> Mechanism[Form]:
     >>> dpsdk.mechanism("laplace", epsilon=0.1)
     Laplace(epsilon=0.1)
     """
-    return cast("Mechanism[Form]", _made(name, _MECHANISMS, given))
+    return _made(name, _MECHANISMS, given)
 
 
-def query(name: str, /, **given: object) -> Query[object, Form]:
+@overload
+def query(name: Literal["above"], /, **given: object) -> Above: ...
+@overload
+def query(name: Literal["numeric-above"], /, **given: object) -> NumericAbove: ...
+@overload
+def query(name: Literal["conjunction"], /, **given: object) -> Conjunction: ...
+@overload
+def query(name: Literal["convex-minimization"], /, **given: object) -> ConvexMinimization: ...
+@overload
+def query(name: Literal["count"], /, **given: object) -> Count: ...
+@overload
+def query(name: Literal["interval"], /, **given: object) -> Interval: ...
+@overload
+def query(name: Literal["linear"], /, **given: object) -> Linear: ...
+@overload
+def query(name: Literal["marginal"], /, **given: object) -> Marginal: ...
+@overload
+def query(name: Literal["mean"], /, **given: object) -> Mean: ...
+@overload
+def query(name: Literal["date-quantile"], /, **given: object) -> DateQuantile: ...
+@overload
+def query(name: Literal["median"], /, **given: object) -> Median: ...
+@overload
+def query(name: Literal["quantile"], /, **given: object) -> Quantile: ...
+@overload
+def query(name: Literal["rectangles"], /, **given: object) -> Rectangles: ...
+@overload
+def query(name: Literal["sum"], /, **given: object) -> Sum: ...
+@overload
+def query(name: Literal["threshold"], /, **given: object) -> Threshold: ...
+@overload
+def query(name: Literal["workload"], /, **given: object) -> Workload[object]: ...
+@overload
+def query(name: str, /, **given: object) -> Query[object, Form]: ...
+def query(name: str, /, **given: object) -> object:
     """A query by its name and the arguments of its class. As `mechanism` otherwise.
 
     >>> import dpsdk
     >>> dpsdk.query("threshold", attribute="age", threshold=40)
     Threshold('age', 40)
     """
-    return cast("Query[object, Form]", _made(name, _QUERIES, given))
+    return _made(name, _QUERIES, given)
 
 
 @cache

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import get_overloads
 
 import numpy as np
 import pytest
@@ -464,3 +465,15 @@ def test_the_command_lists_what_there_is_and_what_is_refused(site, capsys):
         "8 in all, 2 refused; nothing was imported",
     ]
     assert "evil" not in sys.modules
+
+
+@pytest.mark.parametrize("call", [plugins.mechanism, plugins.query])
+def test_type_checkers_know_the_class_of_every_built_in_name(call):
+    shipped = wire.Catalogue.shipped().only(call.__name__)
+    kinds = [shipped.kind_named(name, "$") for name in shipped.kinds]
+    told = {}
+    for overload in get_overloads(call):
+        name = overload.__annotations__["name"].removeprefix("Literal['").removesuffix("']")
+        told[name] = overload.__annotations__["return"].partition("[")[0]
+    assert told.pop("str") == call.__name__.title()
+    assert told == {kind.name.partition(".")[2]: kind.made.__name__ for kind in kinds}

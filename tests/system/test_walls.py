@@ -136,7 +136,7 @@ def test_only_the_noise_package_and_the_tools_for_tests_touch_randomness():
 
 def test_nothing_is_unpickled_or_run_from_text():
     assert touching(CODE, "plugins/loading.py") == {}
-    # What a program or its configuration names, if a distribution offers it; never a text on a wire.
+    # What a program or its configuration names, if a distribution offers it; no text of a wire.
     assert touching(CODE) == {"plugins/loading.py": ["importlib.import_module"]}
     assert touching(["dpsdk.plugins"], "plugins", "cli/plugins.py", "__init__.py") == {}
 

@@ -201,6 +201,14 @@ def test_of_two_distributions_of_one_name_the_first_is_the_one(site):
     assert caught.value.__cause__.name == "acme_first"
 
 
+def test_a_folder_that_is_on_the_path_twice_is_read_once(site):
+    (site / "link").symlink_to(site)
+    sys.path += [str(site / "link"), f"{site}/."]
+    written(site, "acme", {MECHANISMS: {"mine": CLASS}})
+    [found] = [one for one in plugins.listed() if one.distribution == "acme"]
+    assert found.refused == ""
+
+
 def test_a_distribution_without_plugins_hides_a_later_one_of_its_name(site):
     first, second = site / "a", site / "b"
     sys.path += [str(first), str(second)]

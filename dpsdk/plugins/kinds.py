@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import cast
 
 from dpsdk._checks import shown
@@ -66,7 +67,10 @@ def _names(given: Iterable[object]) -> list[str]:
 
 
 def _near(name: str) -> tuple[str, ...]:
-    return near(name, {one.distribution for one in listed() if one.group == KINDS})
+    known: tuple[Plugin, ...] = ()
+    with suppress(Exception):  # of a finder of another author
+        known = listed()
+    return near(name, {one.distribution for one in known if one.group == KINDS})
 
 
 def _plus(catalogue: Catalogue, plugin: Plugin, offers: Iterable[Plugin]) -> Catalogue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
@@ -223,8 +224,12 @@ def found(name: str, *groups: str) -> Plugin | None:
 
 
 def _near(name: str, room: _Room) -> tuple[str, ...]:
-    known = [plugin for plugin in listed() if plugin.group == room.group and not plugin.refused]
-    return near(name, [*_built_in(room), *(plugin.name for plugin in known)])
+    # A finder of another author may raise what it likes, and the name is unknown all the same.
+    known: tuple[Plugin, ...] = ()
+    with suppress(Exception):
+        known = listed()
+    sound = [one.name for one in known if one.group == room.group and not one.refused]
+    return near(name, [*_built_in(room), *sound])
 
 
 def _of(plugin: Plugin, room: _Room, given: Mapping[str, object]) -> object:

@@ -354,6 +354,26 @@ def test_metadata_that_are_gone_are_no_plugin(site):
         dpsdk.mechanism("acme:mine")
 
 
+class Faulty:
+    """A finder of distributions that finds none."""
+
+    def find_spec(self, name, path=None, target=None):
+        return None
+
+    def find_distributions(self, context=None):
+        raise OSError("the network")
+
+
+def test_a_faulty_finder_of_distributions_leaves_built_in_names_and_typed_errors(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [Faulty(), *sys.meta_path])
+    assert dpsdk.mechanism("laplace", epsilon=1) == Laplace(epsilon=1)
+    for name in ("laplce", "acme:mine"):
+        with pytest.raises(UnknownName):
+            dpsdk.mechanism(name)
+    with pytest.raises(UnknownName):
+        plugins.catalogue("acme")
+
+
 ACME = ("acme-dp:middle", "acme-dp:noisy-records", "acme-dp:repeated")
 
 

@@ -122,8 +122,9 @@ def test_every_built_in_name_is_known_and_says_what_it_misses():
         with pytest.raises(InvalidArgument) as caught:
             call(name, colour="red")
         assert caught.value.parameter == "colour"
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgument) as caught:
             call(name, _beta=0.5)
+        assert caught.value.parameter == "_beta"
         if name not in ("count", "private-minimizer"):
             with pytest.raises(InvalidArgument):
                 call(name)
@@ -251,6 +252,18 @@ BROKEN = {
 }  # fmt: skip
 
 
+REASONS = {
+    "raises": "cannot be imported: it raised a RuntimeError",
+    "ends the program": "cannot be imported: it raised a SystemExit",
+    "a function": "is no class",
+    "registered as one": "is no class that extends Mechanism",
+    "the base itself": "is no class that extends Mechanism",
+    "a built-in class": "is a class of dpsdk itself",
+    "abstract": "lacks methods of a Mechanism",
+    "a class that cannot be made": "cannot be made: it raised a ZeroDivisionError",
+    "a class that makes a liar": "makes something else than a mechanism",
+}
+
 PICKY = """
 class Broken(Good):
     def __init__(self, *, name, **more):
@@ -274,6 +287,7 @@ def test_what_a_broken_plugin_does_is_a_typed_error_that_names_it_and_harms_no_o
         assert caught.value.name == "acme:broken"
         assert str(caught.value).startswith("acme:broken, of the distribution acme, ")
         assert "secret" not in str(caught.value)
+        assert REASONS.get(how, "") in caught.value.reason
     assert len([one for one in plugins.listed() if not one.refused]) == 3
     for name in ("acme:sound", "other:sound"):
         assert type(dpsdk.mechanism(name)).__name__ == "Good"
@@ -291,6 +305,8 @@ def test_what_a_constructor_says_by_errors_of_dpsdk_reaches_the_caller(site):
     broken_and_good(site, source)
     with pytest.raises(InvalidArgument, match=r"name must be x; got \{'any': 1\}"):
         dpsdk.mechanism("acme:broken", name=3, any=1)
+    with pytest.raises(InvalidArgument, match="_any must be a parameter of acme:broken"):
+        dpsdk.mechanism("acme:broken", name=3, _any=1)
     with pytest.raises(InvalidArgument, match="name must be given to acme:broken; got nothing"):
         dpsdk.mechanism("acme:broken", any=1)
 
@@ -425,13 +441,16 @@ REFUSED = {
     "another class than the mechanism": "class Other(Good): pass\nK = Kind(Other, 'acme:mine', {})",
     "raises": "raise OSError",
     "a text that is another": "class Text(str):\n    def __eq__(self, other): return True\n"
+    "    def __ne__(self, other): return False\n"
     "    __hash__ = str.__hash__\nK = Kind(Good, Text('other:mine'), {})",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("how", REFUSED)
 def test_kinds_that_are_refused_are_typed_errors(site, how):
-    entries = {KINDS: {"mine": "acme_k:K"}, MECHANISMS: {"mine": "acme_k:Good"}}
+    entries = {KINDS: {"mine": "acme_k:K"}}
+    if "mechanism" in how:
+        entries[MECHANISMS] = {"mine": "acme_k:Good"}
     written(site, "acme", entries, acme_k=MADE + REFUSED[how])
     acme(site)
     with pytest.raises(PluginError) as caught:

@@ -26,13 +26,38 @@ BUILT_IN = sorted(
 )
 
 
+SOUND = """
+from dpsdk.mechanisms import OneShot
+from dpsdk.wire import Kind
+class Mine(OneShot):
+    def quote(self, form, terms, /): raise NotImplementedError
+    def open(self, kernel, /): raise NotImplementedError
+A = B = Mine
+K = Kind(Mine, "acme:mine", {})
+"""
+"""A module that has all that a plugin needs, so that nothing but its refusal keeps it out."""
+
+
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the path, at its end, as those of installed distributions are."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    modules = ("acme_spelling", "acme_first", "acme_second", "acme_a", "acme_b")
+    for module in modules:
+        (tmp_path / f"{module}.py").write_text(SOUND)
     importlib.invalidate_caches()
     yield tmp_path
+    for module in modules:
+        sys.modules.pop(module, None)
     importlib.invalidate_caches()
+
+
+def test_what_is_refused_below_would_work_under_a_sound_name(site):
+    entries = {MECHANISMS: {"mine": CLASS}, KINDS: {"mine": "acme_spelling:K"}}
+    written(site, "acme", entries)
+    assert type(plugins.mechanism("acme:mine")).__name__ == "Mine"
+    assert "acme:mine" in plugins.catalogue("acme").kinds
+    assert "acme_spelling" in sys.modules
 
 
 def wide(name: str) -> str:
@@ -107,6 +132,11 @@ def test_a_name_that_is_not_made_well_is_none(name):
     assert fault(name)
 
 
+def test_a_name_that_claims_a_distribution_is_told_so():
+    assert "names a distribution" in fault("other:mine")
+    assert "built-in" in fault("mechanism:laplace")
+
+
 @pytest.mark.parametrize("name", ["mine", "m", "mine-2", "laplaces", "my-laplace", "m" * 100])
 def test_other_names_are(name):
     assert fault(name) == ""
@@ -164,13 +194,15 @@ def test_no_distribution_is_this_package(site, called):
 @pytest.mark.parametrize(
     "called",
     ["", " ", "acme:mine", "a b", "\u0430cme", "acme\N{COMBINING ACUTE ACCENT}", "a" * 101, "a/b",
-     "..", "acme\x1b[2J", "\N{FULLWIDTH LATIN SMALL LETTER A}cme"],
+     "..", "acme\u212a", "acme\x1b[2J", "\N{FULLWIDTH LATIN SMALL LETTER A}cme"],
 )  # fmt: skip
 def test_a_distribution_without_a_valid_name_offers_nothing(site, called):
     written(site, called, {MECHANISMS: {"mine": CLASS}}, folder="odd")
     [found] = [one for one in plugins.listed() if one.where == "acme_spelling.Mine"]
     assert found.refused
     assert f"{found}".isprintable()
+    written(site / "more", called, {MECHANISMS: {"mine": CLASS}}, folder=normalised(called)[:50])
+    sys.path.append(str(site / "more"))
     for name in (f"{called}:mine", f"{normalised(called)}:mine", "odd:mine", ":mine", "acme:mine"):
         with pytest.raises((UnknownName, PluginError)):
             plugins.mechanism(name)
@@ -196,9 +228,16 @@ def test_of_two_distributions_of_one_name_the_first_is_the_one(site):
     judged = {one.version: one.refused for one in plugins.listed() if one.name == "acme:mine"}
     assert judged["1.0"] == ""
     assert "not the first of its name" in judged["2.0"]
-    with pytest.raises(PluginError) as caught:
-        plugins.mechanism("acme:mine")
-    assert caught.value.__cause__.name == "acme_first"
+    assert type(plugins.mechanism("acme:mine")).__module__ == "acme_first"
+    assert "acme_second" not in sys.modules
+
+
+def test_a_second_copy_of_a_distribution_is_not_the_one(site):
+    for name in ("a", "b"):
+        sys.path.append(str(site / name))
+        written(site / name, "acme", {MECHANISMS: {"mine": CLASS}})
+    refused = [one.refused for one in plugins.listed() if one.name == "acme:mine"]
+    assert sorted(map(bool, refused)) == [False, True]
 
 
 def test_a_folder_that_is_on_the_path_twice_is_read_once(site):

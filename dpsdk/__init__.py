@@ -1,5 +1,7 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
+from typing import TYPE_CHECKING
+
 from dpsdk.accounting import Budget
 from dpsdk.data import Neighbors, PrivacyUnit, PrivateData
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
@@ -13,6 +15,19 @@ from dpsdk.session.channel import (
     Stopped,
     TablesChannel,
 )
+
+if TYPE_CHECKING:
+    from dpsdk.plugins import mechanism, query
+else:
+
+    def __getattr__(name):
+        """The functions that find plugins, loaded when somebody asks for one of them."""
+        if name in ("mechanism", "query"):
+            from dpsdk import plugins  # noqa: PLC0415  # so that others load it not at all
+
+            return getattr(plugins, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Attribute",
@@ -35,4 +50,6 @@ __all__ = [
     "Stopped",
     "SyntheticData",
     "TablesChannel",
+    "mechanism",
+    "query",
 ]

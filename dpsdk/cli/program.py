@@ -15,6 +15,7 @@ from dpsdk._checks import read_decimal, read_whole, shown, to_count
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
+from dpsdk.cli.plugins import plugins
 from dpsdk.cli.release import Request, installed_version, release_tables
 from dpsdk.cli.staged import write_new
 from dpsdk.cli.words import problem, say
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
             demo(noise)
         elif arguments.command == "domain":
             _domain(arguments)
+        elif arguments.command == "plugins":
+            say(plugins())
         elif arguments.command == "ledger":
             say(
                 (show if arguments.action == "show" else verify)(
@@ -238,6 +241,13 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
     _add_ledger_arguments(ledger)
+    commands.add_parser(
+        "plugins",
+        help="list what other distributions offer",
+        description="List the mechanisms, queries and kinds of written forms that installed "
+        "distributions offer by entry points, and why some are refused. None of them is imported.",
+        allow_abbrev=False,
+    )
     return parser
 
 

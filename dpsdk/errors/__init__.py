@@ -22,6 +22,8 @@
     ├── LedgerDamaged                     a ledger says what it cannot have been told
     ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
     ├── WireError (ValueError)            no written form of a public value, or a value without one
+    ├── UnknownName (KeyError)            no built-in or installed thing has this name
+    ├── PluginError                       a plugin that was refused, or that failed
     ├── NoMechanism                       nothing was named to answer the query with
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
@@ -42,12 +44,14 @@ from dpsdk.errors.given import (
     DomainError,
     InvalidArgument,
     MissingExtra,
+    PluginError,
     PublicSizeRequired,
     QueryError,
     RecordError,
     TooLarge,
     UnknownAttribute,
     UnknownLabel,
+    UnknownName,
     WireError,
 )
 from dpsdk.errors.ledger import (
@@ -92,6 +96,7 @@ __all__ = [
     "NoBound",
     "NoMechanism",
     "NotCopyable",
+    "PluginError",
     "PublicSizeRequired",
     "QueryError",
     "RecordError",
@@ -102,6 +107,7 @@ __all__ = [
     "TooLarge",
     "UnknownAttribute",
     "UnknownLabel",
+    "UnknownName",
     "UnsupportedGuarantee",
     "Untrusted",
     "WireError",

@@ -13,12 +13,14 @@ __all__ = [
     "DomainError",
     "InvalidArgument",
     "MissingExtra",
+    "PluginError",
     "PublicSizeRequired",
     "QueryError",
     "RecordError",
     "TooLarge",
     "UnknownAttribute",
     "UnknownLabel",
+    "UnknownName",
     "WireError",
 ]
 
@@ -159,3 +161,35 @@ class MissingExtra(DpsdkError, ImportError):
     def __str__(self) -> str:
         wanted = f"dpsdk[{self.extra}]" if self.extra else self.package
         return f"{self.package} is not installed; install {wanted}"
+
+
+@define(str=False, eq=False)
+class UnknownName(DpsdkError, KeyError):
+    """Nothing that was asked for by name, and is built in or installed, has this name.
+
+    `what` is what was asked for, such as a mechanism, and `near` are the names that come near.
+    """
+
+    what: str
+    name: str
+    near: tuple[str, ...]
+
+    def __str__(self) -> str:
+        ending = f"; near it are {_choices(self.near)}" if self.near else ""
+        return f"no {self.what} is called {self.name}{ending}"
+
+
+@define(str=False, eq=False)
+class PluginError(DpsdkError):
+    """A plugin that is refused, or that fails when it is loaded or called.
+
+    `distribution` is the installed distribution that it is of, `name` what it is called, and
+    `reason` what is wrong. What the plugin itself raised is the cause of this error.
+    """
+
+    distribution: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}, of the distribution {self.distribution}, {self.reason}"

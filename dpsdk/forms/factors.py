@@ -33,7 +33,7 @@ def to_weights(weights: Array) -> Floats:
     """A float64 copy of finite weights that stays as it is: prices are worked out once."""
     try:
         result = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument("weights", "an array of finite numbers", shown(weights)) from None
     if not np.isfinite(result).all():
         raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")

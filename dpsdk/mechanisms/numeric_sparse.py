@@ -157,7 +157,7 @@ class NumericSparse(Mechanism[GapForm]):
     numbers: Numbers = field(default="measured", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.numbers not in ("measured", "gap"):
+        if not isinstance(self.numbers, str) or self.numbers not in ("measured", "gap"):
             raise InvalidArgument("numbers", '"measured" or "gap"', shown(self.numbers))
 
     @property

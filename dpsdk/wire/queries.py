@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from dpsdk.errors import DpsdkError, WireError
@@ -37,8 +38,10 @@ from dpsdk.queries import (
     Scaled,
     Sum,
     Threshold,
+    Where,
     Workload,
 )
+from dpsdk.queries.linear import to_names
 from dpsdk.wire.catalogue import Codebook, Kind, Member, Nested
 from dpsdk.wire.conditions import CONDITIONS, END, WHERE
 from dpsdk.wire.fields import (
@@ -104,11 +107,9 @@ def _tabulated(query: Linear, path: str, codebook: Codebook) -> Linear:
 
 
 def _marginal(
-    attributes: tuple[str, ...],
-    where: Conjunction | None,
-    normalized: bool,  # noqa: FBT001  # given by name
+    attributes: Sequence[str], *, where: Where = None, normalized: bool = True
 ) -> Marginal:
-    return Marginal(*attributes, where=where, normalized=normalized)
+    return Marginal(*to_names(attributes), where=where, normalized=normalized)
 
 
 def _cross(parts: tuple[str | Feature, ...]) -> Cross:

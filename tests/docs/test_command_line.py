@@ -17,7 +17,7 @@ COMMANDS = re.findall(r"^python -m dpsdk (.*)$", PAGE, re.MULTILINE)
 
 def test_the_guide_shows_each_command():
     assert [command.split()[0] for command in COMMANDS] == [
-        "domain", "domain", "release", "release", "ledger", "ledger", "release",
+        "domain", "domain", "release", "release", "ledger", "ledger", "release", "plugins",
     ]  # fmt: skip
 
 

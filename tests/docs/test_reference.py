@@ -32,6 +32,7 @@ PAGES = {
     "dpsdk.mechanisms": "mechanisms.md",
     "dpsdk.noise": "noise.md",
     "dpsdk.observe": "release.md",
+    "dpsdk.plugins": "plugins.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

@@ -56,6 +56,12 @@ def duckdb() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def hatchling() -> ModuleType:
+    """What builds distributions, without which none can be installed from its sources."""
+    return engine("hatchling")
+
+
+@pytest.fixture(scope="session")
 def ibis() -> ModuleType:
     return engine("ibis")
 

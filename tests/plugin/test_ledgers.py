@@ -68,7 +68,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 pytest.importorskip("fcntl", reason="the ledger in a file takes a lock of Unix")
-from acme_ledger import JSONLedger  # noqa: E402
+from acme_dp.ledger import JSONLedger  # noqa: E402
 
 BUDGET = Budget(1, "1e-6")
 TENTH = PureGuarantee("0.1")
@@ -568,7 +568,7 @@ WORKER = """
 import sys
 sys.path.insert(0, {plugin!r})
 from pathlib import Path
-from acme_ledger import JSONLedger
+from acme_dp.ledger import JSONLedger
 from dpsdk.accounting import BasicComposition, Budget, Dataset, Odometer, PureGuarantee
 from dpsdk.errors import AlreadyCharged, BudgetExceeded
 ledger = JSONLedger(Path(sys.argv[1]), sync=False)
@@ -806,7 +806,7 @@ def test_a_forked_process_opens_an_odometer_of_its_own(durable):
 
 
 def test_a_stranger_uses_public_modules_only():
-    tree = ast.parse((HERE / "acme_ledger.py").read_text(encoding="utf-8"))
+    tree = ast.parse((HERE / "acme_dp" / "ledger.py").read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imported if name and name.startswith("dpsdk")} == {
         "dpsdk.accounting",

@@ -31,10 +31,10 @@ from dpsdk.testing import seeded
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from acme_independent import Independent  # noqa: E402
-from acme_median import Median, MedianAnswer  # noqa: E402
-from acme_records import NoisyRecords  # noqa: E402
-from acme_repeated import Repeated  # noqa: E402
+from acme_dp.independent import Independent  # noqa: E402
+from acme_dp.median import Median, MedianAnswer  # noqa: E402
+from acme_dp.records import NoisyRecords  # noqa: E402
+from acme_dp.repeated import Repeated  # noqa: E402
 
 DOMAIN = Domain(Integer("age", 17, 90))
 AGES = np.random.default_rng(1).integers(17, 91, size=5000)
@@ -207,10 +207,10 @@ def test_a_strangers_records_answer_everything_once_they_are_paid_for():
 
 
 @pytest.mark.parametrize(
-    "name", ["acme_independent.py", "acme_median.py", "acme_records.py", "acme_repeated.py"]
+    "name", ["independent.py", "kinds.py", "median.py", "records.py", "repeated.py"]
 )
 def test_strangers_use_public_modules_only(name):
-    tree = ast.parse((HERE / name).read_text(encoding="utf-8"))
+    tree = ast.parse((HERE / "acme_dp" / name).read_text(encoding="utf-8"))
     imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     private = [
         module

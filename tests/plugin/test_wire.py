@@ -16,8 +16,8 @@ from dpsdk.wire import Catalogue, Kind, Member
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from acme_median import Median
-from acme_repeated import Repeated
+from acme_dp.median import Median
+from acme_dp.repeated import Repeated
 
 MEDIAN = Kind(Median, "acme:median", {"attribute": wire.NAME})
 REPEATED = Kind(Repeated, "acme:repeated", {"epsilon": wire.AMOUNT})

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import assert_type
 
 import numpy as np
-from acme_ledger import JSONLedger
-from acme_median import Median, MedianAnswer
-from acme_records import NoisyRecords
-from acme_repeated import Repeated
+from acme_dp.ledger import JSONLedger
+from acme_dp.median import Median, MedianAnswer
+from acme_dp.records import NoisyRecords
+from acme_dp.repeated import Repeated
 
+import dpsdk
 from dpsdk import (
     Budget,
     Channel,
@@ -29,6 +30,7 @@ from dpsdk import (
     Stopped,
     SyntheticData,
     TablesChannel,
+    plugins,
     queries,
     wire,
 )
@@ -885,3 +887,27 @@ def written_forms_are_read_as_what_is_asked_for(
     wire.loads("queries", text)  # type: ignore[call-overload]  # no group of that name
     wire.loads("query", 3)  # type: ignore[call-overload]  # no text
     wire.dumps(Count(), domain="age")  # type: ignore[arg-type]  # a domain
+
+
+def what_is_made_by_name_has_the_class_of_a_name_that_is_written_out(
+    session: Session, name: str, given: dict[str, object]
+) -> None:
+    assert_type(dpsdk.mechanism("laplace", epsilon=1), Laplace)
+    assert_type(dpsdk.query("threshold", attribute="age", threshold=40), Threshold)
+    asked = dpsdk.query("threshold", attribute="age", threshold=40)
+    assert_type(session.answer(asked, using=dpsdk.mechanism("laplace", epsilon=1)), float)
+    assert_type(dpsdk.query("workload", queries=[asked]), Workload[object])
+    made = dpsdk.mechanism(name, **given)
+    assert_type(made, Mechanism[Form])
+    assert_type(dpsdk.query(name, **given), Query[object, Form])
+    assert_type(dpsdk.mechanism("acme-dp:repeated", epsilon=1), Mechanism[Form])
+    session.answer(asked, using=made)  # type: ignore[arg-type]  # it may have to be opened
+    if isinstance(made, OneShot):
+        assert_type(session.answer(asked, using=made), float)
+    assert_type(session.open(made).answer(asked), float)
+    assert_type(plugins.listed(), tuple[plugins.Plugin, ...])
+    assert_type(plugins.listed()[0].refused, str)
+    assert_type(plugins.catalogue("acme-dp"), wire.Catalogue)
+    dpsdk.mechanism()  # type: ignore[call-overload]  # without a name
+    dpsdk.mechanism(3)  # type: ignore[call-overload]  # no text
+    plugins.catalogue(["acme-dp"])  # type: ignore[arg-type]  # no text

@@ -26,6 +26,7 @@ BUILTIN = {
     "Reentered": RuntimeError,
     "RecordError": ValueError,
     "WireError": ValueError,
+    "UnknownName": KeyError,
 }
 
 

@@ -64,5 +64,5 @@ def to_threshold(value: float | None) -> float | None:
 
 def check_when_spent(value: WhenSpent) -> None:
     """Refuse a `when_spent=` of another kind."""
-    if value not in ("hypothesis", "raise"):
+    if not isinstance(value, str) or value not in ("hypothesis", "raise"):
         raise InvalidArgument("when_spent", '"hypothesis" or "raise"', shown(value))

@@ -60,7 +60,7 @@ def _to_workloads(value: Asked) -> tuple[Lowers[LinearForm], ...]:
 
 
 def _to_objective(value: Objective) -> Objective:
-    if value not in ("sum", "max"):
+    if not isinstance(value, str) or value not in ("sum", "max"):
         raise InvalidArgument("objective", '"sum" or "max"', shown(value))
     return value
 

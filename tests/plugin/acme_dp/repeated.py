@@ -7,11 +7,14 @@ from fractions import Fraction
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import OneShot
 from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Real
+
+__all__ = ["MedianAccuracy", "Repeated"]
 
 
 @frozen
@@ -29,12 +32,21 @@ class MedianAccuracy(HalfWidths):
         return self.each.radii((beta / 2**self.times) ** (1 / majority), joint=joint)
 
 
+def _exact(epsilon: Real) -> Fraction:
+    """The exact decimal that is meant; what is none is refused by the noise."""
+    return LaplaceNoise(epsilon).epsilon
+
+
 @frozen
 class Repeated(OneShot[LinearForm]):
     """Ask everything an odd number of times, and keep the median of each number."""
 
-    epsilon: Fraction
+    epsilon: Fraction = field(converter=_exact)
     times: int = 3
+
+    def __attrs_post_init__(self) -> None:
+        if type(self.times) is not int or not 1 <= self.times <= 99 or not self.times % 2:
+            raise InvalidArgument("times", "an odd integer from 1 to 99", repr(self.times)[:80])
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         pricing = Measure(form, self._noise).price(terms)

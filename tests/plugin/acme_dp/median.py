@@ -9,6 +9,8 @@ from dpsdk.forms import Facts, Kronecker, LinearForm, Prefix
 from dpsdk.queries import LinearQuery
 from dpsdk.typing import Floats, Label
 
+__all__ = ["Median", "MedianAnswer"]
+
 
 @frozen
 class MedianAnswer:

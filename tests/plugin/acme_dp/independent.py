@@ -16,6 +16,8 @@ from dpsdk.forms import Kronecker, LinearForm
 from dpsdk.hypothesis import Hypothesis, Streams
 from dpsdk.typing import Array, Floats, Ints
 
+__all__ = ["Independent"]
+
 
 class Independent(Hypothesis):
     """Independent attributes, which functions of one attribute at a time leave independent.

@@ -5,20 +5,28 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from dpsdk import SyntheticData
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import DistributionMechanism, DistributionStrategy, Fitted
 from dpsdk.release import Cost, NoAccuracy, Quote
+from dpsdk.typing import Real
+
+__all__ = ["NoisyRecords"]
+
+
+def _exact(epsilon: Real) -> Fraction:
+    """The exact decimal that is meant; what is none is refused by the noise."""
+    return LaplaceNoise(epsilon).epsilon
 
 
 @frozen
 class NoisyRecords(DistributionMechanism):
     """Count every cell with noise once, and answer everything from what is above zero."""
 
-    epsilon: Fraction
+    epsilon: Fraction = field(converter=_exact)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         asked = Measure(_cells(terms.facts), LaplaceNoise(self.epsilon))

@@ -1,0 +1,268 @@
+"""Mechanisms and queries by their names, as files of configuration have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from inspect import Parameter, Signature, signature
+from types import MappingProxyType
+from typing import Literal, cast, overload
+
+from attrs import frozen
+
+from dpsdk._checks import shown
+from dpsdk.errors import DpsdkError, InvalidArgument, PluginError, UnknownName
+from dpsdk.forms import Form
+from dpsdk.mechanisms import (
+    MWEM,
+    ConvexPMW,
+    Gaussian,
+    Laplace,
+    LocalMarginals,
+    Matrix,
+    Mechanism,
+    NoisyHistogram,
+    NumericSparse,
+    OfflinePMW,
+    OnlinePMW,
+    PrivateMinimizer,
+    Projection,
+    ResidualPlanner,
+    SmallDB,
+    SquareRoot,
+    TextbookConvexPMW,
+    Tree,
+)
+from dpsdk.plugins.discovery import MECHANISMS, QUERIES, Plugin, installed, listed, offered
+from dpsdk.plugins.loading import class_of, telling
+from dpsdk.plugins.names import near
+from dpsdk.queries import (
+    Above,
+    Conjunction,
+    ConvexMinimization,
+    Count,
+    DateQuantile,
+    Interval,
+    Linear,
+    Marginal,
+    Mean,
+    Median,
+    NumericAbove,
+    Quantile,
+    Query,
+    Rectangles,
+    Sum,
+    Threshold,
+    Workload,
+)
+from dpsdk.wire import Catalogue
+
+__all__ = ["found", "mechanism", "query"]
+
+_LONGEST = 80
+
+
+@frozen
+class _Room:
+    """One group of entry points, and what its classes are."""
+
+    what: str
+    group: str
+    base: type
+
+
+_MECHANISMS = _Room("mechanism", MECHANISMS, Mechanism)
+_QUERIES = _Room("query", QUERIES, Query)
+
+
+# A name that is not written out is taken to be that of what fits any form, as on a wire.
+@overload
+def mechanism(  # pyright: ignore[reportOverlappingOverload]
+    name: Literal["laplace"], /, **given: object
+) -> Laplace: ...
+@overload
+def mechanism(name: Literal["gaussian"], /, **given: object) -> Gaussian: ...
+@overload
+def mechanism(name: Literal["noisy-histogram"], /, **given: object) -> NoisyHistogram: ...
+@overload
+def mechanism(name: Literal["projection"], /, **given: object) -> Projection: ...
+@overload
+def mechanism(name: Literal["numeric-sparse"], /, **given: object) -> NumericSparse: ...
+@overload
+def mechanism(name: Literal["square-root"], /, **given: object) -> SquareRoot: ...
+@overload
+def mechanism(name: Literal["tree"], /, **given: object) -> Tree: ...
+@overload
+def mechanism(name: Literal["matrix"], /, **given: object) -> Matrix: ...
+@overload
+def mechanism(name: Literal["residual-planner"], /, **given: object) -> ResidualPlanner: ...
+@overload
+def mechanism(name: Literal["mwem"], /, **given: object) -> MWEM: ...
+@overload
+def mechanism(name: Literal["offline-pmw"], /, **given: object) -> OfflinePMW: ...
+@overload
+def mechanism(name: Literal["local-marginals"], /, **given: object) -> LocalMarginals: ...
+@overload
+def mechanism(name: Literal["small-db"], /, **given: object) -> SmallDB: ...
+@overload
+def mechanism(name: Literal["online-pmw"], /, **given: object) -> OnlinePMW: ...
+@overload
+def mechanism(name: Literal["convex-pmw"], /, **given: object) -> ConvexPMW: ...
+@overload
+def mechanism(name: Literal["textbook-convex-pmw"], /, **given: object) -> TextbookConvexPMW: ...
+@overload
+def mechanism(name: Literal["private-minimizer"], /, **given: object) -> PrivateMinimizer: ...
+@overload
+def mechanism(name: str, /, **given: object) -> Mechanism[Form]: ...
+def mechanism(name: str, /, **given: object) -> object:
+    """A mechanism by its name and the arguments of its class, as a file of configuration has them.
+
+    Built-in mechanisms are called as in their written forms: "laplace", "noisy-histogram". Those
+    of another installed distribution are called "distribution:name", and such a name, and nothing
+    else, imports that one plugin. So names are taken from whom you trust; what comes over a wire
+    is read by `dpsdk.wire`, which imports nothing.
+
+    Parameters
+    ----------
+    name
+        What it is called. No other spelling is read.
+    given
+        The arguments, by name. A workload is a query, as `query` makes one.
+
+    Raises
+    ------
+    UnknownName
+        If nothing has this name; it lists what comes near.
+    PluginError
+        If it is a plugin that is refused, cannot be imported, or raises.
+    InvalidArgument
+        If an argument is missing, unknown, or not what is expected; it names the parameter.
+
+    >>> import dpsdk
+    >>> dpsdk.mechanism("laplace", epsilon=0.1)
+    Laplace(epsilon=0.1)
+    """
+    return _made(name, _MECHANISMS, given)
+
+
+@overload
+def query(name: Literal["above"], /, **given: object) -> Above: ...
+@overload
+def query(name: Literal["numeric-above"], /, **given: object) -> NumericAbove: ...
+@overload
+def query(name: Literal["conjunction"], /, **given: object) -> Conjunction: ...
+@overload
+def query(name: Literal["convex-minimization"], /, **given: object) -> ConvexMinimization: ...
+@overload
+def query(name: Literal["count"], /, **given: object) -> Count: ...
+@overload
+def query(name: Literal["interval"], /, **given: object) -> Interval: ...
+@overload
+def query(name: Literal["linear"], /, **given: object) -> Linear: ...
+@overload
+def query(name: Literal["marginal"], /, **given: object) -> Marginal: ...
+@overload
+def query(name: Literal["mean"], /, **given: object) -> Mean: ...
+@overload
+def query(name: Literal["date-quantile"], /, **given: object) -> DateQuantile: ...
+@overload
+def query(name: Literal["median"], /, **given: object) -> Median: ...
+@overload
+def query(name: Literal["quantile"], /, **given: object) -> Quantile: ...
+@overload
+def query(name: Literal["rectangles"], /, **given: object) -> Rectangles: ...
+@overload
+def query(name: Literal["sum"], /, **given: object) -> Sum: ...
+@overload
+def query(name: Literal["threshold"], /, **given: object) -> Threshold: ...
+@overload
+def query(name: Literal["workload"], /, **given: object) -> Workload[object]: ...
+@overload
+def query(name: str, /, **given: object) -> Query[object, Form]: ...
+def query(name: str, /, **given: object) -> object:
+    """A query by its name and the arguments of its class. As `mechanism` otherwise.
+
+    >>> import dpsdk
+    >>> dpsdk.query("threshold", attribute="age", threshold=40)
+    Threshold('age', 40)
+    """
+    return _made(name, _QUERIES, given)
+
+
+@cache
+def _built_in(room: _Room) -> Mapping[str, Callable[..., object]]:
+    shipped = Catalogue.shipped().only(room.what)
+    kinds = [shipped.kind_named(name, "$") for name in shipped.kinds]
+    return MappingProxyType({k.name.partition(".")[2]: k.take or k.made for k in kinds})
+
+
+def _made(name: str, room: _Room, given: Mapping[str, object]) -> object:
+    if not isinstance(cast("object", name), str):
+        raise InvalidArgument("name", f"the name of a {room.what}, a text", shown(name))
+    plain = str.__str__(name)
+    own = _built_in(room).get(plain)
+    if own is not None:
+        _check(plain, signature(own), given)
+        return own(**given)
+    plugin = found(plain, room.group)
+    if plugin is None:
+        raise UnknownName(room.what, shown(plain), _near(plain, room))
+    return _of(plugin, room, given)
+
+
+def found(name: str, *groups: str) -> Plugin | None:
+    """The plugin of a name in one of some groups. Nothing is imported."""
+    prefix, colon, _ = name.partition(":")
+    distribution = installed(prefix) if colon else None
+    if distribution is None:
+        return None
+    for plugin in offered(distribution):
+        if plugin.group in groups and plugin.name == name:
+            return plugin
+    return None
+
+
+def _near(name: str, room: _Room) -> tuple[str, ...]:
+    # A finder of another author may raise what it likes, and the name is unknown all the same.
+    known: tuple[Plugin, ...] = ()
+    with suppress(Exception):
+        known = listed()
+    sound = [one.name for one in known if one.group == room.group and not one.refused]
+    return near(name, [*_built_in(room), *sound])
+
+
+def _of(plugin: Plugin, room: _Room, given: Mapping[str, object]) -> object:
+    made = class_of(plugin, room.base)
+    with telling(plugin, "does not say what its parameters are"):
+        parameters = signature(made)
+    _check(plugin.name, parameters, given)
+    # Its constructor says by errors of this package what is wrong with an argument.
+    with telling(plugin, "cannot be made", DpsdkError):
+        value: object = made(**given)
+    if room.base not in type.__getattribute__(type(value), "__mro__"):
+        reason = f"makes something else than a {room.what}"
+        raise PluginError(plugin.distribution, plugin.name, reason)
+    return value
+
+
+def _check(name: str, parameters: Signature, given: Mapping[str, object]) -> None:
+    """Refuse arguments that a class does not have, and miss those that it must be given."""
+    known = {
+        one.name: one.default is Parameter.empty
+        for one in parameters.parameters.values()
+        if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        and not one.name.startswith("_")
+    }
+    more = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.parameters.values())
+    for key in given:
+        if key not in known and (not more or key.startswith("_")):
+            expected = f"a parameter of {name}, which has {', '.join(known) or 'none'}"
+            raise InvalidArgument(_parameter(key), expected, "another name")
+    for key, needed in known.items():
+        if needed and key not in given:
+            raise InvalidArgument(key, f"given to {name}", "nothing")
+
+
+def _parameter(key: str) -> str:
+    return key if key.isidentifier() and len(key) <= _LONGEST else shown(key)

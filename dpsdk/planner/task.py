@@ -67,3 +67,19 @@ class Task(Generic[A, F]):
         if lift is None:
             return bound_of(quote.accuracy, None, np.inf, self.beta)
         return quote.for_query(lift, self.facts).bound(self.beta)
+
+    def assumed(self, quote: Quote) -> Bound | None:
+        """The bound that holds if the assumptions do; None where they add nothing."""
+        del quote
+        return None
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is believed and not known, in words."""
+        return ()
+
+    @property
+    def span(self) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+        lift = lifting(self.query)
+        return np.inf if lift is None else lift.span(self.facts)

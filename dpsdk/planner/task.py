@@ -11,8 +11,8 @@ from attrs import define, field
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, bound_of
 from dpsdk.forms import Facts, Form
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
-from dpsdk.planner.goal import Assumptions
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
@@ -70,13 +70,13 @@ class Task(Generic[A, F]):
 
     def assumed(self, quote: Quote) -> Bound | None:
         """The bound that holds if the assumptions do; None where they add nothing."""
-        del quote
-        return None
+        lift = lifting(self.query)
+        return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
 
     @property
     def assumes(self) -> tuple[str, ...]:
         """What is believed and not known, in words."""
-        return ()
+        return self.assumptions.words(self.facts)
 
     @property
     def span(self) -> float:

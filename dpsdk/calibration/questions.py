@@ -1,0 +1,72 @@
+"""Questions: what is asked of a public table, from one count to all tables of three attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk.calibration.tables import PublicTable
+from dpsdk.domain import Domain
+from dpsdk.queries import Marginal, Query, Rectangles, Workload
+
+__all__ = ["Question", "questions"]
+
+Rows: TypeAlias = "np.random.Generator"
+
+_MOST_NUMBERS = 1 << 16
+_MOST_TABLES = 500
+_FEW_CELLS = 1 << 24
+_LINE = 12
+"""From so many cells on, all thresholds of an attribute are asked."""
+
+
+@frozen(eq=False)
+class Question:
+    """A query, and what it is called."""
+
+    name: str
+    query: Query[Any, Any]
+
+
+def questions(table: PublicTable, seed: int) -> Iterator[Question]:
+    """Questions to a table, of every kind that its domain has room for; the same for a seed."""
+    domain, rng = table.domain, np.random.default_rng(seed)
+    names, sizes = domain.names, dict(zip(domain.names, domain.shape, strict=True))
+    for many in (1, 10, 100, 1_000, 10_000):
+        if domain.size >= many:
+            yield Question(f"{many} rectangles", _rectangles(domain, many, rng))
+    long = sorted(names, key=lambda name: -sizes[name])[:2]
+    for name in long:
+        if _LINE <= sizes[name] <= _MOST_NUMBERS:
+            yield Question(f"CDF of {name}", _thresholds(domain, name))
+    for way in (1, 2, 3):
+        chosen = list(combinations(names, way))
+        one = chosen[int(rng.integers(len(chosen)))] if chosen else ()
+        if one and prod(sizes[name] for name in one) <= _MOST_NUMBERS:
+            yield Question(f"one table of {way}", Marginal(*one, normalized=False))
+        numbers = sum(prod(sizes[name] for name in kept) for kept in chosen)
+        if 1 < len(chosen) <= _MOST_TABLES and numbers <= _MOST_NUMBERS:
+            tables = [Marginal(*kept, normalized=False) for kept in chosen]
+            yield Question(f"all tables of {way}", Workload(tables))
+
+
+def _thresholds(domain: Domain, name: str) -> Rectangles:
+    ends = np.arange(domain[name].size - 1)
+    return Rectangles([name], np.zeros_like(ends), ends, normalized=False)
+
+
+def _rectangles(domain: Domain, many: int, rng: Rows) -> Rectangles:
+    """Random ones: each attribute takes part with an even chance, one at the least."""
+    sizes = np.array(domain.shape)
+    ends = rng.integers(0, sizes, (2, many, len(sizes)))
+    chosen = rng.random((many, len(sizes))) < 0.5  # noqa: PLR2004
+    chosen[~chosen.any(axis=1), 0] = True
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    return Rectangles(
+        domain.names, np.where(chosen, low, 0), np.where(chosen, high, sizes - 1), normalized=False
+    )

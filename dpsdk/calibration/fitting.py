@@ -32,6 +32,7 @@ _USED: dict[Base, tuple[str, ...]] = {
     "bound": _OF_NOISE,
     "noise": ("strength", *_OF_NOISE),
     "predicted": ("strength", "numbers"),
+    "answer": ("strength", "cells", "numbers", "replace", "pure"),
 }
 """What may matter of a question, by what its error is compared with."""
 
@@ -80,7 +81,7 @@ def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
     limited = base == "rows" and bool(np.isfinite(trivial).any())
     ceiling = float(np.log10(np.median(trivial[np.isfinite(trivial)]))) if limited else math.inf
     told = logs < np.log10(np.maximum(trivial * _NEAR, _LEAST)) if limited else logs > -math.inf
-    used, most = _USED[base], 0.0 if base == "rows" else 1.0
+    used, most = _USED[base], 0.0 if base in ("rows", "answer") else 1.0
     design = _design(seen, used)
     tables = np.array([one.table for one in seen])
 
@@ -118,8 +119,10 @@ def _exact(one: Observation) -> bool:
 
 
 def _least(one: Observation) -> float:
-    """Errors below a tenth of a row, or a fiftieth of what was expected, count as that much."""
-    return 0.1 / one.rows if one.base == "rows" else 0.02
+    """Errors below a tenth of a row, or what is as good as none, count as that much."""
+    if one.base == "rows":
+        return 0.1 / one.rows
+    return 1e-7 if one.base == "answer" else 0.02
 
 
 def _efforts(observations: Sequence[Observation]) -> EffortModel | None:

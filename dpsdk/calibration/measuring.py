@@ -26,7 +26,7 @@ from dpsdk.noise import NoiseSource
 from dpsdk.planner.calibration import Base, Calibration
 from dpsdk.planner.families import Family, families
 from dpsdk.planner.features import Features
-from dpsdk.planner.forecasting import features, forecast, over
+from dpsdk.planner.forecasting import features, forecast, key, over
 from dpsdk.planner.goal import Assumptions
 from dpsdk.planner.plan import Forecast
 from dpsdk.planner.task import Task
@@ -66,8 +66,8 @@ class Observation:
     ----------
     family
         Its code.
-    table, rows, question
-        What was asked, and how many rows the table has.
+    table, rows, question, setting
+        What was asked of a table of how many rows, and how.
     base, unit
         What the error is compared with, and how large that is in the unit of the answer; None
         where nothing is known to compare with.
@@ -87,6 +87,7 @@ class Observation:
     table: str
     rows: int
     question: str
+    setting: Setting
     base: Base | None
     unit: float
     features: Features
@@ -201,11 +202,11 @@ def measure(
     task = task_for(data, query, setting, table.rows)
     trivial = _trivial(table, task)
     for family in families(task):
-        if not only(family):
+        if family.barred is not None or not only(family):
             continue
         try:
             mechanism = family.within(setting.budget)
-            quote = mechanism.quote(task.form, task.terms)
+            quote = family.quote(mechanism, task)
             source = None if noise is None else noise()
             answer = partial(run, data, query, mechanism, setting.budget, source)
             release, seconds, size = _sized(answer) if sized else _timed(answer, clock)
@@ -216,10 +217,11 @@ def measure(
             continue
         compared = over(task, quote)
         yield Observation(
-            family.code,
+            key(task, family),
             table.name,
             table.rows,
             question or str(query),
+            setting,
             None if compared is None else compared[0],
             math.nan if compared is None else compared[1],
             features(task, quote),

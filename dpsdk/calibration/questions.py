@@ -11,8 +11,9 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk.calibration.tables import PublicTable
-from dpsdk.domain import Domain
-from dpsdk.queries import Marginal, Query, Rectangles, Workload
+from dpsdk.domain import Binned, Domain, Integer
+from dpsdk.losses import LogisticLoss, SquaredLoss
+from dpsdk.queries import Ball, ConvexMinimization, Marginal, Query, Rectangles, Workload
 
 __all__ = ["Question", "questions"]
 
@@ -20,7 +21,8 @@ Rows: TypeAlias = "np.random.Generator"
 
 _MOST_NUMBERS = 1 << 16
 _MOST_TABLES = 500
-_FEW_CELLS = 1 << 24
+_FEATURES = 4
+_MODEL_CELLS = 1 << 18
 _LINE = 12
 """From so many cells on, all thresholds of an attribute are asked."""
 
@@ -53,6 +55,23 @@ def questions(table: PublicTable, seed: int) -> Iterator[Question]:
         if 1 < len(chosen) <= _MOST_TABLES and numbers <= _MOST_NUMBERS:
             tables = [Marginal(*kept, normalized=False) for kept in chosen]
             yield Question(f"all tables of {way}", Workload(tables))
+    yield from _models(domain)
+
+
+def _models(domain: Domain) -> Iterator[Question]:
+    """A model of two labels, and one of numbers, on up to four other attributes."""
+    names = domain.names
+    if len(names) < 2:  # noqa: PLR2004
+        return
+    two = [name for name in names if domain[name].size == 2]  # noqa: PLR2004
+    many = [name for name in names if isinstance(domain[name], Integer | Binned)]
+    for what, loss, labels in (("logistic", LogisticLoss(), two), ("linear", SquaredLoss(), many)):
+        if labels:
+            label = labels[-1]
+            features = [name for name in names if name != label][:_FEATURES]
+            if prod(domain[name].size for name in (*features, label)) <= _MODEL_CELLS:
+                query = ConvexMinimization(loss, features=features, label=label, over=Ball(8))
+                yield Question(f"{what} model", query)
 
 
 def _thresholds(domain: Domain, name: str) -> Rectangles:

@@ -24,14 +24,17 @@ T = TypeVar("T")
 FORMAT = "dpsdk.calibration"
 VERSION = 1
 
-Base: TypeAlias = Literal["rows", "bound", "noise", "predicted"]
+Base: TypeAlias = Literal["rows", "bound", "noise", "predicted", "answer"]
 """What an error is compared with.
 
 "rows" is the number of rows; "bound" what half of all answers stay within by theorem; "noise" the
-same of the noisy numbers that an answer was made of; "predicted" what the mechanism itself expects.
+same of the noisy numbers that an answer was made of; "predicted" what the mechanism itself expects; and "answer" one in the unit of the answer.
 """
 
-_BASES: tuple[Base, ...] = ("rows", "bound", "noise", "predicted")
+_BASES: tuple[Base, ...] = ("rows", "bound", "noise", "predicted", "answer")
+_FULL = ("rows", "answer")
+"""Bases that do not change with what is paid."""
+
 _LONGEST = 1 << 20
 _MOST = 256
 _LARGEST = 1e6
@@ -145,7 +148,7 @@ class ErrorModel:
         if not self.low <= 0 <= self.high:
             raise RecordError("low", "at most 0, and high at least 0", f"{self.low}, {self.high}")
         # Over rows an error must not grow with what is paid, and over noise no more than that falls.
-        most = 0.0 if self.base == "rows" else 1.0
+        most = 0.0 if self.base in _FULL else 1.0
         if dict(self.line.weights).get("strength", 0.0) > most:
             raise RecordError("weights.strength", f"at most {most:g}", "more")
 
@@ -167,7 +170,7 @@ class ErrorModel:
             else:
                 taken[name] -= above
                 up, down = up + below, down + above
-                if self.base != "rows":
+                if self.base not in _FULL:
                     taken[name] += below
         middle = self.line.at(taken)
         low, high = middle + self.low - down / 2, middle + self.high + up / 2

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from dpsdk._memo import Memo
 from dpsdk.accuracy import Accuracy, HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAccuracy
-from dpsdk.errors import DpsdkError
+from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.consistent import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.calibration import Base, Calibration, shipped
@@ -26,7 +26,7 @@ from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
 from dpsdk.typing import Floats
 
-__all__ = ["Unit", "effort", "features", "forecast", "over", "unit_of"]
+__all__ = ["Unit", "effort", "features", "forecast", "key", "over", "unit_of"]
 
 _ENDS = (0.5, 0.05, 0.95)
 _DIGITS = 4
@@ -92,6 +92,11 @@ def _unit(task: Task[Any, Any], entries: int) -> Unit | None:
     return Unit(once) if np.allclose(twice, 2 * once, rtol=_ROUND, atol=0.0) else None
 
 
+def key(task: Task[Any, Any], family: Family) -> str:
+    """The name of the model of a family: models and numbers are not alike."""
+    return family.code if isinstance(task.form, LinearForm) else f"{family.code}:model"
+
+
 def features(task: Task[Any, Any], quote: Quote) -> Features:
     """What is public of a task that says how far off an answer may be."""
     rows = task.rows
@@ -115,6 +120,8 @@ def over(task: Task[Any, Any], quote: Quote) -> tuple[Base, float] | None:
         return _spread(task, "noise", accuracy.noise, accuracy.entries)
     if _says(accuracy):
         return _spread(task, "bound", accuracy, None)
+    if not isinstance(task.form, LinearForm):
+        return "answer", 1.0
     unit = unit_of(task, task.form.rows)
     if unit is None or task.rows is None:
         return None
@@ -164,7 +171,7 @@ def forecast(
             found = [unit.noisy(noise, share) for share in _ENDS]
             return Forecast(*(_rounded(one) for one in found), basis="noise")
     known = calibration or shipped()
-    model, base = known.errors.get(family.code), over(task, quote)
+    model, base = known.errors.get(key(task, family)), over(task, quote)
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
@@ -179,7 +186,7 @@ def effort(
     task: Task[Any, Any], family: Family, quote: Quote, calibration: Calibration | None = None
 ) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = (calibration or shipped()).efforts.get(family.code)
+    model = (calibration or shipped()).efforts.get(key(task, family))
     if model is None:
         return None
     given = features(task, quote)

@@ -23,11 +23,11 @@ __all__ = ["calibrate", "observed"]
 
 EPSILONS = ("0.03", "0.1", "0.3", "1", "3")
 DELTAS = ("0", "1e-9")
-_SLOW = 4.0
+_SLOW = 2.0
 """Seconds after which a family is asked nothing more of the same table."""
 
 _SIZED = 3
-"""Of one question in so many, memory is looked at and not time."""
+"""Of one answer in so many, memory is looked at and not time; of none of the first question."""
 
 
 def calibrate(
@@ -111,7 +111,7 @@ def _observed(
         for number, question in enumerate(asked(table, seed + place)):
             chosen = rng.permutation(len(every))[:settings]
             for turn, index in enumerate(chosen.tolist()):
-                sized = (number + turn) % _SIZED == 0
+                sized = number > 0 and (number + turn) % _SIZED == 0
                 for one in measure(
                     table,
                     question.query,

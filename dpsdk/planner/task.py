@@ -11,8 +11,8 @@ from attrs import define, field
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, bound_of
 from dpsdk.forms import Facts, Form
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
-from dpsdk.planner.goal import Assumptions
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
@@ -67,3 +67,19 @@ class Task(Generic[A, F]):
         if lift is None:
             return bound_of(quote.accuracy, None, np.inf, self.beta)
         return quote.for_query(lift, self.facts).bound(self.beta)
+
+    def assumed(self, quote: Quote) -> Bound | None:
+        """The bound that holds if the assumptions do; None where they add nothing."""
+        lift = lifting(self.query)
+        return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is believed and not known, in words."""
+        return self.assumptions.words(self.facts)
+
+    @property
+    def span(self) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+        lift = lifting(self.query)
+        return np.inf if lift is None else lift.span(self.facts)

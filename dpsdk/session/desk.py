@@ -282,26 +282,45 @@ class Desk:
             raise InvalidArgument("request_id", expected, shown(request))
         return channel
 
-    def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
+    def quote(
+        self,
+        query: Query[A, F],
+        *,
+        using: Mechanism[F],
+        assume: Mapping[str, object] | Assumptions | None = None,
+    ) -> Quote:
         """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
 
         Errors are in the unit of the answer. An answer that would be reused costs nothing.
+
+        Parameters
+        ----------
+        query, using
+            The question, and the mechanism that would be asked.
+        assume
+            What is believed of the table, to bound answers whose error depends on it, such as
+            means: `{"rows": ..., "inside": ...}`, see `dpsdk.planner.Assumptions`. It changes no
+            noise and no charge: `assumed` of the quote is the bound that rests on it.
         """
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
         context = self._context
         form = context.forms.form(query)
+        believed = Assumptions.of(assume)
+        believed.check(context.facts)
         if context.reuse is not None:
             same = question_of(context.place, using, form)
             known = None if same is None else context.reuse.find(same, context.payer)
             if known is not None:
-                return Quote(Cost(), Cost(), known.accuracy).for_query(lifting(query), self.facts)
+                free = Quote(Cost(), Cost(), known.accuracy)
+                return free.for_query(lifting(query), self.facts, believed)
         try:
             quote = using.quote(form, self._context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
-        return Quote(at_open, at_most, quote.accuracy).for_query(lifting(query), self.facts)
+        own = Quote(at_open, at_most, quote.accuracy)
+        return own.for_query(lifting(query), self.facts, believed)
 
     def plan(
         self,

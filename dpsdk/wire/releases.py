@@ -365,7 +365,7 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
+_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "assumed", "predicted", "none")
 
 KINDS: tuple[Kind[object], ...] = (
     *answers.KINDS,

@@ -6,6 +6,7 @@ import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from dpsdk.calibration.tables import PublicTable
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, LinearForm, Neighbors
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms.base import Mechanism, OneShot
@@ -27,7 +29,6 @@ from dpsdk.planner.calibration import Base, Calibration
 from dpsdk.planner.families import Family, families
 from dpsdk.planner.features import Features
 from dpsdk.planner.forecasting import features, forecast, key, over
-from dpsdk.planner.goal import Assumptions
 from dpsdk.planner.plan import Forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries import LinearQuery, Query
@@ -98,13 +99,19 @@ class Observation:
     bytes: int | None
 
 
-def task_for(data: PrivateData, query: Query[A, Any], setting: Setting, rows: int) -> Task[A, Any]:
+def task_for(
+    data: PrivateData,
+    query: Query[A, Any],
+    setting: Setting,
+    assumed: Assumptions,
+    calibration: Calibration | None = None,
+) -> Task[A, Any]:
     """The task of a question that a new session with this budget would plan."""
     composition = default_composition()
     balance = Balance(composition, setting.budget, (composition.begin(setting.budget),))
     form = query.lower(data.domain)
     terms = Terms(data.facts, composition)
-    return Task(query, form, terms, balance, 0.05, Assumptions(rows=rows))
+    return Task(query, form, terms, balance, 0.05, assumed, calibration=calibration)
 
 
 def run(
@@ -174,6 +181,7 @@ def measure(
     data: PrivateData | None = None,
     calibration: Calibration | None = None,
     question: str = "",
+    inside: Fraction | None = None,
     noise: Callable[[], NoiseSource] | None = None,
     clock: Callable[[], float] = time.process_time,
     sized: bool = False,
@@ -189,6 +197,8 @@ def measure(
         What forecasts are made with; without it those of known noise alone are made.
     question
         What the question is called.
+    inside
+        What share of the rows it is about, if plans are to assume one.
     noise
         Makes a source of noise for each answer, by default that of the operating system.
     clock
@@ -199,7 +209,8 @@ def measure(
         Which families are asked.
     """
     data = data or table.as_if_private(setting.neighbors)
-    task = task_for(data, query, setting, table.rows)
+    assumed = Assumptions(rows=table.rows, inside=inside)
+    task = task_for(data, query, setting, assumed, calibration or NOTHING)
     trivial = _trivial(table, task)
     for family in families(task):
         if family.barred is not None or not only(family):
@@ -227,7 +238,7 @@ def measure(
             features(task, quote),
             error,
             trivial,
-            forecast(task, family, quote, calibration or NOTHING),
+            forecast(task, family, quote),
             seconds,
             size,
         )

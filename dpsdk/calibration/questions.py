@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import combinations
 from math import prod
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from attrs import frozen
 from dpsdk.calibration.tables import PublicTable
 from dpsdk.domain import Binned, Domain, Integer
 from dpsdk.losses import LogisticLoss, SquaredLoss
-from dpsdk.queries import Ball, ConvexMinimization, Marginal, Query, Rectangles, Workload
+from dpsdk.queries import Ball, ConvexMinimization, Marginal, Mean, Query, Rectangles, Workload
 
 __all__ = ["Question", "questions"]
 
@@ -21,6 +22,11 @@ Rows: TypeAlias = "np.random.Generator"
 
 _MOST_NUMBERS = 1 << 16
 _MOST_TABLES = 500
+_ENOUGH = 1 << 12
+_GROUPS = 16
+_GROUP = 0.01
+"""Means are asked of groups of at least this share of the rows."""
+
 _FEATURES = 4
 _MODEL_CELLS = 1 << 18
 _LINE = 12
@@ -29,18 +35,19 @@ _LINE = 12
 
 @frozen(eq=False)
 class Question:
-    """A query, and what it is called."""
+    """A query, what it is called, and what share of the rows it is about, if that is assumed."""
 
     name: str
     query: Query[Any, Any]
+    inside: Fraction | None = None
 
 
 def questions(table: PublicTable, seed: int) -> Iterator[Question]:
     """Questions to a table, of every kind that its domain has room for; the same for a seed."""
     domain, rng = table.domain, np.random.default_rng(seed)
     names, sizes = domain.names, dict(zip(domain.names, domain.shape, strict=True))
-    for many in (1, 10, 100, 1_000, 10_000):
-        if domain.size >= many:
+    for many in (1, 10, 100, 1_000, 30_000):
+        if domain.size >= min(many, _ENOUGH):
             yield Question(f"{many} rectangles", _rectangles(domain, many, rng))
     long = sorted(names, key=lambda name: -sizes[name])[:2]
     for name in long:
@@ -55,7 +62,26 @@ def questions(table: PublicTable, seed: int) -> Iterator[Question]:
         if 1 < len(chosen) <= _MOST_TABLES and numbers <= _MOST_NUMBERS:
             tables = [Marginal(*kept, normalized=False) for kept in chosen]
             yield Question(f"all tables of {way}", Workload(tables))
+    yield from _means(table)
     yield from _models(domain)
+
+
+def _means(table: PublicTable) -> Iterator[Question]:
+    """The mean of the longest attribute, of all rows and of the groups of a short one."""
+    domain = table.domain
+    numeric = [name for name in domain.names if isinstance(domain[name], Integer | Binned)]
+    if not numeric:
+        return
+    about = max(numeric, key=lambda name: domain[name].size)
+    yield Question("mean", Mean(about), Fraction(1))
+    groups = [name for name in domain.names if name != about and domain[name].size <= _GROUPS]
+    for name in groups[:1]:
+        shares = table.records.counts(name) / table.rows
+        kept = [place for place, share in enumerate(shares.tolist()) if share >= _GROUP]
+        means = [Mean(about, where={name: domain[name].label(place)}) for place in kept]
+        if len(means) > 1:
+            least = Fraction(float(shares[kept].min())).limit_denominator(1000)
+            yield Question("means of groups", Workload(means), least)
 
 
 def _models(domain: Domain) -> Iterator[Question]:

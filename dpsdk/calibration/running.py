@@ -16,7 +16,7 @@ from dpsdk.calibration.tables import PublicTable
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Neighbors
 from dpsdk.noise import NoiseSource
-from dpsdk.planner.calibration import Calibration
+from dpsdk.planner.calibration import Calibration, to_calibration
 from dpsdk.planner.families import Family
 
 __all__ = ["calibrate", "observed"]
@@ -75,15 +75,25 @@ def observed(
     seed: int = 1,
     noise: Callable[[], NoiseSource] | None = None,
     clock: Callable[[], float] = time.process_time,
+    calibration: Calibration | None = None,
     asked: Callable[[PublicTable, int], Iterator[Question]] = questions,
 ) -> Iterator[Observation]:
-    """What `calibrate` measures, one answer after the other. Arguments as there."""
+    """What `calibrate` measures, one answer after the other. Arguments as there.
+
+    Parameters
+    ----------
+    calibration
+        What answers are forecast with; without it those of known noise alone are.
+    asked
+        What is asked of a table, for a seed.
+    """
     if isinstance(tables, PublicTable) or not isinstance(tables, Sequence) or not tables:
         raise InvalidArgument("tables", "a list of PublicTable", shown(type(tables).__name__))
     for table in tables:
         if type(table) is not PublicTable:
             raise InvalidArgument("tables", "public: a list of PublicTable", type(table).__name__)
-    return _observed(tables, to_count("settings", settings), seed, noise, clock, asked)
+    known = to_calibration(calibration)
+    return _observed(tables, to_count("settings", settings), seed, noise, clock, known, asked)
 
 
 def _observed(
@@ -92,6 +102,7 @@ def _observed(
     seed: int,
     noise: Callable[[], NoiseSource] | None,
     clock: Callable[[], float],
+    calibration: Calibration | None,
     asked: Callable[[PublicTable, int], Iterator[Question]],
 ) -> Iterator[Observation]:
     every = [
@@ -117,12 +128,14 @@ def _observed(
                     question.query,
                     every[index],
                     data=taken[every[index].neighbors],
+                    calibration=calibration,
                     question=question.name,
+                    inside=question.inside,
                     noise=noise,
                     clock=clock,
                     sized=sized,
                     only=quick,
                 ):
                     if one.seconds is not None and one.seconds > _SLOW:
-                        slow.add(one.family)
+                        slow.add(one.family.partition(":")[0])
                     yield one

@@ -17,7 +17,15 @@ from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, RecordError
 from dpsdk.planner.features import FEATURES, Features
 
-__all__ = ["Base", "Calibration", "EffortModel", "ErrorModel", "Line", "shipped"]
+__all__ = [
+    "Base",
+    "Calibration",
+    "EffortModel",
+    "ErrorModel",
+    "Line",
+    "shipped",
+    "to_calibration",
+]
 
 T = TypeVar("T")
 

@@ -117,9 +117,9 @@ def over(task: Task[Any, Any], quote: Quote) -> tuple[Base, float] | None:
             return None
         return _positive("predicted", accuracy.error(0.5))
     if isinstance(accuracy, ProjectionAccuracy):
-        return _spread(task, "noise", accuracy.noise, accuracy.entries)
+        return _spread(task, "noise", accuracy.noise, quote)
     if _says(accuracy):
-        return _spread(task, "bound", accuracy, None)
+        return _spread(task, "bound", accuracy, quote)
     if not isinstance(task.form, LinearForm):
         return "answer", 1.0
     unit = unit_of(task, task.form.rows)
@@ -136,18 +136,19 @@ def _says(accuracy: Accuracy) -> bool:
 
 
 def _spread(
-    task: Task[Any, Any], base: Base, accuracy: HalfWidths, entries: int | None
+    task: Task[Any, Any], base: Base, accuracy: HalfWidths, quote: Quote
 ) -> tuple[Base, float] | None:
-    radii = accuracy.radii(0.5, joint=True)[:entries]
+    radii = accuracy.radii(0.5, joint=True)
+    if isinstance(task.form, LinearForm):
+        radii = radii[: task.form.rows]
     unit = unit_of(task, len(radii))
     if unit is not None:
         return _positive(base, float((radii * unit.scales).max()))
-    lift = lifting(task.query)
-    if lift is None:
-        return None
-    error = float(lift.spread(np.full(len(radii), np.nan), radii, task.facts).max())
-    # Where it says no more than the range of possible answers, nothing is known of it.
-    return _positive(base, error) if error < lift.span(task.facts) else None
+    said = quote.for_query(lifting(task.query), task.facts, task.assumptions)
+    bounds = [one for one in (said.bound(0.5), said.assumed(0.5)) if one is not None]
+    # Where they say no more than the range of possible answers, nothing is known of it.
+    errors = [one.error for one in bounds if one.proven and not one.vacuous]
+    return _positive(base, min(errors, default=math.inf))
 
 
 def _positive(base: Base, value: float) -> tuple[Base, float] | None:
@@ -158,9 +159,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def forecast(
-    task: Task[Any, Any], family: Family, quote: Quote, calibration: Calibration | None = None
-) -> Forecast | None:
+def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | None:
     """How far off the worst entry is expected to be, by the law of the noise or by calibration."""
     noise = quote.accuracy
     lift = lifting(task.query)
@@ -170,8 +169,7 @@ def forecast(
         if unit is not None and len(np.unique(unit.scales)) <= _MOST_DISTINCT:
             found = [unit.noisy(noise, share) for share in _ENDS]
             return Forecast(*(_rounded(one) for one in found), basis="noise")
-    known = calibration or shipped()
-    model, base = known.errors.get(key(task, family)), over(task, quote)
+    model, base = known_to(task).errors.get(key(task, family)), over(task, quote)
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
@@ -182,11 +180,14 @@ def forecast(
     return Forecast(*found, basis="extrapolated" if model.extrapolates(given) else "calibrated")
 
 
-def effort(
-    task: Task[Any, Any], family: Family, quote: Quote, calibration: Calibration | None = None
-) -> Effort | None:
+def known_to(task: Task[Any, Any]) -> Calibration:
+    """What the forecasts of a task rest on."""
+    return shipped() if task.calibration is None else task.calibration
+
+
+def effort(task: Task[Any, Any], family: Family, quote: Quote) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = (calibration or shipped()).efforts.get(key(task, family))
+    model = known_to(task).efforts.get(key(task, family))
     if model is None:
         return None
     given = features(task, quote)

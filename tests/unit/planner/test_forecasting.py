@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.calibration.measuring import Setting, error_of, task_for
 from dpsdk.calibration.tables import PublicTable
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -20,9 +21,12 @@ COUNTS = np.random.default_rng(1).integers(0, 40, DOMAIN.shape)
 TABLE = PublicTable.from_counts(COUNTS, DOMAIN)
 
 
-def task_of(query, budget="1", delta="1e-9", neighbors=Neighbors.REPLACE_ONE):
+def task_of(
+    query, budget="1", delta="1e-9", neighbors=Neighbors.REPLACE_ONE, calibration=None, rows=None
+):
     data = TABLE.as_if_private(neighbors)
-    return task_for(data, query, Setting(Budget(budget, delta), neighbors), TABLE.rows)
+    setting, assumed = Setting(Budget(budget, delta), neighbors), Assumptions(rows=rows)
+    return task_for(data, query, setting, assumed, calibration)
 
 
 def family_of(task, code):
@@ -30,10 +34,10 @@ def family_of(task, code):
 
 
 def forecast_of(query, code, budget="1", delta="1e-9", calibration=None, **more):
-    task = task_of(query, budget, delta, **more)
+    task = task_of(query, budget, delta, calibration=calibration, **more)
     family = family_of(task, code)
     quote = family.quote(family.within(Budget(budget, delta)), task)
-    return forecast(task, family, quote, calibration)
+    return forecast(task, family, quote)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +83,12 @@ def test_equal_questions_have_equal_forecasts():
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("delta", ["0", "1e-9"])
 def test_more_budget_is_never_expected_to_be_worse_and_ends_are_in_order(neighbors, delta):
-    query = Workload([*marginals(DOMAIN, 2).queries, Threshold("age", 9)])
-    for asked in (query, marginals(DOMAIN, 2), Workload(Threshold("age", t) for t in range(19))):
-        counted = task_of(asked, "1", delta, neighbors) if neighbors.value == "replace-one" else None
-        if counted is None:
-            continue
-        for family in families(counted):
+    line = Workload(Threshold("age", t, normalized=False) for t in range(19))
+    for asked in (marginals(DOMAIN, 2, normalized=False), line):
+        for family in families(task_of(asked, "1", delta, neighbors)):
             before = None
             for budget in ("0.001", "0.01", "0.1", "1", "10"):
-                task = task_of(asked, budget, delta, neighbors)
+                task = task_of(asked, budget, delta, neighbors, rows=TABLE.rows)
                 twin = family_of(task, family.code)
                 if twin.barred:
                     continue
@@ -135,19 +136,20 @@ def test_nothing_is_said_without_a_model_or_of_another_base():
 
 def test_without_a_number_of_rows_what_is_compared_with_rows_has_no_forecast():
     query = marginals(DOMAIN, 2, normalized=False)
-    task = task_of(query, neighbors=Neighbors.ADD_REMOVE)
-    family = family_of(task, "mwem")
-    quote = family.quote(family.within(Budget("1", "1e-9")), task)
-    assert forecast(task, family, quote) is not None
-    task.assumptions = type(task.assumptions)()
-    task.__dict__.pop("rows")
-    assert task.rows is None
-    assert forecast(task, family, quote) is None
+    found = []
+    for rows in (TABLE.rows, None):
+        task = task_of(query, neighbors=Neighbors.ADD_REMOVE, rows=rows)
+        family = family_of(task, "mwem")
+        found.append(forecast(task, family, family.quote(family.within(Budget("1", "1e-9")), task)))
+    assert found[0] is not None
+    assert found[1] is None
 
 
-def test_a_mean_of_an_unknown_number_of_rows_has_no_forecast_of_noise():
-    found = forecast_of(Mean("age"), "laplace")
-    assert found is None or found.basis != "noise"
+def test_a_mean_is_no_law_of_noise_and_needs_to_know_about_how_many_rows_it_is_of():
+    for rows, told in ((None, False), (TABLE.rows, True)):
+        found = forecast_of(Mean("age"), "laplace", neighbors=Neighbors.ADD_REMOVE, rows=rows)
+        assert (found is not None) == told
+        assert found is None or found.basis in ("calibrated", "extrapolated")
 
 
 def test_features_are_public_and_finite():

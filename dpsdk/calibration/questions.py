@@ -87,9 +87,9 @@ def _means(table: PublicTable) -> Iterator[Question]:
 def _models(domain: Domain) -> Iterator[Question]:
     """A model of two labels, and one of numbers, on up to four other attributes."""
     names = domain.names
-    if len(names) < 2:  # noqa: PLR2004
+    if len(names) < 2:
         return
-    two = [name for name in names if domain[name].size == 2]  # noqa: PLR2004
+    two = [name for name in names if domain[name].size == 2]
     many = [name for name in names if isinstance(domain[name], Integer | Binned)]
     for what, loss, labels in (("logistic", LogisticLoss(), two), ("linear", SquaredLoss(), many)):
         if labels:
@@ -109,7 +109,7 @@ def _rectangles(domain: Domain, many: int, rng: Rows) -> Rectangles:
     """Random ones: each attribute takes part with an even chance, one at the least."""
     sizes = np.array(domain.shape)
     ends = rng.integers(0, sizes, (2, many, len(sizes)))
-    chosen = rng.random((many, len(sizes))) < 0.5  # noqa: PLR2004
+    chosen = rng.random((many, len(sizes))) < 0.5
     chosen[~chosen.any(axis=1), 0] = True
     low, high = ends.min(axis=0), ends.max(axis=0)
     return Rectangles(

@@ -95,7 +95,12 @@ class PublicTable:
 
     @classmethod
     def from_csv(
-        cls, path: str | PathLike[str], domain: Domain, *, delimiter: str = ",", encoding: str = "utf-8"
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        *,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
     ) -> Self:
         """A text file, .csv or .csv.gz, whose first line names the columns.
 
@@ -146,7 +151,7 @@ class PublicTable:
             return PrivateData.from_counts(
                 counts, domain, name=name, neighbors=neighbors, max_rows=2**30
             )
-        columns: Mapping[str, list[object]] = dict(self.records.to_columns())
+        columns = {title: list[object](one) for title, one in self.records.to_columns().items()}
         return PrivateData.from_columns(
             columns, domain, name=name, neighbors=neighbors, max_rows=2**30
         )

@@ -267,9 +267,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "tables", type=Path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz"
-    )
+    add("tables", type=Path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
     add(
         "--domain",
         type=Path,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from attrs import field, frozen
 
@@ -36,10 +35,11 @@ Base: TypeAlias = Literal["rows", "bound", "noise", "predicted", "answer"]
 """What an error is compared with.
 
 "rows" is the number of rows; "bound" what half of all answers stay within by theorem; "noise" the
-same of the noisy numbers that an answer was made of; "predicted" what the mechanism itself expects; and "answer" one in the unit of the answer.
+same of the noisy numbers that an answer was made of; "predicted" what the mechanism itself expects;
+and "answer" one in the unit of the answer.
 """
 
-_BASES: tuple[Base, ...] = ("rows", "bound", "noise", "predicted", "answer")
+_BASES: tuple[Base, ...] = get_args(Base)
 _FULL = ("rows", "answer")
 """Bases that do not change with what is paid."""
 
@@ -83,9 +83,26 @@ def _to_ranges(value: Mapping[str, tuple[float, float]] | Ranges) -> Ranges:
         if name in given:
             low, high = (_number(end, f"ranges.{name}") for end in given[name])
             if low > high:
-                raise RecordError(f"ranges.{name}", "two numbers, the lower first", f"{low}, {high}")
+                expected = "two numbers, the lower first"
+                raise RecordError(f"ranges.{name}", expected, f"{low}, {high}")
             ranges.append((name, low, high))
     return tuple(ranges)
+
+
+def _start(value: float) -> float:
+    return _number(value, "start")
+
+
+def _low(value: float) -> float:
+    return _number(value, "low")
+
+
+def _high(value: float) -> float:
+    return _number(value, "high")
+
+
+def _ceiling(value: float | None) -> float | None:
+    return None if value is None else _number(value, "ceiling")
 
 
 @frozen
@@ -100,7 +117,7 @@ class Line:
         The weight of each feature; none for those that say nothing.
     """
 
-    start: float = field(converter=lambda value: _number(value, "start"))
+    start: float = field(converter=_start)
     weights: Table = field(converter=_to_weights)
 
     def at(self, features: Features) -> float:
@@ -144,18 +161,16 @@ class ErrorModel:
 
     base: Base = field(converter=_to_base)
     line: Line
-    low: float = field(converter=lambda value: _number(value, "low"))
-    high: float = field(converter=lambda value: _number(value, "high"))
-    ceiling: float | None = field(
-        converter=lambda value: None if value is None else _number(value, "ceiling")
-    )
+    low: float = field(converter=_low)
+    high: float = field(converter=_high)
+    ceiling: float | None = field(converter=_ceiling)
     ranges: Ranges = field(converter=_to_ranges)
     runs: int = field(converter=_to_runs)
 
     def __attrs_post_init__(self) -> None:
         if not self.low <= 0 <= self.high:
             raise RecordError("low", "at most 0, and high at least 0", f"{self.low}, {self.high}")
-        # Over rows an error must not grow with what is paid, and over noise no more than that falls.
+        # Over rows an error must not grow with what is paid, over noise no more than that falls.
         most = 0.0 if self.base in _FULL else 1.0
         if dict(self.line.weights).get("strength", 0.0) > most:
             raise RecordError("weights.strength", f"at most {most:g}", "more")
@@ -206,11 +221,27 @@ class EffortModel:
     ranges: Ranges = field(converter=_to_ranges)
 
 
-def _to_models(value: Mapping[str, T]) -> dict[str, T]:
+def _to_models(value: Mapping[str, T], kind: type[T]) -> tuple[tuple[str, T], ...]:
     given = dict(value)
     if len(given) > _MOST:
         raise RecordError("$", f"at most {_MOST} families", f"{len(given):,}")
-    return {_text(name, "a family"): given[name] for name in sorted(given)}
+    for name, model in given.items():
+        _text(name, "a family")
+        if type(model) is not kind:
+            raise RecordError(name, f"an {kind.__name__}", type(model).__name__)
+    return tuple((name, given[name]) for name in sorted(given))
+
+
+def _to_errors(value: Mapping[str, ErrorModel]) -> tuple[tuple[str, ErrorModel], ...]:
+    return _to_models(value, ErrorModel)
+
+
+def _to_efforts(value: Mapping[str, EffortModel]) -> tuple[tuple[str, EffortModel], ...]:
+    return _to_models(value, EffortModel)
+
+
+def _made(value: str) -> str:
+    return _text(value, "made")
 
 
 def _text(value: object, where: str) -> str:
@@ -235,9 +266,19 @@ class Calibration:
         A model for each family, by its code.
     """
 
-    made: str = field(converter=lambda value: _text(value, "made"))
-    errors: dict[str, ErrorModel] = field(converter=_to_models, hash=False)
-    efforts: dict[str, EffortModel] = field(converter=_to_models, hash=False)
+    made: str = field(converter=_made)
+    _errors: tuple[tuple[str, ErrorModel], ...] = field(converter=_to_errors)
+    _efforts: tuple[tuple[str, EffortModel], ...] = field(converter=_to_efforts)
+
+    @property
+    def errors(self) -> dict[str, ErrorModel]:
+        """The model of the errors of each family, by its code; a dict of one's own."""
+        return dict(self._errors)
+
+    @property
+    def efforts(self) -> dict[str, EffortModel]:
+        """The model of the efforts of each family, by its code."""
+        return dict(self._efforts)
 
     def to_json(self) -> str:
         """The text of a calibration file: equal calibrations have equal ones."""
@@ -363,7 +404,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > 20:  # noqa: PLR2004  # none here is as large
+    if len(digits) > 20:  # none here is as large
         raise RecordError("$", "integers of at most 20 digits", f"one of {len(digits):,}")
     return int(digits)
 
@@ -397,7 +438,7 @@ def _read_line(value: dict[str, Any], where: str) -> Line:
 def _read_ranges(value: object, where: str) -> dict[str, tuple[float, float]]:
     ranges: dict[str, tuple[float, float]] = {}
     for name, ends in _any(value, where).items():
-        if type(ends) is not list or len(cast("list[object]", ends)) != 2:  # noqa: PLR2004
+        if type(ends) is not list or len(cast("list[object]", ends)) != 2:
             raise RecordError(f"{where}.{name}", "a list of two numbers", shown(ends))
         low, high = cast("list[float]", ends)
         ranges[name] = low, high

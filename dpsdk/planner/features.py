@@ -17,7 +17,8 @@ FEATURES = (
 
 `strength` is the decimal logarithm of n·sqrt(2ρ), which of one pure run is that of n·ε; `cells` of
 the number of cells that the attributes asked about have together, `universe` of that of the whole
-domain, `numbers` of how many numbers are asked, or coefficients sought, `blocks` of the number of parts that they come in;
+domain, `numbers` of how many numbers are asked, or coefficients sought, `blocks` of the number of
+parts that they come in;
 `ways` is how many attributes a part has at the most, `replace` 1 where a row may be exchanged and 0
 where it may come or go, `pure` 1 where δ is 0.
 """

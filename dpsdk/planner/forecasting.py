@@ -13,14 +13,14 @@ import numpy as np
 from attrs import frozen
 
 from dpsdk._memo import Memo
-from dpsdk.accuracy import Accuracy, HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAccuracy
+from dpsdk.accuracy import HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAccuracy
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.consistent import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.calibration import Base, Calibration, shipped
 from dpsdk.planner.families import Family
 from dpsdk.planner.features import Features, features_of
-from dpsdk.planner.plan import Effort, Forecast
+from dpsdk.planner.plan import Basis, Effort, Forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
@@ -51,12 +51,13 @@ class Unit:
         values, counts = np.unique(self.scales, return_counts=True)
         if len(values) == 1:
             entries = int(counts[0])
-            return (noise.law.radius(1 - share, entries) * noise.step + noise.bias) * values[0]
+            radius = noise.law.radius(1 - share, entries) * noise.step + noise.bias
+            return radius * float(values[0])
         law, steps = noise.law, values * noise.step
 
         def within(error: float) -> bool:
             """Whether all numbers are within an error with this probability, all by themselves."""
-            log = sum(
+            log = math.fsum(
                 count * math.log1p(-min(law.tail(math.floor(error / step)), 1 - 1e-16))
                 for step, count in zip(steps.tolist(), counts.tolist(), strict=True)
             )
@@ -118,7 +119,7 @@ def over(task: Task[Any, Any], quote: Quote) -> tuple[Base, float] | None:
         return _positive("predicted", accuracy.error(0.5))
     if isinstance(accuracy, ProjectionAccuracy):
         return _spread(task, "noise", accuracy.noise, quote)
-    if _says(accuracy):
+    if isinstance(accuracy, HalfWidths) and _says(accuracy):
         return _spread(task, "bound", accuracy, quote)
     if not isinstance(task.form, LinearForm):
         return "answer", 1.0
@@ -128,11 +129,10 @@ def over(task: Task[Any, Any], quote: Quote) -> tuple[Base, float] | None:
     return _positive("rows", unit.largest * task.rows)
 
 
-def _says(accuracy: Accuracy) -> bool:
+def _says(accuracy: HalfWidths) -> bool:
     """Whether it is a theorem about the noise of this answer, and close to what happens."""
-    if not isinstance(accuracy, HalfWidths) or accuracy.standing != "proven":
-        return False
-    return not isinstance(accuracy, PromisedAccuracy | ConsistentAccuracy)
+    close = not isinstance(accuracy, PromisedAccuracy | ConsistentAccuracy)
+    return close and accuracy.standing == "proven"
 
 
 def _spread(
@@ -167,17 +167,19 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
     if isinstance(noise, NoiseAccuracy):
         unit = unit_of(task, noise.entries)
         if unit is not None and len(np.unique(unit.scales)) <= _MOST_DISTINCT:
-            found = [unit.noisy(noise, share) for share in _ENDS]
-            return Forecast(*(_rounded(one) for one in found), basis="noise")
+            median, low, high = (_rounded(unit.noisy(noise, share)) for share in _ENDS)
+            return Forecast(median, low, high, "noise")
     model, base = known_to(task).errors.get(key(task, family)), over(task, quote)
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
         span = min(span, quote.accuracy.span)
     given = features(task, quote)
-    logs = model.logs(given)
-    found = [_rounded(min(base[1] * 10 ** min(log, 300.0), span)) for log in logs]
-    return Forecast(*found, basis="extrapolated" if model.extrapolates(given) else "calibrated")
+    median, low, high = (
+        _rounded(min(base[1] * 10 ** min(log, 300.0), span)) for log in model.logs(given)
+    )
+    basis: Basis = "extrapolated" if model.extrapolates(given) else "calibrated"
+    return Forecast(median, low, high, basis)
 
 
 def known_to(task: Task[Any, Any]) -> Calibration:

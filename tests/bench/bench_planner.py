@@ -63,9 +63,7 @@ def calibrated(data: Data, out: Path) -> None:
     found: list[Observation] = []
     for place, table in enumerate(tables):
         start = time.process_time()
-        new = list(
-            observed([table], settings=2, seed=1 + place, noise=lambda: seeded(next(seeds)))
-        )
+        new = list(observed([table], settings=2, seed=1 + place, noise=lambda: seeded(next(seeds))))
         found += new
         spent = time.process_time() - start
         print(f"{table.name}: {len(new)} answers, {spent:.0f} CPU s", flush=True)
@@ -284,14 +282,17 @@ def shows(data: Data, seeds: int, only: Sequence[str]) -> None:
             covered = [w for one in found for w in one.within]
             within += covered
             told = first.plan.expected
-            words = "-" if told is None else f"{told.median:.2g} ({told.low:.2g} to {told.high:.2g})"
+            words = "-"
+            if told is not None:
+                words = f"{told.median:.2g} ({told.low:.2g} to {told.high:.2g})"
             names = [str(type(one.plan.mechanism).__name__) for one in (first, best)]
             lines.append(
                 f"| {case.name} | {epsilon} | {names[0]} | {words} | {first.error:.2g} | "
                 f"{names[1]}, {best.error:.2g} | {ratio:.2f} | {len(found)} | "
                 f"{sum(covered)}/{len(covered)} |"
             )
-    print("\n| task | ε | first choice | expected | measured | best, measured | ratio | run | within |")
+    heads = "task | ε | first choice | expected | measured | best, measured | ratio | run | within"
+    print(f"\n| {heads} |")
     print("|---|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
     print(f"\nwithin 1.5 of the best: {np.mean(np.array(ratios) <= 1.5):.0%} of {len(ratios)}")

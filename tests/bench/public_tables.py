@@ -1,7 +1,7 @@
 """Public tables: those that the planner is calibrated on, and others that it is held against.
 
 A folder of data has one folder a dataset: adult, pums-ca, titanic, transfusion, mammographic-mass,
-hlm12-tables, wine-quality-white, dpbench-1d and dpbench-2d, with their files as they were published.
+hlm12-tables, wine-quality-white, dpbench-1d and dpbench-2d, with their files as published.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Data:
 def clustered(seed: int, shape: Sequence[int], rows: int) -> PublicTable:
     """A random table whose rows lie in few cells."""
     rng, cells = np.random.default_rng(seed), int(np.prod(shape))
-    shares = rng.dirichlet(np.full(min(cells, 500), 0.1 if len(shape) == 3 else 0.2))  # noqa: PLR2004
+    shares = rng.dirichlet(np.full(min(cells, 500), 0.1 if len(shape) == 3 else 0.2))
     places = rng.choice(cells, size=len(shares), replace=False)
     weights = rng.multinomial(rows, shares)
     counts = np.bincount(places, weights=weights, minlength=cells).astype(np.int64)

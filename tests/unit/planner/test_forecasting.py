@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
-from dpsdk.forms.assumptions import Assumptions
 from dpsdk.calibration.measuring import Setting, error_of, task_for
 from dpsdk.calibration.tables import PublicTable
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.planner.calibration import Calibration, ErrorModel, Line
 from dpsdk.planner.families import families

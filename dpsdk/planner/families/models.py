@@ -18,9 +18,8 @@ from dpsdk.mechanisms import (
     OnlinePMW,
     PrivateMinimizer,
 )
-from dpsdk.planner.families.family import PUBLIC_ROWS, Family, concentrated, paired, pure
+from dpsdk.planner.families.family import Family, concentrated, paired, pure
 from dpsdk.planner.families.shape import Names, tables_of
-from dpsdk.release import Reason
 
 __all__ = ["learnt", "models"]
 
@@ -85,7 +84,7 @@ def learnt(
         return
     fit, rows = paired("online-pmw", once, delta, frees), facts.rows
     if rows is None:
-        yield fit.because(Reason("needs-public-rows", PUBLIC_ROWS))
+        yield fit.without("needs-public-rows")
         return
     yield fit
     if several and most.epsilon * rows >= _GUARDED * facts.unit_rows:

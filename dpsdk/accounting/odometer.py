@@ -179,7 +179,7 @@ class Odometer:
     @property
     def balance(self) -> Balance:
         """What can still be spent at this moment, to plan with."""
-        states = self._states(self._keeper.read())
+        states = dict.fromkeys(self._binding(self._keeper.read()))
         return Balance(self.composition, self.budget, tuple(map(own_state, states)))
 
     def readings(self, delta: Real) -> Readings:
@@ -481,6 +481,10 @@ class Odometer:
         aside = held_by_others(books, self._payer)
         lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
         return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
+
+    def _binding(self, books: Books) -> Sequence[State]:
+        """The states that whatever is charged here must fit, with those of caps."""
+        return self._states(books)
 
     def _line(self, books: Books) -> Line:
         return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))

@@ -72,3 +72,14 @@ class Task(Generic[A, F]):
         """The bound that holds if the assumptions do; None where they add nothing."""
         lift = lifting(self.query)
         return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is believed and not known, in words."""
+        return self.assumptions.words(self.facts)
+
+    @property
+    def span(self) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+        lift = lifting(self.query)
+        return np.inf if lift is None else lift.span(self.facts)

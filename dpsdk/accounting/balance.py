@@ -35,12 +35,19 @@ class Balance:
         it. Runs must fit all of them.
     caps
         Further caps, each with the rules by which runs must fit it.
+    most
+        No more than this share of what is left may be taken.
     """
 
     composition: Composition
     budget: Budget
     _states: tuple[State, ...] = field(converter=_states, alias="states")
     _caps: tuple[tuple[Composition, State], ...] = field(default=(), alias="caps")
+    _most: Fraction = field(default=Fraction(1), alias="most")
+
+    def at_most(self, share: Fraction) -> Balance:
+        """The same where no more than a share of what is left may be taken."""
+        return evolve(self, most=min(share, self._most))
 
     def capped(self, budget: Budget) -> Balance:
         """The same under one more cap: that by itself, what is spent stays within a budget.
@@ -83,7 +90,7 @@ class Balance:
             if after is None:
                 return None
             largest = max(largest, _taken(state, after))
-        return largest
+        return largest if largest <= self._most else None
 
     def unpriced(self, runs: Runs) -> UnsupportedGuarantee | None:
         """Why no theorem prices one of these runs, if that is so."""

@@ -22,7 +22,7 @@
     ├── LedgerDamaged                     a ledger says what it cannot have been told
     ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
     ├── WireError (ValueError)            no written form of a public value, or a value without one
-    ├── NoMechanism                       nothing was named to answer the query with, and nothing found
+    ├── NoMechanism                       nothing was named to answer with, and nothing was found
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data

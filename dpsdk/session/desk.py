@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from threading import get_ident
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 from attrs import fields, has
 
@@ -18,7 +18,6 @@ from dpsdk.errors import (
     AlreadyCharged,
     AnswerLost,
     InvalidArgument,
-    NoMechanism,
     QueryError,
     Redacted,
 )
@@ -33,14 +32,9 @@ from dpsdk.mechanisms.base import (
     ModelsMechanism,
     OneShot,
     TablesMechanism,
-    TablesStrategy,
-    Unfinished,
-    WhyStopped,
 )
 from dpsdk.observe import Event, Opened, Progress
-from dpsdk.planner import Assumptions, Plans
-from dpsdk.planner.planning import for_alpha, for_budget
-from dpsdk.planner.task import Task
+from dpsdk.planner import Assumptions, Goal, Plan, Plans
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import (
@@ -54,6 +48,8 @@ from dpsdk.session.channel import (
 )
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of
+from dpsdk.session.opening import channel_to, kept
+from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan
 
 __all__ = ["Desk"]
 
@@ -318,25 +314,86 @@ class Desk:
         own = Quote(at_open, at_most, quote.accuracy)
         return own.for_query(lifting(query), self.facts, believed)
 
+    @overload
     def plan(
         self,
         query: Query[A, F],
         *,
+        alpha: float,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+    ) -> Plans[F]: ...
+    @overload
+    def plan(
+        self,
+        query: Query[A, F],
+        *,
+        budget: Budget | Cost,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+    ) -> Plans[F]: ...
+    @overload
+    def plan(
+        self,
+        query: Iterable[Goal[A, F]],
+        *,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+    ) -> Plans[F]: ...
+    def plan(
+        self,
+        query: Query[A, F] | Iterable[Goal[A, F]],
+        *,
         alpha: float | None = None,
-        budget: Budget | None = None,
+        budget: Budget | Cost | None = None,
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
     ) -> Plans[F]:
-        """Ways to answer a query, judged from public facts alone. Spends nothing, reads nothing."""
+        """Ways to answer a query, the best first, judged from public facts and what is left.
+
+        Spends nothing and reads nothing: over any table with the same facts and the same account,
+        plans are the same. `using=plan` of `answer` and `release` does what a plan says.
+
+        Parameters
+        ----------
+        query
+            The question: a query or a workload; or goals, each a query with an error of its own,
+            whose plans answer the workload of all their queries.
+        alpha
+            How far off any entry of the answer may be, in its own unit: what would cost least?
+        budget
+            Instead: what may be spent on it, or what something else costs: what would be off least?
+        beta
+            How likely bounds may fail, strictly between 0 and 1; of several goals, any of them.
+        assume
+            What is believed of the table, as for `quote`. It changes no noise and no charge, and
+            bounds that rest on it are in `assumed`.
+        limits
+            What a plan may take of a machine; what takes more is not feasible.
+
+        Raises
+        ------
+        DomainError, QueryError
+            If the query cannot be put to this table.
+        InvalidArgument
+            If another argument is not what it should be: a query needs one of `alpha` and `budget`,
+            and goals neither.
+        """
         context = self._context
         context.lifetime.check()
-        form = context.forms.form(query)
-        balance = context.payer.balance
-        task = Task(query, form, context.terms, balance, beta, Assumptions.of(assume), limits)
-        if alpha is not None:
-            return for_alpha(task, alpha)
-        return for_budget(task, budget or balance.budget)
+        return plans_of(
+            query,
+            context,
+            alpha=alpha,
+            budget=budget,
+            beta=beta,
+            assume=assume,
+            limits=limits,
+        )
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import math
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from typing import Final, TypeVar, final
 
+from attrs import evolve
 from typing_extensions import override
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, shown, to_beta
 from dpsdk._lifetime import Lifetime
+from dpsdk.accounting import Budget
 from dpsdk.errors import AnswerLost, InvalidArgument, NoMechanism
 from dpsdk.forms import Form
-from dpsdk.forms.assumptions import NOTHING
+from dpsdk.forms.assumptions import Assumptions
+from dpsdk.kernel import Limits
 from dpsdk.kernel.access import Question
 from dpsdk.mechanisms.base import Mechanism
-from dpsdk.planner import Plan
+from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
-from dpsdk.release import Release
+from dpsdk.release import Cost, Release
 from dpsdk.session.channel import Channel, Given, Stopped, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
 from dpsdk.session.opening import Opening
 from dpsdk.session.stored import Request
 
-__all__ = ["best_plan", "mechanism_of", "release_by_best", "release_by_plan"]
+__all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -43,6 +47,41 @@ _FINE: Final = 100
 _NAME: Final = "the best plan"
 _DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
 """Tells requests to whatever is best from requests to a mechanism."""
+
+
+def plans_of(
+    asked: Query[A, F] | Iterable[Goal[A, F]],
+    context: Context,
+    *,
+    alpha: float | None,
+    budget: Budget | Cost | None,
+    beta: float,
+    assume: Mapping[str, object] | Assumptions | None,
+    limits: Limits | None,
+) -> Plans[F]:
+    """Ways to answer a query, or to reach goals, judged from public facts alone.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not what it should be, or not one of those that go together is given.
+    """
+    chance, believed = to_beta(beta), Assumptions.of(assume)
+    believed.check(context.facts)
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidArgument("limits", "a Limits", shown(limits))
+    if not isinstance(asked, Query):
+        raise InvalidArgument("query", "a query, or goals", shown(asked))
+    form = context.forms.form(asked)
+    task = Task(asked, form, context.terms, context.payer.balance, chance, believed, limits)
+    if (alpha is None) == (budget is None):
+        got = "neither" if alpha is None else "both"
+        raise InvalidArgument("alpha", "given, or budget, and not both", got)
+    if alpha is not None:
+        return for_alpha(task, alpha)
+    if not isinstance(budget, Budget | Cost):
+        raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
+    return for_budget(task, budget)
 
 
 def mechanism_of(plan: Plan[F]) -> Mechanism[F]:
@@ -64,23 +103,28 @@ def best_plan(query: Query[A, F], form: F, context: Context) -> Plan[F]:
 
     Of the plans that take a tenth of what is left at the most: the cheapest that promises, at 95%,
     an error of a hundredth of the largest difference of two answers; or else the first of those for
-    a tenth of what is left.
+    a tenth of what is left. Where errors depend on the table so that nothing can be promised, as
+    those of means, mechanisms are compared as for a table of which all rows count, and of as many
+    as there may be where their number is private.
 
     Raises
     ------
     NoMechanism
         If there is none of either.
     """
-    balance = context.payer.balance
-    task = Task(query, form, context.terms, balance.at_most(_PART), _BETA, NOTHING, None)
+    facts, balance = context.facts, context.payer.balance.at_most(_PART)
+    task = Task(query, form, context.terms, balance, _BETA)
     lift = lifting(query)
-    alpha = 0.0 if lift is None else float(lift.span(context.facts)) / _FINE
-    if 0 < alpha < float("inf"):
+    alpha = 0.0 if lift is None else float(lift.span(facts)) / _FINE
+    if 0 < alpha < math.inf:
         for plan in for_alpha(task, alpha):
             if plan.feasible and plan.promised is not None and plan.promised.error <= alpha:
                 return plan
-    try:
+    with suppress(NoMechanism):
         return for_budget(task, balance.budget).best
+    full = Assumptions(rows=None if facts.rows is not None else facts.row_limit, inside=1)
+    try:
+        return for_budget(evolve(task, assumptions=full), balance.budget).best
     except NoMechanism as none:
         raise NoMechanism(described(query), none.reasons) from None
 

@@ -52,8 +52,8 @@ class Balance:
     def capped(self, budget: Budget) -> Balance:
         """The same under one more cap: that by itself, what is spent stays within a budget.
 
-        By the rules of the account, as a scope of that cap would be; or, where these have no theorem
-        for such a budget, as for one of δ = 0, as a sum of pairs (ε, δ).
+        By the rules of the account, as a scope of that cap would be; or, where these have no
+        theorem for such a budget, as for one of δ = 0, as a sum of pairs (ε, δ).
         """
         try:
             cap = self.composition, self.composition.begin(budget)

@@ -14,13 +14,14 @@ from dpsdk.forms import Form
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries import Query
 
-__all__ = ["Assumptions", "Goal"]
+__all__ = ["Assumptions", "Goal", "to_alpha"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
 
 
-def _to_alpha(value: float) -> float:
+def to_alpha(value: float) -> float:
+    """A positive, finite error."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         raise InvalidArgument("alpha", "a positive number", shown(value))
     alpha = float(value)
@@ -42,4 +43,4 @@ class Goal(Generic[A, F]):
     """
 
     query: Query[A, F]
-    alpha: float = field(converter=_to_alpha)
+    alpha: float = field(converter=to_alpha)

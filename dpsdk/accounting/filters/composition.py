@@ -203,13 +203,13 @@ class Composition(ABC):
         UnsupportedGuarantee
             If no theorem prices one of the runs here.
         """
-        after: State | None = state
         for guarantee, times in counted(runs):
             for _ in range(times):
-                after = self.charge(after, guarantee)
+                after = self.charge(state, guarantee)
                 if after is None:
                     return None
-        return after
+                state = after
+        return state
 
     @abstractmethod
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, overload
 from attrs import field, frozen
 
 from dpsdk._frames import FrameLibrary, to_frame
-from dpsdk.errors import NoMechanism
+from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
@@ -56,12 +56,17 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         Raises
         ------
         NoMechanism
-            If there is none.
+            If there is none: it says why of each.
         """
         for plan in self.plans:
             if plan.feasible:
                 return plan
-        raise NoMechanism(self.question)
+        declined = [
+            Declined(str(plan.mechanism), one.code, one.text)
+            for plan in self.plans
+            for one in plan.because
+        ]
+        raise NoMechanism(self.question, tuple(declined))
 
     def curve(self) -> Curve:
         """What errors cost, at the moment of planning: a few amounts of each of the best families.

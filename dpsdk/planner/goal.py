@@ -24,7 +24,10 @@ def to_alpha(value: float) -> float:
     """A positive, finite error."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         raise InvalidArgument("alpha", "a positive number", shown(value))
-    alpha = float(value)
+    try:
+        alpha = float(value)
+    except OverflowError:
+        alpha = math.inf
     if not 0 < alpha < math.inf:
         raise InvalidArgument("alpha", "a positive number", shown(value))
     return alpha

@@ -9,15 +9,16 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Final, TypeVar, final
 
-from attrs import evolve
+import numpy as np
 from typing_extensions import override
 
 from dpsdk._checks import described, shown, to_beta
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Budget
+from dpsdk.accuracy import Bound, Lifting, bound_of
 from dpsdk.errors import AnswerLost, InvalidArgument, NoMechanism
-from dpsdk.forms import Form
-from dpsdk.forms.assumptions import Assumptions
+from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.kernel import Limits
 from dpsdk.kernel.access import Question
 from dpsdk.mechanisms.base import Mechanism
@@ -25,7 +26,7 @@ from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
-from dpsdk.release import Cost, Release
+from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import Channel, Given, Stopped, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
@@ -98,35 +99,62 @@ def mechanism_of(plan: Plan[F]) -> Mechanism[F]:
     return plan.mechanism
 
 
+class _InRows(Task[A, F]):
+    """A task of which errors are judged by those of the raw numbers that answers are made of."""
+
+    @override
+    def bound(self, quote: Quote) -> Bound:
+        return bound_of(quote.accuracy, lambda radii: radii, self.span, self.beta)
+
+    @override
+    def assumed(self, quote: Quote) -> None:
+        del quote
+
+    @property
+    @override
+    def span(self) -> float:
+        form, facts = self.form, self.facts
+        rows = facts.row_limit if facts.rows is None else facts.rows
+        return rows * form.largest if isinstance(form, LinearForm) else math.inf
+
+
 def best_plan(query: Query[A, F], form: F, context: Context) -> Plan[F]:
     """The plan that a question gets for which no mechanism was named.
 
     Of the plans that take a tenth of what is left at the most: the cheapest that promises, at 95%,
     an error of a hundredth of the largest difference of two answers; or else the first of those for
-    a tenth of what is left. Where errors depend on the table so that nothing can be promised, as
-    those of means, mechanisms are compared as for a table of which all rows count, and of as many
-    as there may be where their number is private.
+    a tenth of what is left. Where errors depend on the table so that none can be told beforehand,
+    as those of means and quantiles, mechanisms are compared by the errors of the raw numbers.
 
     Raises
     ------
     NoMechanism
         If there is none of either.
     """
-    facts, balance = context.facts, context.payer.balance.at_most(_PART)
+    balance = context.payer.balance.at_most(_PART)
     task = Task(query, form, context.terms, balance, _BETA)
     lift = lifting(query)
-    alpha = 0.0 if lift is None else float(lift.span(facts)) / _FINE
-    if 0 < alpha < math.inf:
+    alpha = 0.0 if lift is None else float(lift.span(context.facts)) / _FINE
+    if lift is not None and 0 < alpha < math.inf and not _untold(lift, form, context.facts):
         for plan in for_alpha(task, alpha):
             if plan.feasible and plan.promised is not None and plan.promised.error <= alpha:
                 return plan
     with suppress(NoMechanism):
         return for_budget(task, balance.budget).best
-    full = Assumptions(rows=None if facts.rows is not None else facts.row_limit, inside=1)
+    in_rows = _InRows(query, form, context.terms, balance, _BETA)
     try:
-        return for_budget(evolve(task, assumptions=full), balance.budget).best
+        return for_budget(in_rows, balance.budget).best
     except NoMechanism as none:
         raise NoMechanism(described(query), none.reasons) from None
+
+
+def _untold(lift: Lifting[object], form: Form, facts: Facts) -> bool:
+    """Whether nothing could be told of an answer beforehand even if no noise were added."""
+    if not isinstance(form, LinearForm):
+        return False
+    radii = np.zeros(form.rows)
+    told = lift.presumed(radii, radii.copy, facts, NOTHING)
+    return float(told.max()) >= lift.span(facts)
 
 
 def release_by_plan(

@@ -124,7 +124,10 @@ def test_what_is_known_of_the_rows_needs_no_assumption():
     bound = session.quote(Mean("age"), using=Laplace(epsilon=0.1)).bound()
     assert bound.proven
     assert not bound.vacuous
-    assert session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume={"inside": 1}).assumed() is None
+    assert (
+        session.quote(Mean("age"), using=Laplace(epsilon=0.1), assume={"inside": 1}).assumed()
+        is None
+    )
     for _ in range(20):
         release = session.release(Mean("age"), using=Laplace(epsilon=0.1))
         assert release.error(1e-6) <= session.quote(Mean("age"), using=Laplace("0.1")).error(1e-6)
@@ -141,7 +144,9 @@ def test_a_private_number_of_rows_is_assumed():
     assert session.quote(Mean("age"), using=using).bound().vacuous
     assert session.quote(Mean("age"), using=using, assume={"inside": 1}).assumed() is None
     quote = session.quote(Mean("age"), using=using, assume={"rows": 2000})
-    assert quote.assumed().kind.endswith("if there are at least 2,000 rows and all rows lie in the domain")
+    assert quote.assumed().kind.endswith(
+        "if there are at least 2,000 rows and all rows lie in the domain"
+    )
     both = session.quote(Mean("age"), using=using, assume={"rows": 2000, "inside": "0.5"})
     assert both.assumed().error > quote.assumed().error
     for _ in range(20):

@@ -16,8 +16,8 @@ from dpsdk.queries import Query
 
 __all__ = ["Assumptions", "Goal", "to_alpha"]
 
-A = TypeVar("A")
-F = TypeVar("F", bound=Form)
+A_co = TypeVar("A_co", covariant=True)
+F_co = TypeVar("F_co", bound=Form, covariant=True)
 
 
 def to_alpha(value: float) -> float:
@@ -34,7 +34,7 @@ def to_alpha(value: float) -> float:
 
 
 @frozen
-class Goal(Generic[A, F]):
+class Goal(Generic[A_co, F_co]):
     """A query, and how far off its answer may be.
 
     Parameters
@@ -45,5 +45,5 @@ class Goal(Generic[A, F]):
         The largest error of any entry of the answer, in the answer's own unit.
     """
 
-    query: Query[A, F]
+    query: Query[A_co, F_co]
     alpha: float = field(converter=to_alpha)

@@ -16,6 +16,7 @@ from dpsdk.planner.plan import Plan
 __all__ = ["Plans"]
 
 F = TypeVar("F", bound=Form)
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 _SHOWN = 12
 
@@ -29,7 +30,7 @@ def _no_points() -> Curve:
 
 
 @frozen(repr=False)
-class Plans(Sequence[Plan[F]], Generic[F]):
+class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
     """Ways to answer, the best first; those that cannot be taken are last, with their reasons.
 
     Where an error was asked for, those that promise it come first, the cheapest of them at the
@@ -45,12 +46,12 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         What they are for, in words.
     """
 
-    plans: tuple[Plan[F], ...] = field(converter=_to_plans)
+    plans: tuple[Plan[F_contra], ...] = field(converter=_to_plans)
     question: str = "this question"
     _curve: Callable[[], Curve] = field(default=_no_points, eq=False)
 
     @property
-    def best(self) -> Plan[F]:
+    def best(self) -> Plan[F_contra]:
         """The first one that may be taken.
 
         Raises
@@ -132,10 +133,10 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         return to_frame(self.to_columns(), backend)
 
     @overload
-    def __getitem__(self, index: int) -> Plan[F]: ...
+    def __getitem__(self, index: int) -> Plan[F_contra]: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Plan[F], ...]: ...
-    def __getitem__(self, index: int | slice) -> Plan[F] | tuple[Plan[F], ...]:
+    def __getitem__(self, index: slice) -> tuple[Plan[F_contra], ...]: ...
+    def __getitem__(self, index: int | slice) -> Plan[F_contra] | tuple[Plan[F_contra], ...]:
         return self.plans[index]
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Generic, Self, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from attrs import frozen
 
@@ -35,7 +35,7 @@ from dpsdk.session.channel import (
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using
 
-__all__ = ["Opening", "channel_to", "kept"]
+__all__ = ["Opening", "channel_to", "kept", "opening_of"]
 
 F = TypeVar("F", bound=Form)
 
@@ -90,15 +90,6 @@ class Opening(Generic[F]):
     access: Access
     context: Context
 
-    @classmethod
-    def of(cls, mechanism: Mechanism[F], outer: Context, digest: str | None = None) -> Self:
-        """Of a mechanism, for whoever has the outer context; with a digest of what was asked."""
-        name = described(mechanism.name)
-        lifetime = Lifetime(f"the answer by {name}", outer.lifetime)
-        context = outer.asking(kept(mechanism), lifetime)
-        using = Using(name, mechanism, outer.facts.domain, digest)
-        return cls(mechanism, using, context.access(name), context)
-
     def channel(self) -> Channel[F]:
         """The channel for the one answer. Close it afterwards, unless it was `Stopped`."""
         return Channel(self, self.using, self.access, self.context)
@@ -123,3 +114,21 @@ class Opening(Generic[F]):
             paid = Cost() if question is None else context.history.cost(question)
             raise Stopped(channel, paid, ended)
         return asked_of(channel, form, kernel)
+
+
+def opening_of(mechanism: Mechanism[F], outer: Context, digest: str | None = None) -> Opening[F]:
+    """The opening of a mechanism for one answer.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    outer
+        Of whoever asks.
+    digest
+        Tells what was asked from all else, if that is not the mechanism.
+    """
+    name = described(mechanism.name)
+    context = outer.asking(kept(mechanism), Lifetime(f"the answer by {name}", outer.lifetime))
+    using = Using(name, mechanism, outer.facts.domain, digest)
+    return Opening(mechanism, using, context.access(name), context)

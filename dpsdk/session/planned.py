@@ -30,7 +30,7 @@ from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import Channel, Given, Stopped, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
-from dpsdk.session.opening import Opening
+from dpsdk.session.opening import opening_of
 from dpsdk.session.stored import Request
 
 __all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan"]
@@ -161,7 +161,7 @@ def release_by_plan(
     query: Query[A, F], plan: Plan[F], context: Context, request_id: str | None
 ) -> Release[A]:
     """The answer by a plan whose mechanism has to be opened, for this one answer."""
-    channel = Opening.of(mechanism_of(plan), context).channel()
+    channel = opening_of(mechanism_of(plan), context).channel()
     with _closing(channel):
         return released(channel, query, request_id, None, plan.because)
 
@@ -228,7 +228,7 @@ class _Best(Channel[F]):
                 raise AnswerLost(request.name, numbers) from None
             raise
         self.plan = plan
-        opening = Opening.of(plan.mechanism, outer, _DIGEST)
+        opening = opening_of(plan.mechanism, outer, _DIGEST)
         # From here on this is the channel to that mechanism.
         self._strategy, self._access, self._context = opening, opening.access, opening.context
         self._name = opening.using.name

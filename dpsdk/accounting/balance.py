@@ -64,7 +64,10 @@ class Balance:
 
     def fits(self, runs: Runs) -> bool:
         """Whether all of these runs fit, one after the other; False where no theorem prices one."""
-        return self.share(runs) is not None
+        try:
+            return self.share(runs) is not None
+        except UnsupportedGuarantee:
+            return False
 
     def share(self, runs: Runs) -> Fraction | None:
         """The share of what is left that these runs would take.
@@ -76,31 +79,25 @@ class Balance:
         Returns
         -------
         Fraction or None
-            None if they do not fit, or where no theorem prices one of them.
+            None if they do not fit.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices one of the runs.
         """
         priced = counted(runs)
         largest = Fraction(0)
         if not priced:
             return largest
-        for composition, state in self._all():
-            try:
-                after = composition.charge_all(state, priced)
-            except UnsupportedGuarantee:
-                return None
+        fits = True
+        for composition, state in self._all():  # asked of all, since one may be unsupported
+            after = composition.charge_all(state, priced)
             if after is None:
-                return None
-            largest = max(largest, _taken(state, after))
-        return largest if largest <= self._most else None
-
-    def unpriced(self, runs: Runs) -> UnsupportedGuarantee | None:
-        """Why no theorem prices one of these runs, if that is so."""
-        priced = counted(runs)
-        for composition, state in self._all():
-            try:
-                composition.charge_all(state, priced)
-            except UnsupportedGuarantee as error:
-                return error
-        return None
+                fits = False
+            elif fits:
+                largest = max(largest, _taken(state, after))
+        return largest if fits and largest <= self._most else None
 
     def _all(self) -> Sequence[tuple[Composition, State]]:
         own = ((self.composition, state) for state in self._states)

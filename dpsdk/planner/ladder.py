@@ -47,16 +47,11 @@ class Ladder(Generic[T]):
         self._low = low
         self._high = high
 
-    def first(self, reaches: Callable[[T], bool]) -> T | None:
-        """The lowest thing that reaches; None if none does. Those above one that does must, too."""
-        return self._walk(reaches)[1]
+    def around(self, stops: Callable[[T], bool]) -> tuple[T | None, T | None]:
+        """The highest thing that does not stop a walk upwards, and the lowest that does.
 
-    def last(self, fits: Callable[[T], bool]) -> T | None:
-        """The highest thing that fits; None if none does. Those below one that does must, too."""
-        return self._walk(lambda one: not fits(one))[0]
-
-    def _walk(self, stops: Callable[[T], bool]) -> tuple[T | None, T | None]:
-        """The last thing that does not stop the walk upwards, and the first that does."""
+        Each None if there is none. Whatever is in order above one that stops must stop, too.
+        """
         below: T | None = None
         above: T | None = None
         low, high = self._low, self._high

@@ -91,7 +91,8 @@ class Plan(Generic[F_contra]):
     free_afterwards
         What is answered for nothing once it was paid, in words; empty where nothing is.
     attainable
-        The error that can be had from it for all that may be spent; None where nothing is known.
+        The error that can be had from it for all that may be spent; None where nothing is known,
+        and where an error was asked for that it promises.
     parts
         Of a plan for several goals: the plan of each, in their order, where each has its own.
     """

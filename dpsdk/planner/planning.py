@@ -17,9 +17,11 @@ from dpsdk.accounting.copies import checked_copy
 from dpsdk.accuracy import Bound
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
+from dpsdk.mechanisms import Mechanism
 from dpsdk.planner.curve import Curve, curve_of
 from dpsdk.planner.families import families
 from dpsdk.planner.goal import to_alpha
+from dpsdk.planner.grid import A_DECADE
 from dpsdk.planner.plan import Plan
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
@@ -83,9 +85,11 @@ def for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
     return listed(task, found, "least-error", "less-exact", trials)
 
 
-def of_one(quote: Quote, promised: Bound | None, assumed: Bound | None) -> tuple[float, ...]:
+def of_one(
+    mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
+) -> tuple[float, ...]:
     """The error of a single question, infinite where a bound says no more than the span does."""
-    del quote
+    del mechanism, quote
     bounds = [one for one in (promised, assumed) if one is not None and not one.vacuous]
     return (min((one.error for one in bounds), default=math.inf),)
 
@@ -98,33 +102,41 @@ def _share_of(balance: Balance, cost: Cost) -> Fraction:
     UnsupportedGuarantee
         If no theorem prices it.
     """
-    runs = [(checked_copy(run), count) for run, count in cost.runs]
-    share = balance.share(runs)
-    if share is not None:
-        return share
-    if (unpriced := balance.unpriced(runs)) is not None:
-        raise unpriced
-    return Fraction(1)
+    share = balance.share((checked_copy(run), count) for run, count in cost.runs)
+    return Fraction(1) if share is None else share
 
 
 def fitting(trials: Trials[F], allowed: Fraction) -> Trial[F] | None:
     """The most exact one that takes no more than a share; None if none does."""
-    return trials.ladder.last(lambda one: one.share is not None and one.share <= allowed)
+    return trials.ladder.around(lambda one: one.share is None or one.share > allowed)[0]
 
 
 def reaching(
     trials: Trials[F],
     reached: Callable[[tuple[float, ...]], bool],
-    alpha: float,
+    alpha: float = -math.inf,
+    short: Callable[[Trials[F], Trial[F]], Reason] | None = None,
 ) -> Judged | None:
     """The plan of a family whose errors are to be small enough.
 
     The cheapest one that is, if it fits; else the best one that does, with why it is not taken.
+
+    Parameters
+    ----------
+    trials
+        Of the family.
+    reached
+        Whether errors are small enough.
+    alpha
+        How small that is, where there is one error.
+    short
+        Says why the best one does not do, if not in terms of the one error.
     """
-    most = fitting(trials, Fraction(1))
-    first = trials.ladder.first(lambda one: reached(one.errors))
+    if trials.family.barred is not None:
+        return _refused(trials)
+    most, first = trials.ladder.around(lambda one: one.share is None or reached(one.errors))
     if first is None or first.share is None:
-        return _failed(trials, most, alpha)
+        return _failed(trials, most, alpha, short or _short)
     reasons: list[Reason] = []
     promised = first.promised
     if promised is None or not reached(_alone(trials, first, promised)):
@@ -132,7 +144,7 @@ def reaching(
     span = _span(trials.task)
     if alpha >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
-    plan = judged(trials, first, reasons, feasible=True, attainable=_error(most))
+    plan = judged(trials, first, reasons, feasible=True, attainable=None)
     takes = float(plan.share_of_remaining or 0)
     return Judged(plan, (0, takes, _expected(first, plan)), takes)
 
@@ -140,19 +152,26 @@ def reaching(
 def _alone(trials: Trials[F], trial: Trial[F], promised: Bound | None) -> tuple[float, ...]:
     if trial.quote is None:
         return (math.inf,)
-    return trials.aims(trial.quote, promised, None)
+    return trials.aims(trial.mechanism, trial.quote, promised, None)
 
 
-def _failed(trials: Trials[F], most: Trial[F] | None, alpha: float) -> Judged | None:
+def _failed(
+    trials: Trials[F],
+    most: Trial[F] | None,
+    alpha: float,
+    short: Callable[[Trials[F], Trial[F]], Reason],
+) -> Judged | None:
     if most is None:
         return _refused(trials)
     # What is only expected is not promised, but may be worth knowing.
-    hopeful = trials.hopeful.first(lambda one: _high(one) <= alpha)
+    hopeful = None
+    if _high(most) <= alpha:
+        _, hopeful = trials.hopeful.around(lambda one: one.share is None or _high(one) <= alpha)
     if hopeful is not None and hopeful.share is not None:
         why = reason("promise-only-expected", error=number(_high(hopeful)))
         plan = judged(trials, hopeful, [why], feasible=False, attainable=_error(most))
         return Judged(plan, (1, float(plan.share_of_remaining or 0), 0.0), math.inf)
-    plan = judged(trials, most, [_short(trials, most)], feasible=False, attainable=_error(most))
+    plan = judged(trials, most, [short(trials, most)], feasible=False, attainable=_error(most))
     return Judged(plan, (2, _error(most) or math.inf, 0.0), math.inf)
 
 
@@ -173,7 +192,7 @@ def _unbounded(trials: Trials[F], trial: Trial[F]) -> Reason:
 
 def _refused(trials: Trials[F]) -> Judged | None:
     """The plan of a family of which nothing fits, or nothing can be run."""
-    some = trials.some
+    some = trials.some or trials.at(-A_DECADE)
     if some is None:
         return None
     why = reason("nothing-left") if some.refusal is None else some.refusal
@@ -183,6 +202,8 @@ def _refused(trials: Trials[F]) -> Judged | None:
 
 def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Judged | None:
     """The plan of a family for a total."""
+    if trials.family.barred is not None:
+        return _refused(trials)
     found = fitting(trials, allowed)
     if whole is not None:
         exact = trials.of(partial(trials.family.within, whole))

@@ -30,8 +30,11 @@ SENTENCES = MappingProxyType({
     "extrapolated": "the forecast is for a question unlike those that it was calibrated with",
     "answers-more": "afterwards free: {frees}",
     "slow-to-open": "takes about {seconds} seconds",
+    "too-dear-together": "for all that may be spent, some error is up to {times} times what it may"
+    " be",
+    "not-together": "each fits by itself, and all of them together do not",
     "one-for-all": "one measurement answers all goals",
-    "one-for-each": "each goal is measured by itself, at a {count}th of beta",
+    "one-for-each": "each goal is measured by itself, with beta/{count} for each",
 })  # fmt: skip
 """What each code says, with what is filled in. A code stays what it is; sentences may be mended."""
 

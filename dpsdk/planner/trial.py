@@ -27,7 +27,7 @@ from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Cost, Quote, Reason
 
-__all__ = ["Trial", "Trials", "in_order", "in_rows"]
+__all__ = ["Aims", "Errors", "Trial", "Trials", "in_order", "in_rows"]
 
 F = TypeVar("F", bound=Form)
 R = TypeVar("R")
@@ -42,8 +42,8 @@ _SLOW_STEP = A_DECADE // 4
 Errors: TypeAlias = tuple[float, ...]
 """How far off each goal would be, infinite where that says nothing."""
 
-Aims: TypeAlias = Callable[[Quote, Bound | None, Bound | None], Errors]
-"""What is made of a quote, its bound, and its bound under assumptions."""
+Aims: TypeAlias = Callable[[Mechanism[Any], Quote, Bound | None, Bound | None], Errors]
+"""What is made of a mechanism, its quote, its bound, and its bound under assumptions."""
 
 
 def _nothing() -> None:
@@ -65,7 +65,8 @@ class Trial(Generic[F]):
     errors
         How far off each goal would be by the better of them, infinite where that says nothing.
     share
-        The share that it takes of what may be spent; None if it does not fit.
+        The share that it takes of what may be spent; None if it does not fit, and then nothing is
+        said of errors.
     refusal
         Why it cannot be run at all; None if it can.
     """
@@ -111,6 +112,8 @@ def in_order(below: Trial[F], above: Trial[F]) -> bool:
     """Whether one costs no more than another, and is nowhere less off."""
     if above.share is not None and (below.share is None or below.share > above.share):
         return False
+    if above.share is None:
+        return True
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
 
 
@@ -172,7 +175,8 @@ class Trials(Generic[F]):
 
     def _hopeful(self, place: int) -> Trial[F] | None:
         trial = self._runnable(place)
-        return None if trial is None or trial.forecast is None else trial
+        unknown = trial is None or (trial.share is not None and trial.forecast is None)
+        return None if unknown else trial
 
     def _made(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
         try:
@@ -189,14 +193,15 @@ class Trials(Generic[F]):
 
     def _quoted(self, mechanism: Mechanism[F]) -> Trial[F]:
         task = self.task
-        quote = mechanism.quote(task.form, task.terms)
-        runs = quote.at_most.runs
-        share = self.balance.share(runs)
-        if share is None and (unpriced := self.balance.unpriced(runs)) is not None:
-            return Trial(mechanism, quote, refusal=reason("refused", why=str(unpriced)))
-        promised = _holding(task.bound(quote))
-        assumed = task.assumed(quote)
-        errors = self.aims(quote, promised, assumed)
+        if self.family.barred is not None:
+            return Trial(mechanism, refusal=evolve(self.family.barred))
+        quote = self.family.quote(mechanism, task)
+        share = self.balance.share(quote.at_most.runs)
+        if share is None:
+            # How exact it would be is not asked: no two of such are told apart.
+            return Trial(mechanism, quote)
+        promised, assumed = _holding(task.bound(quote)), task.assumed(quote)
+        errors = self.aims(mechanism, quote, promised, assumed)
         trial = Trial(
             mechanism,
             quote,
@@ -244,6 +249,8 @@ def _beyond(task: Task[Any, F], trial: Trial[F]) -> Reason | None:
 def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
     if above.share is not None and (below.share is None or below.share > above.share):
         return False
+    if above.share is None:
+        return True
     low, high = below.forecast, above.forecast
     return low is not None and high is not None and low.high >= high.high
 

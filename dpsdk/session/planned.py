@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
-from typing import Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -23,6 +23,7 @@ from dpsdk.kernel import Limits
 from dpsdk.kernel.access import Question
 from dpsdk.mechanisms.base import Mechanism
 from dpsdk.planner import Goal, Plan, Plans
+from dpsdk.planner.joint import for_goals
 from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
@@ -71,12 +72,20 @@ def plans_of(
     believed.check(context.facts)
     if limits is not None and not isinstance(limits, Limits):
         raise InvalidArgument("limits", "a Limits", shown(limits))
+    terms, balance = context.terms, context.payer.balance
+
+    def task_of(query: Query[Any, Any], chance: float, /) -> Task[Any, Any]:
+        form = context.forms.form(query)
+        return Task(query, form, terms, balance, chance, believed, limits)
+
+    given = [name for name, one in (("alpha", alpha), ("budget", budget)) if one is not None]
     if not isinstance(asked, Query):
-        raise InvalidArgument("query", "a query, or goals", shown(asked))
-    form = context.forms.form(asked)
-    task = Task(asked, form, context.terms, context.payer.balance, chance, believed, limits)
-    if (alpha is None) == (budget is None):
-        got = "neither" if alpha is None else "both"
+        if given:
+            raise InvalidArgument(given[0], "left out, since goals carry their own", "a value")
+        return for_goals(asked, task_of, chance)
+    task: Task[A, F] = task_of(asked, chance)
+    if len(given) != 1:
+        got = " and ".join(given) or "neither"
         raise InvalidArgument("alpha", "given, or budget, and not both", got)
     if alpha is not None:
         return for_alpha(task, alpha)

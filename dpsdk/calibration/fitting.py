@@ -9,8 +9,9 @@ from itertools import groupby
 import numpy as np
 
 from dpsdk.calibration.measuring import Observation
-from dpsdk.planner.calibration import Base, Calibration, EffortModel, ErrorModel, Line
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.features import FEATURES, Features
+from dpsdk.planner.models import Base, EffortModel, ErrorModel, Line
 from dpsdk.typing import Bools, Floats
 
 __all__ = ["fitted"]

@@ -17,9 +17,10 @@ from dpsdk.accuracy import HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAc
 from dpsdk.forms import LinearForm
 from dpsdk.mechanisms.consistent import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
-from dpsdk.planner.calibration import Base, Calibration, shipped
+from dpsdk.planner.calibration import Calibration, shipped
 from dpsdk.planner.families import Family
 from dpsdk.planner.features import Features, features_of
+from dpsdk.planner.models import Base
 from dpsdk.planner.plan import Basis, Effort, Forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import lifting
@@ -169,7 +170,8 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
         if unit is not None and len(np.unique(unit.scales)) <= _MOST_DISTINCT:
             median, low, high = (_rounded(unit.noisy(noise, share)) for share in _ENDS)
             return Forecast(median, low, high, "noise")
-    model, base = known_to(task).errors.get(key(task, family)), over(task, quote)
+    model = known_to(task).error(key(task, family))
+    base = None if model is None else over(task, quote)
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
@@ -189,7 +191,7 @@ def known_to(task: Task[Any, Any]) -> Calibration:
 
 def effort(task: Task[Any, Any], family: Family, quote: Quote) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = known_to(task).efforts.get(key(task, family))
+    model = known_to(task).effort(key(task, family))
     if model is None:
         return None
     given = features(task, quote)

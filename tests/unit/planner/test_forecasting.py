@@ -10,9 +10,10 @@ from dpsdk.calibration.measuring import Setting, error_of, task_for
 from dpsdk.calibration.tables import PublicTable
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.planner.calibration import Calibration, ErrorModel, Line
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.families import families
 from dpsdk.planner.forecasting import effort, features, forecast
+from dpsdk.planner.models import ErrorModel, Line
 from dpsdk.queries import Interval, Marginal, Mean, Sum, Threshold, Workload, marginals
 from dpsdk.testing import seeded
 

@@ -7,6 +7,7 @@ was measured on public tables, by what is public of a question.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from attrs import frozen
 
 from dpsdk._memo import Memo
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAccuracy
+from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
+from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.consistent import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
 from dpsdk.planner.calibration import Calibration, shipped
@@ -33,6 +36,7 @@ _ENDS = (0.5, 0.05, 0.95)
 _DIGITS = 4
 _ROUND = 1e-9
 _MOST_DISTINCT = 64
+_WIDE = Fraction(1, 1000)
 _MOST_BYTES = 1 << 60
 
 
@@ -94,6 +98,35 @@ def _unit(task: Task[Any, Any], entries: int) -> Unit | None:
     return Unit(once) if np.allclose(twice, 2 * once, rtol=_ROUND, atol=0.0) else None
 
 
+_SPREADS: Memo[float] = Memo(64, 1 << 12)
+
+
+def _noise_of(task: Task[Any, Any]) -> float:
+    """How far off noise on each number would be where sqrt(2ρ) is 1, in rows; 1 of a model."""
+    known = _SPREADS.get(task)
+    if known is None:
+        known = _noise(task)
+        _SPREADS.keep(task, known, 8)
+    return known
+
+
+def _noise(task: Task[Any, Any]) -> float:
+    if not isinstance(task.form, LinearForm):
+        return 1.0
+    pure = not task.balance.budget.delta
+    # So wide that steps of whole rows do not show.
+    of = [Laplace(epsilon=_WIDE)] if pure else [Laplace(epsilon=_WIDE), Gaussian(rho=_WIDE**2 / 2)]
+    found: list[float] = []
+    for mechanism in of:
+        try:
+            accuracy = mechanism.quote(task.form, task.terms).accuracy
+        except DpsdkError:
+            continue
+        if isinstance(accuracy, HalfWidths):
+            found.append(float(accuracy.radii(0.5, joint=True).max()) * float(_WIDE))
+    return min(found, default=float(task.form.rows))
+
+
 def key(task: Task[Any, Any], family: Family) -> str:
     """The name of the model of a family: models and numbers are not alike."""
     return family.code if isinstance(task.form, LinearForm) else f"{family.code}:model"
@@ -107,6 +140,7 @@ def features(task: Task[Any, Any], quote: Quote) -> Features:
         task.facts,
         rows=rows,
         rho=float(quote.at_most.rho),
+        spread=_noise_of(task),
         pure=not task.balance.budget.delta,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,35 +41,40 @@ _WIDE = Fraction(1, 1000)
 _MOST_BYTES = 1 << 60
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Unit:
     """What one row of each raw number is worth in the unit of the answer."""
 
     scales: Floats
 
+    @cached_property
+    def distinct(self) -> list[tuple[float, int]]:
+        """The different ones, from small to large, with how many numbers have each."""
+        values, counts = np.unique(self.scales, return_counts=True)
+        return list(zip(values.tolist(), counts.tolist(), strict=True))
+
     @property
     def largest(self) -> float:
         """That of the number that is worth the most."""
-        return float(self.scales.max())
+        return self.distinct[-1][0]
 
     def noisy(self, noise: NoiseAccuracy, share: float) -> float:
         """The error that a share of all answers stays within, by the law of the noise."""
-        values, counts = np.unique(self.scales, return_counts=True)
-        if len(values) == 1:
-            entries = int(counts[0])
-            radius = noise.law.radius(1 - share, entries) * noise.step + noise.bias
-            return radius * float(values[0])
-        law, steps = noise.law, values * noise.step
+        law, step = noise.law, noise.step
+        if len(self.distinct) == 1:
+            scale, entries = self.distinct[0]
+            return (law.radius(1 - share, entries) * step + noise.bias) * scale
+        least = math.log(share)
 
         def within(error: float) -> bool:
             """Whether all numbers are within an error with this probability, all by themselves."""
-            log = math.fsum(
-                count * math.log1p(-min(law.tail(math.floor(error / step)), 1 - 1e-16))
-                for step, count in zip(steps.tolist(), counts.tolist(), strict=True)
-            )
-            return log >= math.log(share)
+            outside = [
+                (count, min(law.tail(math.floor(error / (scale * step))), 1 - 1e-16))
+                for scale, count in self.distinct
+            ]
+            return math.fsum(count * math.log1p(-tail) for count, tail in outside) >= least
 
-        low, high = 0.0, law.radius((1 - share) / 2, len(self.scales)) * float(steps[-1])
+        low, high = 0.0, law.radius((1 - share) / 2, len(self.scales)) * step * self.largest
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if within(middle) else (middle, high)
@@ -201,7 +207,7 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
     span = math.inf if lift is None else lift.span(task.facts)
     if isinstance(noise, NoiseAccuracy):
         unit = unit_of(task, noise.entries)
-        if unit is not None and len(np.unique(unit.scales)) <= _MOST_DISTINCT:
+        if unit is not None and len(unit.distinct) <= _MOST_DISTINCT:
             median, low, high = (_rounded(unit.noisy(noise, share)) for share in _ENDS)
             return Forecast(median, low, high, "noise")
     model = known_to(task).error(key(task, family))

@@ -30,7 +30,7 @@ def streams(shape: Shape, facts: Facts, delta: Fraction) -> Iterator[Family]:
         return OnlinePMW(epsilon, most, updates=_UPDATES, queries=rows, start=Pairs(), prepaid=True)
 
     frees = "every linear query and every model, as far as pairs and a few corrections tell"
-    family = paired("online-pmw", make, delta, frees)
+    family = paired("online-pmw", make, delta, frees, slow=True)
     if facts.rows is None:
         family = family.without("needs-public-rows")
     yield family

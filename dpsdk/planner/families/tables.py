@@ -50,7 +50,7 @@ def fitted(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Iterat
     if shape.universe <= _FITTED_CELLS and shape.shares:
         wanted = workload if shape.parts <= _PARTS else _tables(shape, domain)
         if delta:
-            yield concentrated("mwem", partial(MWEM, wanted), frees)
+            yield concentrated("mwem", partial(MWEM, wanted), frees, slow=True)
         else:
             yield pure("mwem", lambda epsilon: MWEM(wanted, epsilon=epsilon), frees)
 

@@ -34,7 +34,7 @@ from dpsdk.mechanisms.base import (
     TablesMechanism,
 )
 from dpsdk.observe import Event, Opened, Progress
-from dpsdk.planner import Assumptions, Goal, Plan, Plans
+from dpsdk.planner import Assumptions, Calibration, Goal, Plan, Plans
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import (
@@ -323,6 +323,7 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
+        calibration: Calibration | None = None,
     ) -> Plans[F]: ...
     @overload
     def plan(
@@ -333,6 +334,7 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
+        calibration: Calibration | None = None,
     ) -> Plans[F]: ...
     @overload
     def plan(
@@ -342,6 +344,7 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
+        calibration: Calibration | None = None,
     ) -> Plans[F]: ...
     def plan(
         self,
@@ -352,6 +355,7 @@ class Desk:
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
+        calibration: Calibration | None = None,
     ) -> Plans[F]:
         """Ways to answer a query, the best first, judged from public facts and what is left.
 
@@ -374,6 +378,9 @@ class Desk:
             bounds that rest on it are in `assumed`.
         limits
             What a plan may take of a machine; what takes more is not feasible.
+        calibration
+            What is expected of errors and of efforts beside laws of noise: by default what the
+            package measured. It changes no bound, no noise and no charge.
 
         Raises
         ------
@@ -393,6 +400,7 @@ class Desk:
             beta=beta,
             assume=assume,
             limits=limits,
+            calibration=calibration,
         )
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:

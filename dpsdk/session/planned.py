@@ -22,7 +22,8 @@ from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.kernel import Limits
 from dpsdk.kernel.access import Question
 from dpsdk.mechanisms.base import Mechanism
-from dpsdk.planner import Goal, Plan, Plans
+from dpsdk.planner import Calibration, Goal, Plan, Plans
+from dpsdk.planner.calibration import to_calibration
 from dpsdk.planner.joint import for_goals
 from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.task import Task
@@ -60,6 +61,7 @@ def plans_of(
     beta: float,
     assume: Mapping[str, object] | Assumptions | None,
     limits: Limits | None,
+    calibration: Calibration | None,
 ) -> Plans[F]:
     """Ways to answer a query, or to reach goals, judged from public facts alone.
 
@@ -68,7 +70,7 @@ def plans_of(
     InvalidArgument
         If an argument is not what it should be, or not one of those that go together is given.
     """
-    chance, believed = to_beta(beta), Assumptions.of(assume)
+    chance, believed, known = to_beta(beta), Assumptions.of(assume), to_calibration(calibration)
     believed.check(context.facts)
     if limits is not None and not isinstance(limits, Limits):
         raise InvalidArgument("limits", "a Limits", shown(limits))
@@ -76,7 +78,7 @@ def plans_of(
 
     def task_of(query: Query[Any, Any], chance: float, /) -> Task[Any, Any]:
         form = context.forms.form(query)
-        return Task(query, form, terms, balance, chance, believed, limits)
+        return Task(query, form, terms, balance, chance, believed, limits, known)
 
     given = [name for name, one in (("alpha", alpha), ("budget", budget)) if one is not None]
     if not isinstance(asked, Query):

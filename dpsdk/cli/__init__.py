@@ -1,4 +1,4 @@
-"""The command line: `python -m dpsdk` with demo, domain, release and ledger."""
+"""The command line: `python -m dpsdk` with demo, domain, release, ledger and calibrate."""
 
 from dpsdk.cli.program import main
 

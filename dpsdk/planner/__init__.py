@@ -1,5 +1,6 @@
 """Plans: which mechanism for a question, at which cost, judged from public facts alone."""
 
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.curve import Curve, Point
 from dpsdk.planner.goal import Assumptions, Goal
 from dpsdk.planner.plan import Basis, Effort, Forecast, Plan
@@ -9,6 +10,7 @@ from dpsdk.release import Reason
 __all__ = [
     "Assumptions",
     "Basis",
+    "Calibration",
     "Curve",
     "Effort",
     "Forecast",

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, overload
 from attrs import field, frozen
 
 from dpsdk._frames import FrameLibrary, to_frame
-from dpsdk.errors import NoMechanism
+from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
@@ -16,6 +16,7 @@ from dpsdk.planner.plan import Plan
 __all__ = ["Plans"]
 
 F = TypeVar("F", bound=Form)
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 _SHOWN = 12
 
@@ -29,7 +30,7 @@ def _no_points() -> Curve:
 
 
 @frozen(repr=False)
-class Plans(Sequence[Plan[F]], Generic[F]):
+class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
     """Ways to answer, the best first; those that cannot be taken are last, with their reasons.
 
     Where an error was asked for, those that promise it come first, the cheapest of them at the
@@ -45,23 +46,28 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         What they are for, in words.
     """
 
-    plans: tuple[Plan[F], ...] = field(converter=_to_plans)
+    plans: tuple[Plan[F_contra], ...] = field(converter=_to_plans)
     question: str = "this question"
     _curve: Callable[[], Curve] = field(default=_no_points, eq=False)
 
     @property
-    def best(self) -> Plan[F]:
+    def best(self) -> Plan[F_contra]:
         """The first one that may be taken.
 
         Raises
         ------
         NoMechanism
-            If there is none.
+            If there is none: it says why of each.
         """
         for plan in self.plans:
             if plan.feasible:
                 return plan
-        raise NoMechanism(self.question)
+        declined = [
+            Declined(str(plan.mechanism), one.code, one.text)
+            for plan in self.plans
+            for one in plan.because
+        ]
+        raise NoMechanism(self.question, tuple(declined))
 
     def curve(self) -> Curve:
         """What errors cost, at the moment of planning: a few amounts of each of the best families.
@@ -127,10 +133,10 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         return to_frame(self.to_columns(), backend)
 
     @overload
-    def __getitem__(self, index: int) -> Plan[F]: ...
+    def __getitem__(self, index: int) -> Plan[F_contra]: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Plan[F], ...]: ...
-    def __getitem__(self, index: int | slice) -> Plan[F] | tuple[Plan[F], ...]:
+    def __getitem__(self, index: slice) -> tuple[Plan[F_contra], ...]: ...
+    def __getitem__(self, index: int | slice) -> Plan[F_contra] | tuple[Plan[F_contra], ...]:
         return self.plans[index]
 
     def __len__(self) -> int:

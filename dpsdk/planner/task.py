@@ -13,6 +13,7 @@ from dpsdk.accuracy import Bound, bound_of
 from dpsdk.forms import Facts, Form
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
+from dpsdk.planner.calibration import Calibration, to_calibration
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
@@ -41,6 +42,8 @@ class Task(Generic[A, F]):
         What is believed of the table.
     limits
         What a plan may take of a machine; None where nothing is said.
+    calibration
+        What forecasts rest on beside the laws of noise; that of the package where it is None.
     """
 
     query: Query[A, F]
@@ -50,6 +53,7 @@ class Task(Generic[A, F]):
     beta: float
     assumptions: Assumptions = field(factory=Assumptions)
     limits: Limits | None = None
+    calibration: Calibration | None = field(default=None, converter=to_calibration)
 
     @property
     def facts(self) -> Facts:

@@ -12,16 +12,14 @@ from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.forms import ConvexForm, Identity, Kronecker, LinearForm
 from dpsdk.mechanisms import DistributionMechanism, Mechanism
+from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Quote, Reason
 
-__all__ = ["DELTA", "PUBLIC_ROWS", "Family", "Unit", "concentrated", "paired", "pure"]
+__all__ = ["Family", "Unit", "concentrated", "paired", "pure"]
 
 Unit: TypeAlias = Literal["epsilon", "rho", "pair"]
 """What an amount of a family is: a pure ε, a ρ of zCDP, or an ε beside the δ of the task."""
-
-PUBLIC_ROWS = "it needs a public number of rows"
-DELTA = "it needs a δ, since its noise is Gaussian"
 
 _OF_MODELS = NoAccuracy(
     "the model is the best one of a distribution that was fitted to noisy numbers",
@@ -80,9 +78,9 @@ class Family:
             return Quote(quote.at_open, quote.at_most, _OF_MODELS)
         return mechanism.quote(task.form, task.terms)
 
-    def because(self, reason: Reason) -> Family:
-        """The same, barred."""
-        return evolve(self, barred=reason)
+    def without(self, code: str) -> Family:
+        """The same, barred by what the code of a reason says is missing."""
+        return evolve(self, barred=reason(code))
 
 
 def _counted(form: ConvexForm) -> LinearForm:

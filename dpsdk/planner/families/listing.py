@@ -44,7 +44,7 @@ def _linear(form: LinearForm, task: Task[Any, Any]) -> Iterator[Family]:
     delta = task.balance.budget.delta
     patient = task.limits is not None and task.limits.seconds >= _PATIENT_SECONDS
     yield from noise(shape, delta=bool(delta))
-    yield from line(shape, query, facts, task.limits, delta=bool(delta))
+    yield from line(shape, query, facts, task.limits, task.balance.budget)
     yield from cells(shape, query, delta=bool(delta), patient=patient)
     yield from residuals(shape, query, delta=bool(delta))
     yield from fitted(shape, query, delta=bool(delta))

@@ -18,9 +18,8 @@ from dpsdk.mechanisms import (
     OnlinePMW,
     PrivateMinimizer,
 )
-from dpsdk.planner.families.family import PUBLIC_ROWS, Family, concentrated, paired, pure
+from dpsdk.planner.families.family import Family, concentrated, paired, pure
 from dpsdk.planner.families.shape import Names, tables_of
-from dpsdk.release import Reason
 
 __all__ = ["learnt", "models"]
 
@@ -47,9 +46,9 @@ def models(form: ConvexForm, facts: Facts, most: Budget) -> Iterator[Family]:
         return PrivateMinimizer(epsilon=epsilon, delta=most, oracle=oracle)
 
     if delta:
-        yield paired("private-minimizer", found, delta)
+        yield paired("private-minimizer", found, delta, slow=True)
     else:
-        yield pure("private-minimizer", lambda epsilon: found(epsilon, Fraction(0)))
+        yield pure("private-minimizer", lambda epsilon: found(epsilon, Fraction(0)), slow=True)
     if facts.rows is not None:
         # The one with a bound beforehand, which takes a great many rows.
         yield paired("private-minimizer+descent", descent, delta, slow=True)
@@ -71,7 +70,7 @@ def learnt(
     if domain.size > _CELLS:
         return
     if delta:
-        yield concentrated("mwem", partial(MWEM, pairs), frees)
+        yield concentrated("mwem", partial(MWEM, pairs), frees, slow=True)
     else:
         yield pure("mwem", lambda epsilon: MWEM(pairs, epsilon=epsilon), frees)
 
@@ -83,10 +82,10 @@ def learnt(
 
     if not delta:
         return
-    fit, rows = paired("online-pmw", once, delta, frees), facts.rows
+    fit, rows = paired("online-pmw", once, delta, frees, slow=True), facts.rows
     if rows is None:
-        yield fit.because(Reason("needs-public-rows", PUBLIC_ROWS))
+        yield fit.without("needs-public-rows")
         return
     yield fit
     if several and most.epsilon * rows >= _GUARDED * facts.unit_rows:
-        yield paired("convex-pmw", guarded, delta, frees)
+        yield paired("convex-pmw", guarded, delta, frees, slow=True)

@@ -9,9 +9,8 @@ from functools import partial
 from dpsdk.domain import Domain
 from dpsdk.forms import LinearForm, Lowers
 from dpsdk.mechanisms import MWEM, LocalMarginals, ResidualPlanner
-from dpsdk.planner.families.family import DELTA, Family, concentrated, pure
+from dpsdk.planner.families.family import Family, concentrated, pure
 from dpsdk.planner.families.shape import Shape, tables_of
-from dpsdk.release import Reason
 
 __all__ = ["fitted", "residuals"]
 
@@ -31,7 +30,7 @@ def residuals(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Ite
     plan = partial(ResidualPlanner, workload, objective="max")
     unbiased = concentrated("residual-planner", plan, frees)
     if not delta:
-        yield unbiased.because(Reason("needs-delta", DELTA))
+        yield unbiased.without("needs-delta")
         return
     yield unbiased
     if sum([math.prod([shape.sizes[name] for name in s]) for s in shape.sets]) <= _POSSIBLE_CELLS:
@@ -47,11 +46,11 @@ def fitted(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Iterat
     frees = "every linear query and every model, as far as the fitted tables tell"
     wanted = workload if shape.tables else _tables(shape, domain)
     local = concentrated("local-marginals", partial(LocalMarginals, wanted), frees)
-    yield local if delta else local.because(Reason("needs-delta", DELTA))
+    yield local if delta else local.without("needs-delta")
     if shape.universe <= _FITTED_CELLS and shape.shares:
         wanted = workload if shape.parts <= _PARTS else _tables(shape, domain)
         if delta:
-            yield concentrated("mwem", partial(MWEM, wanted), frees)
+            yield concentrated("mwem", partial(MWEM, wanted), frees, slow=True)
         else:
             yield pure("mwem", lambda epsilon: MWEM(wanted, epsilon=epsilon), frees)
 

@@ -1,11 +1,13 @@
 """Plans as a value: a sequence, a table, a curve."""
 
+import pickle
 import sys
+from copy import copy, deepcopy
 from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
-from worlds_of_plans import AGES, ONE, SEXES, goals_planned, session
+from worlds_of_plans import AGES, ONE, SEXES, session
 
 from dpsdk import Budget
 from dpsdk.errors import InvalidArgument, MissingExtra, NoMechanism
@@ -19,6 +21,15 @@ def test_plans_are_a_sequence_with_a_best():
     assert plans[-1] in plans
     assert plans == Plans(plans.plans, plans.question)
     assert hash(plans) == hash(Plans(plans.plans, plans.question))
+
+
+def test_plans_are_copied_and_pickled():
+    plans = session().plan(SEXES, alpha=20.0)
+    assert copy(plans) is deepcopy(plans) is plans
+    again = pickle.loads(pickle.dumps(plans))  # noqa: S301  # made above
+    assert again == plans
+    assert repr(again) == repr(plans)
+    assert again.curve() == Curve(())
 
 
 def test_no_plans_have_no_best():
@@ -80,8 +91,7 @@ def test_a_curve_falls_with_what_is_taken():
 
 
 def test_a_plan_for_goals_shows_its_parts():
-    plan = goals_planned(
-        session(budget=Budget(4, "1e-6")), [Goal(AGES, 60.0), Goal(SEXES, 8.0)]
-    ).best
+    own = session(budget=Budget(4, "1e-6"))
+    plan = own.plan([Goal(AGES, 60.0), Goal(SEXES, 8.0)]).best
     assert len(plan.parts) == 2
     assert "Parts(" in repr(plan)

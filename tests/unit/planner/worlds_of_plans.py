@@ -14,8 +14,6 @@ from dpsdk.accounting import (
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Identity, Kronecker, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.planner.joint import for_goals
-from dpsdk.planner.task import Task
 from dpsdk.queries import Count, Marginal, Query, Sum, Threshold, Workload
 from dpsdk.testing import seeded
 
@@ -83,18 +81,6 @@ def an_account(rng):
     spent(own, rng)
     spent(asker, rng)
     return asker, kept
-
-
-def goals_planned(asker, goals, beta=0.05, limits=None):
-    """Plans for goals."""
-    context = asker._context
-    balance = context.payer.balance
-
-    def task_of(query, level):
-        form = context.forms.form(query)
-        return Task(query, form, context.terms, balance, level, limits=limits)
-
-    return for_goals(goals, task_of, beta)
 
 
 class Strange(Query[float]):

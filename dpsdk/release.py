@@ -191,7 +191,8 @@ class Release(Generic[A_co]):
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
     release with `private=False` was made with seeded noise and protects nobody. One that is
-    `reused` was given before to whoever asked the same first, and cost nothing this time.
+    `reused` was given before to whoever asked the same first, and cost nothing this time. One by a
+    plan says in `because` why that was chosen; given again, it need not say so any more.
     `dpsdk.wire` writes a release down, with the public facts that a reader needs to judge it.
 
     Releases are equal if they say the same of the same numbers.
@@ -314,7 +315,8 @@ class Release(Generic[A_co]):
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
         again = ", reused" if self.reused else ""
-        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{mark}"
+        why = f", chosen: {self.because[0].text}" if self.because else ""
+        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
         if "\n" in answer:  # a table, whose lines are its own

@@ -9,8 +9,9 @@ from itertools import groupby
 import numpy as np
 
 from dpsdk.calibration.measuring import Observation
-from dpsdk.planner.calibration import Base, Calibration, EffortModel, ErrorModel, Line
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.features import FEATURES, Features
+from dpsdk.planner.models import Base, EffortModel, ErrorModel, Line
 from dpsdk.typing import Bools, Floats
 
 __all__ = ["fitted"]
@@ -26,13 +27,13 @@ _BAND = (0.05, 0.95)
 _NEAR = 0.5
 """Errors above this share of that of the uniform distribution tell nothing of a slope."""
 
-_OF_NOISE = ("numbers", "cells", "blocks", "replace")
+_OF_NOISE = ("spread", "numbers", "cells", "blocks")
 _USED: dict[Base, tuple[str, ...]] = {
-    "rows": ("strength", "cells", "numbers", "blocks", "ways", "replace", "pure"),
+    "rows": ("strength", "spread", "cells", "numbers", "blocks", "ways", "pure"),
     "bound": _OF_NOISE,
     "noise": ("strength", *_OF_NOISE),
     "predicted": ("strength", "numbers"),
-    "answer": ("strength", "cells", "numbers", "replace", "pure"),
+    "answer": ("strength", "pure"),
 }
 """What may matter of a question, by what its error is compared with."""
 
@@ -40,7 +41,7 @@ _OF_EFFORT = ("cells", "universe", "numbers", "blocks", "strength")
 _SAFE = 0.3
 """What is added to the decimal logarithm of an effort: other machines are slower."""
 
-_RANGED = FEATURES[:6]
+_RANGED = FEATURES[:7]
 
 
 def fitted(observations: Iterable[Observation], made: str) -> Calibration:

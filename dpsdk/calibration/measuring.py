@@ -25,10 +25,11 @@ from dpsdk.hypothesis import Mixture
 from dpsdk.kernel import Terms
 from dpsdk.mechanisms.base import Mechanism, OneShot
 from dpsdk.noise import NoiseSource
-from dpsdk.planner.calibration import Base, Calibration
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.families import Family, families
 from dpsdk.planner.features import Features
 from dpsdk.planner.forecasting import features, forecast, key, over
+from dpsdk.planner.models import Base
 from dpsdk.planner.plan import Forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries import LinearQuery, Query

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -26,8 +28,11 @@ DELTAS = ("0", "1e-9")
 _SLOW = 2.0
 """Seconds after which a family is asked nothing more of the same table."""
 
-_SIZED = 3
-"""Of one answer in so many, memory is looked at and not time; of none of the first question."""
+_SIZED = 4
+"""Of one answer in so many, memory is looked at and not time, which takes several times as long."""
+
+_SIZABLE = 0.2
+"""Of families that took longer before it is not."""
 
 
 def calibrate(
@@ -113,16 +118,13 @@ def _observed(
     ]
     for place, table in enumerate(tables):
         rng = np.random.default_rng((seed, place))
-        slow: set[str] = set()
         taken = {neighbors: table.as_if_private(neighbors) for neighbors in Neighbors}
-
-        def quick(family: Family, slow: set[str] = slow) -> bool:
-            return family.code not in slow
-
+        took: dict[str, float] = {}
         for number, question in enumerate(asked(table, seed + place)):
             chosen = rng.permutation(len(every))[:settings]
             for turn, index in enumerate(chosen.tolist()):
-                sized = number > 0 and (number + turn) % _SIZED == 0
+                sized = (number + turn) % _SIZED == 0
+                most = _SIZABLE if sized else _SLOW
                 for one in measure(
                     table,
                     question.query,
@@ -134,8 +136,14 @@ def _observed(
                     noise=noise,
                     clock=clock,
                     sized=sized,
-                    only=quick,
+                    only=partial(_quick, took, most, known=not sized),
                 ):
-                    if one.seconds is not None and one.seconds > _SLOW:
-                        slow.add(one.family.partition(":")[0])
+                    if one.seconds is not None:
+                        code = one.family.partition(":")[0]
+                        took[code] = max(took.get(code, 0.0), one.seconds)
                     yield one
+
+
+def _quick(took: dict[str, float], most: float, family: Family, *, known: bool) -> bool:
+    """Whether a family took no longer than this before; if never asked, as `known` says."""
+    return took.get(family.code, 0.0 if known else math.inf) <= most

@@ -22,7 +22,7 @@
     ├── LedgerDamaged                     a ledger says what it cannot have been told
     ├── RecordError (ValueError)          a record says nothing that is known, or cannot be written
     ├── WireError (ValueError)            no written form of a public value, or a value without one
-    ├── NoMechanism                       nothing was named to answer the query with
+    ├── NoMechanism                       nothing was named to answer with, and nothing was found
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data
@@ -60,6 +60,7 @@ from dpsdk.errors.ledger import (
 from dpsdk.errors.root import DpsdkError
 from dpsdk.errors.spending import (
     BudgetExceeded,
+    Declined,
     ExactSamplingInfeasible,
     NoBound,
     NoMechanism,
@@ -81,6 +82,7 @@ __all__ = [
     "BudgetExceeded",
     "Closed",
     "DataError",
+    "Declined",
     "DomainError",
     "DpsdkError",
     "ExactSamplingInfeasible",

@@ -120,7 +120,10 @@ class Assumptions:
         if self.rows is not None and facts.rows is None:
             said.append(f"there are at least {self.rows:,} rows")
         if self.inside is not None:
-            said.append(f"at least {float(self.inside):.4g} of the rows count")
+            share = (
+                "all" if self.inside == 1 else f"at least {float(100 * self.inside):.4g}% of the"
+            )
+            said.append(f"{share} rows count")
         elif self.rows is not None and facts.outside:
             said.append("all rows lie in the domain")
         return tuple(said)

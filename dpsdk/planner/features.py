@@ -11,11 +11,12 @@ from dpsdk.forms.facts import Facts, replaces
 __all__ = ["FEATURES", "Features", "features_of"]
 
 FEATURES = (
-    "strength", "cells", "universe", "numbers", "blocks", "ways", "replace", "pure",
+    "strength", "spread", "cells", "universe", "numbers", "blocks", "ways", "replace", "pure",
 )  # fmt: skip
 """All features, each a number that a file may give a weight.
 
-`strength` is the decimal logarithm of n·sqrt(2ρ), which of one pure run is that of n·ε; `cells` of
+`strength` is the decimal logarithm of n·sqrt(2ρ), which of one pure run is that of n·ε; `spread` of
+how many rows off noise on each number would be where sqrt(2ρ) is 1, at its median; `cells` of
 the number of cells that the attributes asked about have together, `universe` of that of the whole
 domain, `numbers` of how many numbers are asked, or coefficients sought, `blocks` of the number of
 parts that they come in;
@@ -28,7 +29,9 @@ Features: TypeAlias = dict[str, float]
 _LEAST = 1e-30
 
 
-def features_of(form: Form, facts: Facts, *, rows: int | None, rho: float, pure: bool) -> Features:
+def features_of(
+    form: Form, facts: Facts, *, rows: int | None, rho: float, spread: float, pure: bool
+) -> Features:
     """The features of a form.
 
     Parameters
@@ -37,6 +40,8 @@ def features_of(form: Form, facts: Facts, *, rows: int | None, rho: float, pure:
         How many rows there are; of a private number, about how many.
     rho
         The ρ of zCDP that all runs take together.
+    spread
+        How far off noise on each number would be where sqrt(2ρ) is 1, in rows.
     pure
         Whether δ is 0.
     """
@@ -50,6 +55,7 @@ def features_of(form: Form, facts: Facts, *, rows: int | None, rho: float, pure:
     strength = max(rows or 1, 1) * max(math.sqrt(2 * rho), _LEAST)
     return {
         "strength": math.log10(strength),
+        "spread": math.log10(max(spread, _LEAST)),
         "cells": sum(math.log10(facts.domain[name].size) for name in names),
         "universe": sum(math.log10(size) for size in facts.domain.shape),
         "numbers": math.log10(numbers),

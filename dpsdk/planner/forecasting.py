@@ -7,6 +7,8 @@ was measured on public tables, by what is public of a question.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,15 @@ from attrs import frozen
 
 from dpsdk._memo import Memo
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, PromisedAccuracy, ScalarAccuracy
+from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
+from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.consistent import ConsistentAccuracy
 from dpsdk.mechanisms.projection import ProjectionAccuracy
-from dpsdk.planner.calibration import Base, Calibration, shipped
+from dpsdk.planner.calibration import Calibration, shipped
 from dpsdk.planner.families import Family
 from dpsdk.planner.features import Features, features_of
+from dpsdk.planner.models import Base
 from dpsdk.planner.plan import Basis, Effort, Forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import lifting
@@ -32,38 +37,44 @@ _ENDS = (0.5, 0.05, 0.95)
 _DIGITS = 4
 _ROUND = 1e-9
 _MOST_DISTINCT = 64
+_WIDE = Fraction(1, 1000)
 _MOST_BYTES = 1 << 60
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Unit:
     """What one row of each raw number is worth in the unit of the answer."""
 
     scales: Floats
 
+    @cached_property
+    def distinct(self) -> list[tuple[float, int]]:
+        """The different ones, from small to large, with how many numbers have each."""
+        values, counts = np.unique(self.scales, return_counts=True)
+        return list(zip(values.tolist(), counts.tolist(), strict=True))
+
     @property
     def largest(self) -> float:
         """That of the number that is worth the most."""
-        return float(self.scales.max())
+        return self.distinct[-1][0]
 
     def noisy(self, noise: NoiseAccuracy, share: float) -> float:
         """The error that a share of all answers stays within, by the law of the noise."""
-        values, counts = np.unique(self.scales, return_counts=True)
-        if len(values) == 1:
-            entries = int(counts[0])
-            radius = noise.law.radius(1 - share, entries) * noise.step + noise.bias
-            return radius * float(values[0])
-        law, steps = noise.law, values * noise.step
+        law, step = noise.law, noise.step
+        if len(self.distinct) == 1:
+            scale, entries = self.distinct[0]
+            return (law.radius(1 - share, entries) * step + noise.bias) * scale
+        least = math.log(share)
 
         def within(error: float) -> bool:
             """Whether all numbers are within an error with this probability, all by themselves."""
-            log = math.fsum(
-                count * math.log1p(-min(law.tail(math.floor(error / step)), 1 - 1e-16))
-                for step, count in zip(steps.tolist(), counts.tolist(), strict=True)
-            )
-            return log >= math.log(share)
+            outside = [
+                (count, min(law.tail(math.floor(error / (scale * step))), 1 - 1e-16))
+                for scale, count in self.distinct
+            ]
+            return math.fsum(count * math.log1p(-tail) for count, tail in outside) >= least
 
-        low, high = 0.0, law.radius((1 - share) / 2, len(self.scales)) * float(steps[-1])
+        low, high = 0.0, law.radius((1 - share) / 2, len(self.scales)) * step * self.largest
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if within(middle) else (middle, high)
@@ -93,6 +104,35 @@ def _unit(task: Task[Any, Any], entries: int) -> Unit | None:
     return Unit(once) if np.allclose(twice, 2 * once, rtol=_ROUND, atol=0.0) else None
 
 
+_SPREADS: Memo[float] = Memo(64, 1 << 12)
+
+
+def _noise_of(task: Task[Any, Any]) -> float:
+    """How far off noise on each number would be where sqrt(2ρ) is 1, in rows; 1 of a model."""
+    known = _SPREADS.get(task)
+    if known is None:
+        known = _noise(task)
+        _SPREADS.keep(task, known, 8)
+    return known
+
+
+def _noise(task: Task[Any, Any]) -> float:
+    if not isinstance(task.form, LinearForm):
+        return 1.0
+    pure = not task.balance.budget.delta
+    # So wide that steps of whole rows do not show.
+    of = [Laplace(epsilon=_WIDE)] if pure else [Laplace(epsilon=_WIDE), Gaussian(rho=_WIDE**2 / 2)]
+    found: list[float] = []
+    for mechanism in of:
+        try:
+            accuracy = mechanism.quote(task.form, task.terms).accuracy
+        except DpsdkError:
+            continue
+        if isinstance(accuracy, HalfWidths):
+            found.append(float(accuracy.radii(0.5, joint=True).max()) * float(_WIDE))
+    return min(found, default=float(task.form.rows))
+
+
 def key(task: Task[Any, Any], family: Family) -> str:
     """The name of the model of a family: models and numbers are not alike."""
     return family.code if isinstance(task.form, LinearForm) else f"{family.code}:model"
@@ -106,6 +146,7 @@ def features(task: Task[Any, Any], quote: Quote) -> Features:
         task.facts,
         rows=rows,
         rho=float(quote.at_most.rho),
+        spread=_noise_of(task),
         pure=not task.balance.budget.delta,
     )
 
@@ -166,10 +207,11 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
     span = math.inf if lift is None else lift.span(task.facts)
     if isinstance(noise, NoiseAccuracy):
         unit = unit_of(task, noise.entries)
-        if unit is not None and len(np.unique(unit.scales)) <= _MOST_DISTINCT:
+        if unit is not None and len(unit.distinct) <= _MOST_DISTINCT:
             median, low, high = (_rounded(unit.noisy(noise, share)) for share in _ENDS)
             return Forecast(median, low, high, "noise")
-    model, base = known_to(task).errors.get(key(task, family)), over(task, quote)
+    model = known_to(task).error(key(task, family))
+    base = None if model is None else over(task, quote)
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
@@ -189,7 +231,7 @@ def known_to(task: Task[Any, Any]) -> Calibration:
 
 def effort(task: Task[Any, Any], family: Family, quote: Quote) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = known_to(task).efforts.get(key(task, family))
+    model = known_to(task).effort(key(task, family))
     if model is None:
         return None
     given = features(task, quote)

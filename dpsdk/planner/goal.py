@@ -16,22 +16,25 @@ from dpsdk.queries import Query
 
 __all__ = ["Assumptions", "Goal", "to_alpha"]
 
-A = TypeVar("A")
-F = TypeVar("F", bound=Form)
+A_co = TypeVar("A_co", covariant=True)
+F_co = TypeVar("F_co", bound=Form, covariant=True)
 
 
 def to_alpha(value: float) -> float:
     """A positive, finite error."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         raise InvalidArgument("alpha", "a positive number", shown(value))
-    alpha = float(value)
+    try:
+        alpha = float(value)
+    except OverflowError:
+        alpha = math.inf
     if not 0 < alpha < math.inf:
         raise InvalidArgument("alpha", "a positive number", shown(value))
     return alpha
 
 
 @frozen
-class Goal(Generic[A, F]):
+class Goal(Generic[A_co, F_co]):
     """A query, and how far off its answer may be.
 
     Parameters
@@ -42,5 +45,5 @@ class Goal(Generic[A, F]):
         The largest error of any entry of the answer, in the answer's own unit.
     """
 
-    query: Query[A, F]
+    query: Query[A_co, F_co]
     alpha: float = field(converter=to_alpha)

@@ -335,9 +335,8 @@ def listed(
                 compared = []
             plan = evolve(plan, because=(*compared, *plan.because))
         plans.append(plan)
-    able = [tried for tried in trials if fitting(tried, Fraction(1)) is not None]
 
     def curve() -> Curve:
-        return curve_of(able)
+        return curve_of(trials)
 
     return Plans(plans, described(task.query), curve)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 from attrs import field, frozen
 
 from dpsdk._frames import FrameLibrary, to_frame
-from dpsdk.errors import NoMechanism
+from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
@@ -16,6 +16,7 @@ from dpsdk.planner.plan import Plan
 __all__ = ["Plans"]
 
 F = TypeVar("F", bound=Form)
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 _SHOWN = 12
 
@@ -29,7 +30,7 @@ def _no_points() -> Curve:
 
 
 @frozen(repr=False)
-class Plans(Sequence[Plan[F]], Generic[F]):
+class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
     """Ways to answer, the best first; those that cannot be taken are last, with their reasons.
 
     Where an error was asked for, those that promise it come first, the cheapest of them at the
@@ -45,28 +46,34 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         What they are for, in words.
     """
 
-    plans: tuple[Plan[F], ...] = field(converter=_to_plans)
+    plans: tuple[Plan[F_contra], ...] = field(converter=_to_plans)
     question: str = "this question"
     _curve: Callable[[], Curve] = field(default=_no_points, eq=False)
 
     @property
-    def best(self) -> Plan[F]:
+    def best(self) -> Plan[F_contra]:
         """The first one that may be taken.
 
         Raises
         ------
         NoMechanism
-            If there is none.
+            If there is none: it says why of each.
         """
         for plan in self.plans:
             if plan.feasible:
                 return plan
-        raise NoMechanism(self.question)
+        declined = [
+            Declined(str(plan.mechanism), one.code, one.text)
+            for plan in self.plans
+            for one in plan.because
+        ]
+        raise NoMechanism(self.question, tuple(declined))
 
     def curve(self) -> Curve:
         """What errors cost, at the moment of planning: a few amounts of each of the best families.
 
-        Spends nothing and reads nothing. Plans that were read from a text have no points.
+        Spends nothing and reads nothing. Plans that were pickled or read from a text have no
+        points, nor have those of several goals.
         """
         return self._curve()
 
@@ -126,11 +133,21 @@ class Plans(Sequence[Plan[F]], Generic[F]):
         """
         return to_frame(self.to_columns(), backend)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What the curve is worked out from belongs to the session.
+        return type(self), (self.plans, self.question)
+
     @overload
-    def __getitem__(self, index: int) -> Plan[F]: ...
+    def __getitem__(self, index: int) -> Plan[F_contra]: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Plan[F], ...]: ...
-    def __getitem__(self, index: int | slice) -> Plan[F] | tuple[Plan[F], ...]:
+    def __getitem__(self, index: slice) -> tuple[Plan[F_contra], ...]: ...
+    def __getitem__(self, index: int | slice) -> Plan[F_contra] | tuple[Plan[F_contra], ...]:
         return self.plans[index]
 
     def __len__(self) -> int:

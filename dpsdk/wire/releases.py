@@ -24,7 +24,7 @@ from dpsdk.forms import Facts, Form, LinearForm, sensitivity
 from dpsdk.mechanisms import Mechanism
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Query
-from dpsdk.release import Cost, Release, Source
+from dpsdk.release import Cost, Reason, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested
@@ -46,7 +46,7 @@ from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.text import canonical, check
 
-__all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
+__all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
 _LONGEST_MECHANISM = 1 << 16
@@ -162,6 +162,8 @@ class ReleaseRecord:
         Who paid: the name of a scope, empty for a session itself.
     made_by
         Which version of dpsdk wrote it.
+    because
+        Why its mechanism was chosen, if it was by a plan.
     """
 
     query: str
@@ -195,6 +197,7 @@ class ReleaseRecord:
     after: Spent | None
     account: str | None
     made_by: str
+    because: tuple[Reason, ...] = ()
 
     @property
     def cost(self) -> Cost:
@@ -272,6 +275,7 @@ class ReleaseRecord:
             after=None if paid is None else paid.after,
             account=None if paid is None else paid.account,
             made_by=_version(),
+            because=tuple([Reason(one.code, one.text) for one in release.because]),
         )
 
 
@@ -367,8 +371,12 @@ def _version() -> str:
 
 _STANDINGS: tuple[Standing, ...] = ("proven", "promised", "assumed", "predicted", "none")
 
+BOUND = Nested[Bound]("a bound", Bound)
+REASONS = ListOf(Nested[Reason]("a reason", Reason))
+
 KINDS: tuple[Kind[object], ...] = (
     *answers.KINDS,
+    Kind(Reason, "reason", {"code": TEXT, "text": TEXT}),
     Kind(
         ReleasedNoise,
         "noise",
@@ -425,7 +433,7 @@ KINDS: tuple[Kind[object], ...] = (
             "runs": RUNS,
             "epsilon": OrNone(EXACTLY),
             "rho": EXACTLY,
-            "joint": Nested[Bound]("a bound", Bound),
+            "joint": BOUND,
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),
             "budget": OrNone(BUDGET),
@@ -433,6 +441,7 @@ KINDS: tuple[Kind[object], ...] = (
             "after": OrNone(SPENT),
             "account": OrNone(TEXT),
             "made_by": TEXT,
+            "because": Member(REASONS, (), quiet=True),
         },
     ),
 )

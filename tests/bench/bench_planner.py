@@ -37,8 +37,12 @@ from dpsdk.cli.calibrate import described
 from dpsdk.errors import DpsdkError
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.losses import LogisticLoss
-from dpsdk.planner import Plan
+from dpsdk.mechanisms import Mechanism, PrivateMinimizer
+from dpsdk.mechanisms.base import OneShot
+from dpsdk.planner import Forecast, Plan
 from dpsdk.planner.calibration import shipped
+from dpsdk.planner.families import shared
+from dpsdk.planner.forecasting import forecast
 from dpsdk.planner.task import Task
 from dpsdk.queries import (
     Ball,
@@ -47,12 +51,14 @@ from dpsdk.queries import (
     Count,
     Marginal,
     Mean,
+    Median,
     Query,
     Rectangles,
     Threshold,
     Workload,
     marginals,
 )
+from dpsdk.release import Cost, Release
 from dpsdk.testing import seeded
 
 DELTA = "1e-9"
@@ -150,6 +156,8 @@ class Case:
     table: PublicTable
     query: Query[Any, Any]
     inside: Fraction | None = None
+    others: Sequence[Query[Any, Any]] = ()
+    """Of many models, those whose errors are looked at."""
 
 
 def boxes(table: PublicTable, many: int) -> Rectangles:
@@ -193,6 +201,9 @@ def cases(data: Data) -> Iterator[Case]:
     four = adult.projected("education-num", "sex", "race", "income>50K")
     model = models(four, "income>50K", 7)[6]
     yield Case("one logistic model", four, model)
+    yield Case("median age", six, Median("age"))
+    many = models(four, "income>50K", 7)
+    yield Case("a thousand models", four, many[0], others=many)
     goals = Workload([
         *[Threshold("age", stop) for stop in range(20, 80, 5)],
         *[Marginal("sex", "income>50K"), Marginal("race")],
@@ -243,7 +254,10 @@ def tried(
     assume = None if case.inside is None else {"inside": case.inside}
     session = Session(data, budget, noise=seeded(0))
     start = time.process_time()
-    plans = session.plan(case.query, budget=budget, assume=assume)
+    if case.others:
+        plans: Sequence[Plan[Any]] = planned(case, budget)
+    else:
+        plans = session.plan(case.query, budget=budget, assume=assume)
     show(f"  planned in {1000 * (time.process_time() - start):.0f} CPU ms")
     assumed = Assumptions(inside=case.inside)
     task = task_for(data, case.query, Setting(budget, Neighbors.REPLACE_ONE), assumed)
@@ -273,6 +287,47 @@ def tried(
     return found
 
 
+def bare(mechanism: Mechanism[Any], cost: Cost, told: Forecast | None) -> Plan[Any]:
+    return Plan(mechanism, cost, None, None, None, told, None, None, True, ())
+
+
+def planned(case: Case, budget: Budget) -> list[Plan[Any]]:
+    """What answers a thousand models: one of those that are opened once, or each by itself."""
+    data, setting = (
+        case.table.as_if_private(Neighbors.REPLACE_ONE),
+        Setting(budget, Neighbors.REPLACE_ONE),
+    )
+    tasks = [task_for(data, query, setting, Assumptions()) for query in case.others]
+    found: list[Plan[Any]] = []
+    for family in shared(tasks):
+        if family.barred is None:
+            mechanism = family.within(budget)
+            quote = family.quote(mechanism, tasks[0])
+            told = forecast(tasks[0], family, quote)
+            found.append(
+                Plan(mechanism, quote.at_most, None, None, None, told, None, None, True, ())
+            )
+    each = PrivateMinimizer(epsilon=budget.epsilon / 1000, delta=budget.delta / 1000)
+    found.append(Plan(each, Cost(), None, None, None, None, None, None, True, ()))
+    return sorted(found, key=lambda p: math.inf if p.expected is None else p.expected.median)
+
+
+def of_models(case: Case, mechanism: Mechanism[Any], budget: Budget, seed: int) -> float:
+    """The largest excess of some models of one channel."""
+    data = case.table.as_if_private(Neighbors.REPLACE_ONE)
+    session = Session(data, budget, noise=seeded(seed))
+    asks: Callable[[Query[Any, Any]], Release[Any]]
+    if isinstance(mechanism, OneShot):
+        asks = partial(session.release, using=mechanism)
+    else:
+        asks = session.open(mechanism).release
+    excesses: list[float] = []
+    for query in case.others:
+        task = task_for(data, query, Setting(budget, Neighbors.REPLACE_ONE), Assumptions())
+        excesses.append(error_of(case.table, task, asks(query).raw))
+    return max(excesses)
+
+
 def measured(
     case: Case, plan: Plan[Any], task: Task[Any, Any], budget: Budget, seeds: int
 ) -> Iterator[float]:
@@ -280,9 +335,13 @@ def measured(
     data, spent = case.table.as_if_private(Neighbors.REPLACE_ONE), 0.0
     for seed in range(seeds):
         start = time.process_time()
-        release = run(data, case.query, plan.mechanism, budget, seeded(1 + seed))
+        if case.others:
+            error = of_models(case, plan.mechanism, budget, 1 + seed)
+        else:
+            release = run(data, case.query, plan.mechanism, budget, seeded(1 + seed))
+            error = error_of(case.table, task, release.raw)
         spent = time.process_time() - start
-        yield error_of(case.table, task, release.raw)
+        yield error
         if spent > SLOW:
             break
     yield spent

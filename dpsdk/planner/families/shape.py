@@ -105,7 +105,8 @@ def tables_of(sets: Iterable[Names], width: int, domain: Domain) -> Workload[obj
         known = [name for name in names if domain[name].size > 1] or list(names[:1])
         for part in combinations(known, min(width, len(known))):
             found[part] = None
-    chosen = list(found) or [domain.names[:1]]
+    # A count has no attributes, and follows from any table.
+    chosen = [part for part in found if part] or [domain.names[:1]]
     # Of narrower ones that lie within wider ones nothing would be learnt.
     wide = {part for part in chosen if len(part) == width}
     within = {part for whole in wide for k in range(width) for part in combinations(whole, k)}

@@ -7,15 +7,9 @@ from copy import deepcopy
 import pytest
 
 from dpsdk.errors import InvalidArgument, RecordError
-from dpsdk.planner.calibration import (
-    Calibration,
-    EffortModel,
-    ErrorModel,
-    Line,
-    shipped,
-    to_calibration,
-)
+from dpsdk.planner.calibration import Calibration, shipped, to_calibration
 from dpsdk.planner.features import FEATURES
+from dpsdk.planner.models import EffortModel, ErrorModel, Line
 
 WHOLE = {
     "format": "dpsdk.calibration",

@@ -8,11 +8,13 @@ import pytest
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
 from dpsdk.calibration.measuring import Setting, error_of, task_for
 from dpsdk.calibration.tables import PublicTable
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.planner.calibration import Calibration, ErrorModel, Line
+from dpsdk.planner.calibration import Calibration
 from dpsdk.planner.families import families
 from dpsdk.planner.forecasting import effort, features, forecast
+from dpsdk.planner.models import ErrorModel, Line
 from dpsdk.queries import Interval, Marginal, Mean, Sum, Threshold, Workload, marginals
 from dpsdk.testing import seeded
 
@@ -169,3 +171,29 @@ def test_efforts_are_positive_and_grow_with_the_question():
         efforts.append(effort(task, family, family.quote(family.at(Fraction(1, 100)), task)))
     assert 0 < efforts[0].seconds <= efforts[1].seconds
     assert 0 < efforts[0].bytes <= efforts[1].bytes
+
+
+def test_a_calibration_changes_what_a_session_expects_and_nothing_that_it_promises():
+    data = PrivateData.from_counts(COUNTS, DOMAIN)
+    session = Session(data, Budget(1, "1e-9"), noise=seeded(1))
+    query, budget = marginals(DOMAIN, 2), Budget("0.5", "1e-10")
+    line = Line(-1.0, {})
+    none = Calibration("nothing", {}, {})
+    flat = ErrorModel("rows", line, -0.2, 0.3, None, {}, 20)
+    own = Calibration("flat", {"mwem": flat, "local-marginals": flat}, {})
+    told = [
+        {str(plan.mechanism): plan for plan in session.plan(query, budget=budget, calibration=one)}
+        for one in (none, own, None)
+    ]
+    assert told[0].keys() == told[1].keys() == told[2].keys()
+    for name, plan in told[0].items():
+        for other in told[1:]:
+            assert plan.cost == other[name].cost
+            assert plan.promised == other[name].promised
+    learnt = [name for name in told[0] if name.startswith("MWEM")]
+    assert learnt
+    for name in learnt:
+        assert told[0][name].expected is None
+        assert told[1][name].expected.median == pytest.approx(0.1)
+    with pytest.raises(InvalidArgument, match="calibration"):
+        session.plan(query, budget=budget, calibration="mine.json")

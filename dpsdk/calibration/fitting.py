@@ -48,8 +48,8 @@ def fitted(observations: Iterable[Observation], made: str) -> Calibration:
     """The calibration of what was measured.
 
     Weights are least squares of decimal logarithms, kept small by a ridge. The band is that of the
-    differences which each table has from a line that was fitted on all others, every table counting
-    alike, so that it is one for tables that were never seen.
+    differences which each table has from a line that was fitted on all others, so that it is one
+    for tables that were never seen. Tables count by the root of how many answers they have.
     """
     ordered = sorted(observations, key=_family)
     errors: dict[str, ErrorModel] = {}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_positive
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries import Query
+from dpsdk.typing import Real
 
 __all__ = ["Assumptions", "Goal", "to_alpha"]
 
@@ -20,16 +19,15 @@ A_co = TypeVar("A_co", covariant=True)
 F_co = TypeVar("F_co", bound=Form, covariant=True)
 
 
-def to_alpha(value: float) -> float:
+def to_alpha(value: Real) -> float:
     """A positive, finite error."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise InvalidArgument("alpha", "a positive number", shown(value))
+    expected = "a positive number that a float holds"
     try:
-        alpha = float(value)
+        alpha = float(to_positive("alpha", value))
     except OverflowError:
-        alpha = math.inf
-    if not 0 < alpha < math.inf:
-        raise InvalidArgument("alpha", "a positive number", shown(value))
+        alpha = 0.0
+    if not alpha:
+        raise InvalidArgument("alpha", expected, shown(value))
     return alpha
 
 

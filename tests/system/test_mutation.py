@@ -863,6 +863,10 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         mechanisms_module.FittedTable(("a",), True, "measured", 1.0, None),
         SmallDB(Count(), epsilon=1),
         mechanisms_module.Unfinished(None, "stop"),
+        # What they hold is of the classes above, and is tried as questions of a session.
+        (parts := mechanisms_module.Parts([(Count(), Laplace(1))])),
+        parts.quote(Count().lower(of.domain), Terms(of)),
+        Laplace(1).single(form, Terms(of)),
         # Oracles are public numbers, and the kernel sees none of them.
         PrivateMinimizer(epsilon=1, oracle=NoisyDescent(steps=3)),
         Sketch(size=3, descent=NoisyDescent(steps=3)),

@@ -28,7 +28,6 @@ from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trial, Trials, in_rows
 from dpsdk.release import Cost, Quote, Reason
-from dpsdk.typing import Real
 
 __all__ = ["Judged", "fitting", "for_alpha", "for_budget", "judged", "listed", "of_one", "reaching"]
 
@@ -55,7 +54,7 @@ class Judged(NamedTuple):
     size: float
 
 
-def for_alpha(task: Task[Any, F], alpha: Real) -> Plans[F]:
+def for_alpha(task: Task[Any, F], alpha: float) -> Plans[F]:
     """The cheapest way of each family to be off by no more than alpha."""
     level = to_alpha(alpha)
     trials = [Trials(task, family, task.balance, of_one) for family in families(task)]

@@ -28,8 +28,10 @@ from dpsdk.accounting import (
     BasicComposition,
     DiscreteGaussianGuarantee,
     PureGuarantee,
+    SQLiteLedger,
     ZCDPComposition,
 )
+from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.errors import InvalidArgument, NoMechanism, UnsupportedGuarantee
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
@@ -113,6 +115,21 @@ def test_plans_of_different_tables_are_the_same_and_nothing_was_read_drawn_charg
     assert not events
     half = len(told) // 2
     assert told[:half] == told[half:]
+
+
+def test_no_engine_is_asked_and_no_ledger_is_written(tmp_path):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"age": [1, 2, 3] * 40, "b": [True, False, True] * 40})
+    data = PrivateData.from_frame(frame, DOMAIN, name="people", collect="marginals")
+    place = tmp_path / "spend.db"
+    with Session(data, BUDGET, ledger=SQLiteLedger(place)) as own:
+        own.answer(ONE, using=Laplace(epsilon="0.1"))
+        before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+        with patch.object(Snapshot, "_asked", None):
+            share = own.plan(SEXES, alpha=20.0).best.share_of_remaining
+        assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+        assert 0 < share < 1
+        assert own.spent.charges == 1
 
 
 def test_the_order_is_that_of_what_plans_take_and_the_first_is_the_cheapest():

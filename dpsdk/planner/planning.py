@@ -321,7 +321,8 @@ def listed(
     trials: Sequence[Trials[F]],
 ) -> Plans[F]:
     """The plans in their order, each with how it compares to the first."""
-    ordered = sorted(found, key=lambda one: (one.key, str(one.plan.mechanism)))
+    # Of alike ones that of the family which is listed first.
+    ordered = sorted(found, key=lambda one: one.key)
     plans: list[Plan[F]] = []
     first = ordered[0] if ordered else None
     for one in ordered:

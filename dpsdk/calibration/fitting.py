@@ -19,6 +19,9 @@ __all__ = ["fitted"]
 _FEWEST = 12
 """Families of fewer answers are left out."""
 
+_FEWEST_SIZED = 5
+"""Of so many the memory is fitted; of fewer that of all families is taken."""
+
 _RIDGE = 1.0
 """What weights cost, in squared decades; features count in their own deviations."""
 
@@ -33,7 +36,7 @@ _USED: dict[Base, tuple[str, ...]] = {
     "bound": _OF_NOISE,
     "noise": ("strength", *_OF_NOISE),
     "predicted": ("strength", "numbers"),
-    "answer": ("strength", "pure"),
+    "answer": ("strength", "cells", "pure"),
 }
 """What may matter of a question, by what its error is compared with."""
 
@@ -56,7 +59,7 @@ def fitted(observations: Iterable[Observation], made: str) -> Calibration:
     efforts: dict[str, EffortModel] = {}
     for family, grouped in groupby(ordered, key=_family):
         seen = list(grouped)
-        error, effort = _errors(seen), _efforts(seen)
+        error, effort = _errors(seen), _efforts(seen, ordered)
         if error is not None:
             errors[family] = error
         if effort is not None:
@@ -126,19 +129,32 @@ def _least(one: Observation) -> float:
     return 1e-7 if one.base == "answer" else 0.02
 
 
-def _efforts(observations: Sequence[Observation]) -> EffortModel | None:
-    seconds = _upper(observations, lambda one: one.seconds, 1e-4)
-    size = _upper(observations, lambda one: one.bytes, 1e4)
+def _efforts(
+    observations: Sequence[Observation], every: Sequence[Observation]
+) -> EffortModel | None:
+    seconds = _upper(observations, _seconds, 1e-4, _FEWEST)
+    size = _upper(observations, _bytes, 1e4, _FEWEST_SIZED) or _upper(every, _bytes, 1e4, _FEWEST)
     if seconds is None or size is None:
         return None
     return EffortModel(seconds, size, _ranges(observations, _OF_EFFORT))
 
 
+def _seconds(one: Observation) -> float | None:
+    return one.seconds
+
+
+def _bytes(one: Observation) -> float | None:
+    return one.bytes
+
+
 def _upper(
-    observations: Sequence[Observation], value: Callable[[Observation], float | None], least: float
+    observations: Sequence[Observation],
+    value: Callable[[Observation], float | None],
+    least: float,
+    fewest: int,
 ) -> Line | None:
     seen = [(one, found) for one in observations if (found := value(one)) is not None]
-    if len(seen) < _FEWEST:
+    if len(seen) < fewest:
         return None
     logs = np.array([math.log10(max(found, least)) for _, found in seen])
     design = _design([one for one, _ in seen], _OF_EFFORT)

@@ -134,8 +134,10 @@ def _noise(task: Task[Any, Any]) -> float:
 
 
 def key(task: Task[Any, Any], family: Family) -> str:
-    """The name of the model of a family: models and numbers are not alike."""
-    return family.code if isinstance(task.form, LinearForm) else f"{family.code}:model"
+    """The name of the model of a family: models, ratios as means are, and numbers are not alike."""
+    if not isinstance(task.form, LinearForm):
+        return f"{family.code}:model"
+    return f"{family.code}:ratio" if unit_of(task, task.form.rows) is None else family.code
 
 
 def features(task: Task[Any, Any], quote: Quote) -> Features:
@@ -188,7 +190,7 @@ def _spread(
     said = quote.for_query(lifting(task.query), task.facts, task.assumptions)
     bounds = [one for one in (said.bound(0.5), said.assumed(0.5)) if one is not None]
     # Where they say no more than the range of possible answers, nothing is known of it.
-    errors = [one.error for one in bounds if one.proven and not one.vacuous]
+    errors = [one.error for one in bounds if not one.vacuous]
     return _positive(base, min(errors, default=math.inf))
 
 

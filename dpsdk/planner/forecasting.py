@@ -233,7 +233,8 @@ def known_to(task: Task[Any, Any]) -> Calibration:
 
 def effort(task: Task[Any, Any], family: Family, quote: Quote) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = known_to(task).effort(key(task, family))
+    known = known_to(task)
+    model = known.effort(key(task, family)) or known.effort(family.code)
     if model is None:
         return None
     given = features(task, quote)

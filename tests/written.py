@@ -61,6 +61,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Parts,
     PrivateMinimizer,
     Problem,
     Projection,
@@ -306,5 +307,6 @@ VALUES: tuple[object, ...] = (
     Forecast(0.1, 0.05, 0.25, "calibrated"), Reason("cheapest", "words"),
     Bound(0.5, 0.05, "words, if all rows count", "assumed", vacuous=False),
     _PLAN, _JOINT, Plans([]), Plans([_JOINT, _PLAN], "Count()"),
+    Parts([(Count(), Laplace(1)), (_FEW, Tree("age", rho="0.1"))]),
     evolve(_RECORD, because=(Reason("cheapest", "words"), Reason("answers-more", "others"))),
 )  # fmt: skip

@@ -158,6 +158,9 @@ class Declined:
     code: str
     why: str
 
+    def __str__(self) -> str:
+        return f"{self.mechanism}: {self.why} ({self.code})"
+
 
 @define(str=False, eq=False)
 class NoMechanism(DpsdkError):
@@ -177,7 +180,7 @@ class NoMechanism(DpsdkError):
     def __str__(self) -> str:
         if not self.reasons:
             return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
-        told = "; ".join(f"{one.mechanism}: {one.why} ({one.code})" for one in self.reasons)
+        told = "; ".join(map(str, self.reasons))
         return f"{self.query}: no mechanism can be taken. {told}"
 
 

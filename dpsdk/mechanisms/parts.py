@@ -120,11 +120,10 @@ class Parts(OneShot[LinearForm]):
     QueryError
         When asked for anything but a workload of these questions.
 
-    >>> from dpsdk.mechanisms import Gaussian, Parts, Tree
-    >>> from dpsdk.queries import Marginal, Rectangles
-    >>> ages = Rectangles("age", [17, 30, 40], [29, 39, 90])
-    >>> Parts([(ages, Tree("age", rho="0.01")), (Marginal("sex"), Gaussian(rho="0.001"))])
-    Parts(Rectangles by Tree('age', rho=0.01), Marginal('sex') by Gaussian(rho=0.001))
+    >>> from dpsdk.mechanisms import Gaussian, Laplace, Parts
+    >>> from dpsdk.queries import Marginal, Mean
+    >>> Parts([(Mean("age"), Laplace(epsilon="0.1")), (Marginal("sex"), Gaussian(rho="0.001"))])
+    Parts(Mean('age') by Laplace(epsilon=0.1), Marginal('sex') by Gaussian(rho=0.001))
     """
 
     parts: tuple[Part, ...] = field(converter=_to_parts)

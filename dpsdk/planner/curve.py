@@ -16,7 +16,7 @@ from dpsdk.release import Cost
 
 __all__ = ["Curve", "Point", "curve_of"]
 
-_STEP = A_DECADE // 4
+_STEP = A_DECADE // 3
 _LOW = -6 * A_DECADE
 _HIGH = 2 * A_DECADE
 _FAMILIES = 4
@@ -105,10 +105,14 @@ def curve_of(families: Sequence[Trials[Any]]) -> Curve:
 
 def _points(trials: Trials[Any]) -> list[Point]:
     points: list[Point] = []
+    if trials.family.barred is not None:
+        return points
     for place in range(_LOW, _HIGH + 1, 4 * _STEP if trials.family.slow else _STEP):
         trial = trials.at(place)
-        if trial is None or trial.refusal is not None or trial.share is None:
+        if trial is None or trial.refusal is not None:
             continue
+        if trial.share is None:  # and whatever is dearer
+            break
         error = max(trial.errors, default=math.inf)
         if error < math.inf and (not points or error < points[-1].error):
             points.append(_point(trials, trial, trial.share, error))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import shown, to_finite
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.forms.assumptions import Assumptions
@@ -22,13 +20,8 @@ F_co = TypeVar("F_co", bound=Form, covariant=True)
 
 def to_alpha(value: float) -> float:
     """A positive, finite error."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise InvalidArgument("alpha", "a positive number", shown(value))
-    try:
-        alpha = float(value)
-    except OverflowError:
-        alpha = math.inf
-    if not 0 < alpha < math.inf:
+    alpha = float(to_finite("alpha", value))
+    if not alpha > 0:
         raise InvalidArgument("alpha", "a positive number", shown(value))
     return alpha
 

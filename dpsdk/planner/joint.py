@@ -68,8 +68,14 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
     if len(wanted) == 1:
         return for_alpha(task_of(wanted[0].query, beta), wanted[0].alpha)
     tasks = [task_of(goal.query, beta) for goal in wanted]
-    order = sorted(range(len(wanted)), key=lambda place: _key(wanted[place], tasks[place]))
-    wanted, tasks = [wanted[place] for place in order], [tasks[place] for place in order]
+    keys = [_key(goal, task) for goal, task in zip(wanted, tasks, strict=True)]
+    order = sorted(range(len(wanted)), key=lambda place: (*keys[place], wanted[place].alpha))
+    # Which of two equal questions is answered by which part nobody can tell, so both are as exact.
+    least: dict[tuple[bytes, str], float] = {}
+    for place in order:
+        least.setdefault(keys[place], wanted[place].alpha)
+    wanted = [Goal(wanted[place].query, least[keys[place]]) for place in order]
+    tasks = [tasks[place] for place in order]
     if not all(isinstance(task.form, LinearForm) for task in tasks):
         return _of_all_kinds(wanted, tasks)
     whole = task_of(Workload([goal.query for goal in wanted]), beta)
@@ -96,13 +102,13 @@ def _to_goals(goals: Iterable[Goal[Any, Any]]) -> list[Goal[Any, Any]]:
     return wanted
 
 
-def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str, float]:
-    """What tells goals apart, whatever order they come in."""
+def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str]:
+    """What tells questions apart, whatever order they come in."""
     try:
         identity = cast("bytes | None", task.form.identity)
     except DpsdkError:  # of blocks of other authors
         identity = None
-    return identity or b"", described(goal.query), goal.alpha
+    return identity or b"", described(goal.query)
 
 
 @define(eq=False)

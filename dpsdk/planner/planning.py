@@ -321,7 +321,8 @@ def listed(
     trials: Sequence[Trials[F]],
 ) -> Plans[F]:
     """The plans in their order, each with how it compares to the first."""
-    ordered = sorted(found, key=lambda one: (one.key, str(one.plan.mechanism)))
+    # Of alike ones that of the family which is listed first.
+    ordered = sorted(found, key=lambda one: one.key)
     plans: list[Plan[F]] = []
     first = ordered[0] if ordered else None
     for one in ordered:
@@ -335,9 +336,8 @@ def listed(
                 compared = []
             plan = evolve(plan, because=(*compared, *plan.because))
         plans.append(plan)
-    able = [tried for tried in trials if fitting(tried, Fraction(1)) is not None]
 
     def curve() -> Curve:
-        return curve_of(able)
+        return curve_of(trials)
 
     return Plans(plans, described(task.query), curve)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 from attrs import field, frozen
 
@@ -72,7 +72,8 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
     def curve(self) -> Curve:
         """What errors cost, at the moment of planning: a few amounts of each of the best families.
 
-        Spends nothing and reads nothing. Plans that were read from a text have no points.
+        Spends nothing and reads nothing. Plans that were pickled or read from a text have no
+        points, nor have those of several goals.
         """
         return self._curve()
 
@@ -131,6 +132,16 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
         return to_frame(self.to_columns(), backend)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What the curve is worked out from belongs to the session.
+        return type(self), (self.plans, self.question)
 
     @overload
     def __getitem__(self, index: int) -> Plan[F_contra]: ...

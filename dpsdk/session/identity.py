@@ -25,14 +25,14 @@ from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.hypothesis import Distribution
-from dpsdk.mechanisms import Gaussian, Laplace, PrivateMinimizer, Projection
+from dpsdk.mechanisms import Gaussian, Laplace, Parts, PrivateMinimizer, Projection
 from dpsdk.queries import Linear
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
 __all__ = ["BEST", "ONE_SHOT", "Best", "Place", "Using", "question_of", "request_of"]
 
-ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Projection, PrivateMinimizer})
+ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Parts, Projection, PrivateMinimizer})
 """The mechanisms of the package that keep no state between answers."""
 
 

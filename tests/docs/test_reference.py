@@ -33,6 +33,7 @@ PAGES = {
     "dpsdk.mechanisms": "mechanisms.md",
     "dpsdk.noise": "noise.md",
     "dpsdk.observe": "release.md",
+    "dpsdk.planner": "planner.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

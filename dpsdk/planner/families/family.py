@@ -19,7 +19,7 @@ from dpsdk.release import Quote, Reason
 __all__ = ["Family", "Unit", "concentrated", "paired", "pure"]
 
 Unit: TypeAlias = Literal["epsilon", "rho", "pair"]
-"""What an amount of a family is: a pure ε, a ρ of zCDP, or an ε beside the δ of the task."""
+"""What an amount of a family is. A pure ε, a ρ of zCDP, or an ε beside the δ of the task."""
 
 _OF_MODELS = NoAccuracy(
     "the model is the best one of a distribution that was fitted to noisy numbers",

@@ -1,4 +1,4 @@
-"""One ordered attribute: thresholds, intervals, quantiles, and functions of it."""
+"""One ordered attribute: thresholds, intervals and quantiles of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def line(
     """
     epsilon, delta = most.epsilon, bool(most.delta)
     name = shape.line
-    if name is None or shape.form.rows < _SEVERAL or shape.tables:
+    if name is None or shape.form.rows < _SEVERAL or not shape.runs or shape.tables:
         return
     size = shape.sizes[name]
     if size <= _FEW:

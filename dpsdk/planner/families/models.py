@@ -31,6 +31,9 @@ _ALL = "0.99"
 _GUARDED = 10**6
 """Rows times ε, over the rows of a person, from which on a guard sees what pairs do not tell."""
 
+_PROVEN = 2**12
+"""And from which on a descent may have a bound that says something."""
+
 _UPDATES = 10
 
 
@@ -49,7 +52,7 @@ def models(form: ConvexForm, facts: Facts, most: Budget) -> Iterator[Family]:
         yield paired("private-minimizer", found, delta, slow=True)
     else:
         yield pure("private-minimizer", lambda epsilon: found(epsilon, Fraction(0)), slow=True)
-    if facts.rows is not None:
+    if facts.rows is not None and most.epsilon * facts.rows >= _PROVEN * facts.unit_rows:
         # The one with a bound beforehand, which takes a great many rows.
         yield paired("private-minimizer+descent", descent, delta, slow=True)
     yield from learnt([form.names], form.domain, facts, most, several=False)

@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import shown, to_beta
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.forms import Facts
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.typing import Floats
 
@@ -36,12 +37,13 @@ __all__ = [
 
 A_co = TypeVar("A_co", covariant=True)
 
-Standing: TypeAlias = Literal["proven", "promised", "predicted", "none"]
+Standing: TypeAlias = Literal["proven", "promised", "assumed", "predicted", "none"]
 """On what a statement about an error stands.
 
 "proven" is a theorem about this answer, at any confidence that is asked for. "promised" is one
 about all answers of a channel together, with a probability that was fixed when it was opened.
-"predicted" is what a model expects, and no bound. "none" is nothing.
+"assumed" is either of them for a table of which more is true than is known. "predicted" is what a
+model expects, and no bound. "none" is nothing.
 """
 
 _BOUNDING: frozenset[Standing] = frozenset({"proven", "promised"})
@@ -216,15 +218,44 @@ class Lifting(ABC, Generic[A_co]):
         """How many raw numbers one number of the answer rests on, at the most."""
         return 1
 
+    def presumed(
+        self,
+        radii: Floats,
+        apart: Callable[[], Floats],
+        facts: Facts,
+        assumptions: Assumptions,
+        /,
+    ) -> Floats:
+        """Half-widths in the unit of the answer before there is one.
+
+        They hold for all tables of which the assumptions are true, and so does what `spread` will
+        say of any raw numbers that are within `radii` of the true ones. Overwrite it where `spread`
+        rests on raw numbers; by default they are unknown.
+
+        Parameters
+        ----------
+        radii
+            Half-widths of the raw numbers, all at once.
+        apart
+            Gives their half-widths each at confidence 95%, as `settled` of a query would see them.
+        facts
+            What is known of the table.
+        assumptions
+            What is believed beyond that.
+        """
+        del apart, assumptions
+        return self.spread(np.full(len(radii), np.nan), radii, facts)
+
 
 @frozen
 class Bound:
     """All that is known of an error: with probability 1 - `beta`, no entry is off by more.
 
     `kind` tells what it rests on, or why there is none, and `standing` whether that is a theorem
-    about this answer, a promise about all answers of a channel, a prediction, or nothing. Of the
-    last two `error` is infinite: what is predicted is in `predicted`, and is no bound. A `vacuous`
-    bound says no more than the range of possible answers does.
+    about this answer, a promise about all answers of a channel, either of these under an
+    assumption, a prediction, or nothing. Of the last two `error` is infinite: what is predicted is
+    in `predicted`, and is no bound. A `vacuous` bound says no more than the range of possible
+    answers does.
     """
 
     error: float
@@ -245,11 +276,15 @@ class Bound:
         at = f"at {100 * (1 - self.beta):.7g}%"
         if self.predicted is not None:
             return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
-        if not self.proven:
+        if not self.proven and self.standing != "assumed":
             return f"no bound {at} ({self.kind})"
         vacuous = " (vacuous)" if self.vacuous else ""
-        promised = ", promised" if self.standing == "promised" else ""
+        promised = "" if self.standing == "proven" else f", {self.standing}"
         return f"{self.error:.4g}{vacuous} {at}{promised}"
+
+    def under(self, words: str) -> Bound:
+        """The same, as one that holds if what the words say is true."""
+        return evolve(self, kind=f"{self.kind}, if {words}", standing="assumed")
 
 
 Spread: TypeAlias = Callable[[Floats], Floats]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from dpsdk.accuracy import (
 )
 from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts
+from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -189,7 +191,8 @@ class Release(Generic[A_co]):
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
     what was paid for it; `source` tells a measured answer from one read off a hypothesis. A
     release with `private=False` was made with seeded noise and protects nobody. One that is
-    `reused` was given before to whoever asked the same first, and cost nothing this time.
+    `reused` was given before to whoever asked the same first, and cost nothing this time. One by a
+    plan says in `because` why that was chosen; given again, it need not say so any more.
     `dpsdk.wire` writes a release down, with the public facts that a reader needs to judge it.
 
     Releases are equal if they say the same of the same numbers.
@@ -312,7 +315,8 @@ class Release(Generic[A_co]):
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
         again = ", reused" if self.reused else ""
-        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{mark}"
+        why = f", chosen: {self.because[0].text}" if self.because else ""
+        source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
         if "\n" in answer:  # a table, whose lines are its own
@@ -340,6 +344,7 @@ class Quote:
     accuracy: Accuracy
     _lifting: Lifting[object] | None = None
     _facts: Facts | None = None
+    _assumptions: Assumptions = NOTHING
 
     def __attrs_post_init__(self) -> None:
         _own(self)
@@ -356,23 +361,55 @@ class Quote:
 
     def bound(self, beta: float = 0.05) -> Bound:
         """All that is known of it, on what it rests, and if it says anything. Raises nothing."""
-        lifting, facts = self._lifting, self._facts
+        return self._presumed(beta, NOTHING)
+
+    def assumed(self, beta: float = 0.05) -> Bound | None:
+        """The bound that holds if what the quote was told to assume is true.
+
+        No release of a table of which it is true will state more, with probability 1 - beta. None
+        where nothing was assumed, or where that adds nothing to `bound`.
+        """
+        facts, assumptions = self._facts, self._assumptions
+        if facts is None or assumptions.nothing:
+            return None
+        bound, known = self._presumed(beta, assumptions), self.bound(beta)
+        if not bound.proven or (known.proven and known.error <= bound.error):
+            return None
+        return bound.under(" and ".join(assumptions.words(facts)))
+
+    def _presumed(self, beta: float, assumptions: Assumptions) -> Bound:
+        accuracy, lifting, facts = self.accuracy, self._lifting, self._facts
         if facts is None:
-            return bound_of(self.accuracy, lambda radii: radii, math.inf, beta)
+            return bound_of(accuracy, lambda radii: radii, math.inf, beta)
         if lifting is None:
-            return bound_of(self.accuracy, None, math.inf, beta)
+            return bound_of(accuracy, None, math.inf, beta)
         return bound_of(
-            self.accuracy,
-            lambda radii: lifting.spread(np.full(len(radii), np.nan), radii, facts),
+            accuracy,
+            lambda radii: lifting.presumed(radii, partial(_apart, accuracy), facts, assumptions),
             lifting.span(facts),
             beta,
         )
 
-    def for_query(self, lifting: Lifting[object] | None, facts: Facts) -> Quote:
+    def for_query(
+        self,
+        lifting: Lifting[object] | None,
+        facts: Facts,
+        assumptions: Assumptions = NOTHING,
+    ) -> Quote:
         """The quote in the unit of a query's answer, if the query says what that is."""
-        return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts)
+        return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
 
     def __repr__(self) -> str:
-        bound = self.bound(0.05)
+        bound, assumed = self.bound(0.05), self.assumed(0.05)
         error = f"error {bound.words}" if bound.proven else bound.words
+        if assumed is not None and self._facts is not None:
+            believed = " and ".join(self._assumptions.words(self._facts))
+            error = f"{error}; {assumed.words}: {believed}"
         return f"Quote(at open {self.at_open}, at most {self.at_most}, {error})"
+
+
+def _apart(accuracy: Accuracy) -> Floats:
+    """Half-widths each by itself, as queries are shown them to settle what their numbers tell."""
+    if not isinstance(accuracy, HalfWidths):
+        raise TypeError(type(accuracy).__name__)
+    return accuracy.radii(0.05, joint=False)

@@ -6,6 +6,8 @@ import math
 from datetime import date, datetime
 from fractions import Fraction
 
+from attrs import evolve
+
 from dpsdk import (
     Binned,
     Boolean,
@@ -60,6 +62,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Parts,
     PrivateMinimizer,
     Problem,
     Projection,
@@ -72,6 +75,7 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
+from dpsdk.planner import Assumptions, Forecast, Goal, Plan, Plans, Reason
 from dpsdk.queries import (
     Above,
     Ball,
@@ -98,6 +102,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
+from dpsdk.release import Cost
 from dpsdk.wire import Catalogue, ReleasedAnswer, ReleasedNoise, ReleasedSensitivity, ReleaseRecord
 
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]), Boolean("member"))
@@ -141,6 +146,35 @@ _RECORD = ReleaseRecord(
     account="analyst",
     trusted=(Trusted("acme.Peek", "acme.example/peek"),),
     made_by="dpsdk 0.1.0",
+)
+
+_PLAN = Plan(
+    mechanism=Laplace(0.1),
+    cost=Cost([PureGuarantee("0.1")]),
+    share_of_remaining=Fraction(1, 7),
+    promised=Bound(0.4, 0.05, "words", "proven", vacuous=False),
+    assumed=Bound(0.3, 0.05, "words, if all rows count", "assumed", vacuous=False),
+    expected=Forecast(0.1, 0.05, 0.25, "noise"),
+    seconds=0.25,
+    bytes=2**20,
+    feasible=True,
+    because=(Reason("cheapest", "words"), Reason("answers-more", "others")),
+    assumes=("all rows count",),
+    free_afterwards="thresholds",
+    attainable=0.01,
+)
+_JOINT = Plan(
+    mechanism=Gaussian(rho=1),
+    cost=Cost(),
+    share_of_remaining=None,
+    promised=None,
+    assumed=None,
+    expected=None,
+    seconds=None,
+    bytes=None,
+    feasible=False,
+    because=(),
+    parts=(_PLAN,),
 )
 
 VALUES: tuple[object, ...] = (
@@ -269,4 +303,13 @@ VALUES: tuple[object, ...] = (
     ReleasedNoise("discrete-gaussian", Fraction(1, 3), 1.0, 0.0),
     ReleasedSensitivity("l2-squared", 3),
     Bound(math.inf, 0.05, "words", "predicted", vacuous=True, predicted=0.25),
+    # plans
+    Goal(Threshold("age", 40), 0.01), Goal(_FEW, 3),
+    Assumptions(), Assumptions(rows=1000), Assumptions(inside=Fraction(1, 3)),
+    Cost(), Cost([PureGuarantee("0.1"), PureGuarantee("0.1"), PureGuarantee("0.2")]),
+    Forecast(0.1, 0.05, 0.25, "calibrated"), Reason("cheapest", "words"),
+    Bound(0.5, 0.05, "words, if all rows count", "assumed", vacuous=False),
+    _PLAN, _JOINT, Plans([]), Plans([_JOINT, _PLAN], "Count()"),
+    Parts([(Count(), Laplace(1)), (_FEW, Tree("age", rho="0.1"))]),
+    evolve(_RECORD, because=(Reason("cheapest", "words"), Reason("answers-more", "others"))),
 )  # fmt: skip

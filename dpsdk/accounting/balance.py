@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import chain
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.errors import UnsupportedGuarantee
+from dpsdk.accounting.filters.additive import BasicComposition
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open
+from dpsdk.errors import InvalidArgument, UnsupportedGuarantee
 
 __all__ = ["Balance"]
 
@@ -28,36 +30,94 @@ class Balance:
         How costs add up.
     budget
         What may be spent in all.
+    states
+        How far the account is spent: for each kind of neighbours, and under each cap that holds for
+        it. Runs must fit all of them.
+    caps
+        Further caps, each with the rules by which runs must fit it.
+    most
+        No more than this share of what is left may be taken.
     """
 
     composition: Composition
     budget: Budget
     _states: tuple[State, ...] = field(converter=_states, alias="states")
+    _caps: tuple[tuple[Composition, State], ...] = field(default=(), alias="caps")
+    _most: Fraction = field(default=Fraction(1), alias="most")
+
+    def at_most(self, share: Fraction) -> Balance:
+        """The same where no more than a share of what is left may be taken."""
+        return evolve(self, most=min(share, self._most))
+
+    def capped(self, budget: Budget) -> Balance:
+        """The same under one more cap: that by itself, what is spent stays within a budget.
+
+        By the rules of the account, as a scope of that cap would be; or, where these have no
+        theorem for such a budget, as for one of δ = 0, as a sum of pairs (ε, δ).
+        """
+        try:
+            cap = self.composition, self.composition.begin(budget)
+        except InvalidArgument:
+            basic = BasicComposition()
+            cap = basic, basic.begin(budget)
+        return evolve(self, caps=(*self._caps, cap))
 
     def fits(self, runs: Runs) -> bool:
         """Whether all of these runs fit, one after the other; False where no theorem prices one."""
         try:
-            rounds = [self.composition.rounds(state, counted(runs)) for state in self._states]
+            return self.share(runs) is not None
         except UnsupportedGuarantee:
             return False
-        return all(count is None or count >= 1 for count in rounds)
 
     def share(self, runs: Runs) -> Fraction | None:
-        """The share of what is left that these runs would take; None if they do not fit."""
+        """The share of what is left that these runs would take.
+
+        0 where they are free, and at most 1. Of a composition with several members it is that of
+        the member that it takes least of, since that one serves them longest: runs that take a
+        share of 1/k fit about k times.
+
+        Returns
+        -------
+        Fraction or None
+            None if they do not fit.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices one of the runs.
+        """
+        priced = counted(runs)
         largest = Fraction(0)
-        for state in self._states:
-            after: State | None = state
-            for run, count in counted(runs):
-                for _ in range(count):
-                    after = None if after is None else self.composition.charge(after, run)
+        if not priced:
+            return largest
+        fits = True
+        for composition, state in self._all():  # asked of all, since one may be unsupported
+            after = composition.charge_all(state, priced)
             if after is None:
-                return None
-            before = Fraction(self.composition.fraction(state))
-            left = 1 - before
-            taken = Fraction(self.composition.fraction(after)) - before
-            largest = max(largest, taken / left if left > 0 else Fraction(1))
-        return largest
+                fits = False
+            elif fits:
+                largest = max(largest, _taken(state, after))
+        return largest if fits and largest <= self._most else None
+
+    def _all(self) -> Sequence[tuple[Composition, State]]:
+        own = ((self.composition, state) for state in self._states)
+        return tuple(chain(own, self._caps))
 
     def __repr__(self) -> str:
         spent = max(map(self.composition.fraction, self._states), default=0.0)
         return f"Balance({1 - spent:.1%} of {self.budget})"
+
+
+def _taken(before: State, after: State) -> Fraction:
+    """The share of what was left that runs took, on the axis that they took most of.
+
+    Of several members, that of the one they took least of. One that was closed served them not.
+    """
+    axes = zip(before.spent, before.limit, after.spent, strict=True)
+    most = max(
+        (Fraction(then - now, limit - now) for now, limit, then in axes if then > now),
+        default=Fraction(0),
+    )
+    pairs = zip(before.parts, after.parts, strict=True)
+    served = [_taken(was, then) for was, then in pairs if is_open(was) and is_open(then)]
+    return max(most, min(served, default=Fraction(0)))

@@ -189,6 +189,13 @@ class ScopeOdometer(Odometer):
             return self._outer._rounds(books, runs)
         return super()._rounds(books, runs)
 
+    def _binding(self, books: Books) -> Sequence[State]:
+        if isinstance(self._outer, ScopeOdometer):
+            outer = self._outer._binding(books)
+        else:
+            outer = super()._binding(books)
+        return *self._usable(books), *outer
+
     def _spent(self, books: Books) -> Spent:
         account = self._account(books)
         lines = [account.line._replace(state=state) for state in self._shown(books)]

@@ -50,6 +50,9 @@ __all__ = ["Odometer"]
 
 _NUMBERS_BITS = 32
 
+_LISTED = 2**12
+"""So many equal runs are tried one by one where all together are too many."""
+
 NO_DATASET = Dataset()
 """What an odometer without a table protects."""
 
@@ -176,7 +179,7 @@ class Odometer:
     @property
     def balance(self) -> Balance:
         """What can still be spent at this moment, to plan with."""
-        states = self._states(self._keeper.read())
+        states = dict.fromkeys(self._binding(self._keeper.read()))
         return Balance(self.composition, self.budget, tuple(map(own_state, states)))
 
     def readings(self, delta: Real) -> Readings:
@@ -300,6 +303,33 @@ class Odometer:
             return ()
         last = self._take(runs, label, request_id, witness)
         return tuple(range(last - len(runs) + 1, last + 1))
+
+    def check_all(self, runs: Runs) -> None:
+        """Refuse runs that do not fit together, as `charge_all` would. Charges nothing.
+
+        What others are charged meanwhile may have them refused all the same, when they are.
+
+        Raises
+        ------
+        BudgetExceeded
+            If they do not fit together.
+        UnsupportedGuarantee
+            If the composition has no theorem that prices one of them.
+        Closed
+            If the scope, or the part of a table, is closed.
+        """
+        priced = tuple((book_copy(run), count) for run, count in counted(runs))
+        books = self._keeper.read()
+        self._check(books)
+        if self._rounds(books, priced) != 0:
+            return
+        # So many show which limit does not fit; and some that a reserve seems to keep off may fit.
+        listed = tuple(run for run, count in priced for _ in range(min(count, _LISTED)))
+        after = charged(self._composition, books, self._payer, listed)
+        if isinstance(after, Misfit):
+            raise self._refusal(after, books, listed)
+        if sum(count for _, count in priced) > len(listed):
+            raise self._refusal(Misfit(None), books, listed)
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""
@@ -451,6 +481,10 @@ class Odometer:
         aside = held_by_others(books, self._payer)
         lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
         return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
+
+    def _binding(self, books: Books) -> Sequence[State]:
+        """The states that whatever is charged here must fit, with those of caps."""
+        return self._states(books)
 
     def _line(self, books: Books) -> Line:
         return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))

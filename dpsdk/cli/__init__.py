@@ -1,4 +1,4 @@
-"""The command line: `python -m dpsdk` with demo, domain, release, ledger and plugins."""
+"""The command line: `python -m dpsdk` with a command, such as demo, release or plugins."""
 
 from dpsdk.cli.program import main
 

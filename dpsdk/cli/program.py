@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from dpsdk import Budget, Neighbors, PrivacyUnit
 from dpsdk._checks import read_decimal, read_whole, shown, to_count
+from dpsdk.cli.calibrate import Calibrating, write_calibration
 from dpsdk.cli.declare import Declared, Header, declare, described, load
 from dpsdk.cli.demo import demo
 from dpsdk.cli.ledgers import LedgerOptions, show, verify
@@ -46,6 +47,8 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
             _domain(arguments)
         elif arguments.command == "plugins":
             say(plugins())
+        elif arguments.command == "calibrate":
+            say(write_calibration(_calibrating(arguments), noise))
         elif arguments.command == "ledger":
             say(
                 (show if arguments.action == "show" else verify)(
@@ -118,6 +121,17 @@ def _request(arguments: argparse.Namespace) -> Request:
         method=arguments.method,
         ledger=None if arguments.ledger is None else _options(arguments.ledger, arguments),
         cap=_cap(arguments),
+    )
+
+
+def _calibrating(arguments: argparse.Namespace) -> Calibrating:
+    return Calibrating(
+        tables=arguments.tables,
+        domains=arguments.domains,
+        out=arguments.out,
+        settings=_whole("--settings", arguments.settings),
+        delimiter=_character(arguments.delimiter),
+        encoding=arguments.encoding,
     )
 
 
@@ -248,7 +262,44 @@ def _parser() -> argparse.ArgumentParser:
         "distributions offer by entry points, and why some are refused. None of them is imported.",
         allow_abbrev=False,
     )
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="measure on public tables what plans may expect",
+        description="Have every mechanism answer questions of tables that everybody may know, and "
+        "write down how far off they were and how long they took. Nothing is protected: never give "
+        "it a private table. Give it several, since what a plan expects of others comes from how "
+        "they differ.",
+        allow_abbrev=False,
+    )
+    _add_calibrate_arguments(calibrate)
     return parser
+
+
+def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("tables", type=Path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
+    add(
+        "--domain",
+        type=Path,
+        action="append",
+        required=True,
+        dest="domains",
+        metavar="DOMAIN.json",
+        help="the file of their domain; once for all tables, or once for each",
+    )
+    add("--out", type=Path, required=True, metavar="FILE", help="a new file to write")
+    add(
+        "--settings",
+        default="3",
+        metavar="K",
+        help="at how many budgets each question is asked (default 3)",
+    )
+    add("--encoding", default="utf-8", help="how the tables' text is encoded (default utf-8)")
+    add(
+        "--delimiter",
+        default=",",
+        help="the character between two columns; tab and space by name (default a comma)",
+    )
 
 
 def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:

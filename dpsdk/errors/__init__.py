@@ -24,7 +24,7 @@
     ├── WireError (ValueError)            no written form of a public value, or a value without one
     ├── UnknownName (KeyError)            no built-in or installed thing has this name
     ├── PluginError                       a plugin that was refused, or that failed
-    ├── NoMechanism                       nothing was named to answer the query with
+    ├── NoMechanism                       nothing was named to answer with, and nothing was found
     ├── NoBound                           nothing is proven or promised of an answer's error
     ├── Closed                            a session or channel that was closed
     ├── Redacted (TypeError)              an attempt to look at private data
@@ -64,6 +64,7 @@ from dpsdk.errors.ledger import (
 from dpsdk.errors.root import DpsdkError
 from dpsdk.errors.spending import (
     BudgetExceeded,
+    Declined,
     ExactSamplingInfeasible,
     NoBound,
     NoMechanism,
@@ -85,6 +86,7 @@ __all__ = [
     "BudgetExceeded",
     "Closed",
     "DataError",
+    "Declined",
     "DomainError",
     "DpsdkError",
     "ExactSamplingInfeasible",

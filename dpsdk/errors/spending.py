@@ -10,6 +10,7 @@ from dpsdk.errors.root import DpsdkError
 
 __all__ = [
     "BudgetExceeded",
+    "Declined",
     "ExactSamplingInfeasible",
     "NoBound",
     "NoMechanism",
@@ -150,14 +151,48 @@ class Untrusted(DpsdkError):
         )
 
 
-@define(str=False, eq=False)
-class NoMechanism(DpsdkError):
-    """No mechanism was named to answer the query with."""
+@frozen
+class Declined:
+    """Why a mechanism was not chosen.
 
-    query: str
+    Parameters
+    ----------
+    mechanism
+        The mechanism, in words.
+    code
+        A short name of the reason, which stays: "too-dear".
+    why
+        A sentence for people, in public terms.
+    """
+
+    mechanism: str
+    code: str
+    why: str
 
     def __str__(self) -> str:
-        return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
+        return f"{self.mechanism}: {self.why} ({self.code})"
+
+
+@define(str=False, eq=False)
+class NoMechanism(DpsdkError):
+    """No mechanism was named to answer the query with, and none was found. Nothing was charged.
+
+    Parameters
+    ----------
+    query
+        What was asked, in words.
+    reasons
+        Why each mechanism that was looked at cannot answer it.
+    """
+
+    query: str
+    reasons: tuple[Declined, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return f"{self.query}: name a mechanism, for example using=Laplace(epsilon=0.1)"
+        told = "; ".join(map(str, self.reasons))
+        return f"{self.query}: no mechanism can be taken. {told}"
 
 
 @define(str=False, eq=False)

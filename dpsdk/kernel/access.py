@@ -16,6 +16,7 @@ from attrs import frozen
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Composition, Dataset, Guarantee, Odometer
 from dpsdk.accounting.copies import book_copy, checked_copy
+from dpsdk.accounting.filters.composition import Runs, counted
 from dpsdk.accounting.ledger.books import Books
 from dpsdk.accounting.ledger.clock import system_clock, told
 from dpsdk.accounting.nested import ours
@@ -24,7 +25,14 @@ from dpsdk.accounting.spent import Asked
 from dpsdk.data import PrivateData
 from dpsdk.data.counts import Counts
 from dpsdk.data.vault import in_engine, open_histogram, setting_of
-from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, Redacted, ReleaseFailed
+from dpsdk.errors import (
+    AlreadyCharged,
+    BudgetExceeded,
+    Closed,
+    InvalidArgument,
+    Redacted,
+    ReleaseFailed,
+)
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
 from dpsdk.kernel.allowance import Allowance, granted, paid_by
@@ -295,6 +303,31 @@ class Access:
         names = {due.name for due in dues if type(due) is Vouched}
         return self._pay(tuple([due.guarantee for due in dues]), names)
 
+    def check_whole(self, runs: Runs) -> None:
+        """Refuse, before anything is charged, what does not fit as a whole.
+
+        Raises
+        ------
+        BudgetExceeded
+            If these runs do not fit together.
+        AlreadyCharged
+            If that is because they are for a request that was charged before.
+        """
+        self._ready()
+        odometer, question = self._shared.odometer, self._question
+        try:
+            odometer.check_all(runs)
+        except BudgetExceeded:
+            request = None if question is None else question.request
+            known = odometer.ledger_charges() if request else ()
+            paid = tuple(one.number for one in known if one.request_id == request)
+            if request and paid:
+                raise AlreadyCharged(request, paid) from None
+            first = next((run for run, count in counted(runs) if count), None)
+            if question is not None and first is not None:
+                self._refused(question.asked, first)
+            raise
+
     def _pay(
         self, guarantees: tuple[Guarantee, ...], trusted: Collection[str] = ()
     ) -> tuple[int, ...]:
@@ -322,12 +355,7 @@ class Access:
             else:
                 numbers = self._shared.odometer.charge_all(guarantees, asked, *told)
         except BudgetExceeded:
-            if self._observed:
-                guarantee, (scope, request, now) = checked_copy(guarantees[0]), whose(asked)
-                refused = Refused(
-                    asked.query, mechanism, guarantee, scope=scope, request_id=request, at=now
-                )
-                self._tell(refused)
+            self._refused(asked, guarantees[0])
             raise
         if trusted:
             self._shared.vouching.rely(trusted)
@@ -337,6 +365,13 @@ class Access:
                 what = number, asked.query, mechanism, checked_copy(guarantee)
                 self._tell(Charged(*what, scope=scope, request_id=request, at=now))
         return numbers
+
+    def _refused(self, asked: Asked, guarantee: Guarantee) -> None:
+        """Tell the observer of what did not fit."""
+        if self._observed:
+            scope, request, now = whose(asked)
+            what = asked.query, asked.mechanism, checked_copy(guarantee)
+            self._tell(Refused(*what, scope=scope, request_id=request, at=now))
 
     def _unasked(self) -> Asked:
         """What is charged where there is no question."""

@@ -9,7 +9,9 @@ from dpsdk.mechanisms.base import (
     Mechanism,
     ModelsMechanism,
     ModelsStrategy,
+    OneRun,
     OneShot,
+    Single,
     Strategy,
     TablesMechanism,
     TablesStrategy,
@@ -41,6 +43,7 @@ from dpsdk.mechanisms.matrix import Matrix
 from dpsdk.mechanisms.mwem import MWEM, OfflinePMW
 from dpsdk.mechanisms.noisy_histogram import NoisyHistogram
 from dpsdk.mechanisms.numeric_sparse import NumericSparse
+from dpsdk.mechanisms.parts import JointAccuracy, Parts
 from dpsdk.mechanisms.pmw import OnlinePMW
 from dpsdk.mechanisms.projection import Projection, ProjectionAccuracy
 from dpsdk.mechanisms.residual_planner import ResidualPlan, ResidualPlanner
@@ -62,6 +65,7 @@ __all__ = [
     "HypothesisMechanism",
     "HypothesisStrategy",
     "Laplace",
+    "JointAccuracy",
     "LocalMarginals",
     "MWEM",
     "Matrix",
@@ -73,9 +77,11 @@ __all__ = [
     "NoisyHistogram",
     "NumericSparse",
     "OfflinePMW",
+    "OneRun",
     "OneShot",
     "OnlinePMW",
     "Oracle",
+    "Parts",
     "PredictedExcess",
     "PrivateMinimizer",
     "Problem",
@@ -85,6 +91,7 @@ __all__ = [
     "ResidualPlanner",
     "Sketch",
     "SketchedProblem",
+    "Single",
     "SmallDB",
     "SquareRoot",
     "Strategy",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from attrs import define, frozen
 
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
-from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel import Kernel, Request, Terms
 from dpsdk.release import Measurement, Quote, Source
 from dpsdk.typing import Floats
 
@@ -23,7 +24,9 @@ __all__ = [
     "Mechanism",
     "ModelsMechanism",
     "ModelsStrategy",
+    "OneRun",
     "OneShot",
+    "Single",
     "Strategy",
     "TablesMechanism",
     "TablesStrategy",
@@ -32,6 +35,7 @@ __all__ = [
 ]
 
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
+R = TypeVar("R")
 
 
 class Strategy(Protocol[F_contra]):
@@ -252,6 +256,31 @@ class ModelsMechanism(Mechanism[LinearForm | ConvexForm]):
     @abstractmethod
     def open(self, kernel: Kernel, /) -> ModelsStrategy:
         """Start work over a kernel. Whatever is paid here is paid once a channel."""
+
+
+@frozen(eq=False)
+class Single(Generic[R]):
+    """All that a mechanism asks of a table to answer a form: one run.
+
+    Parameters
+    ----------
+    request
+        What it asks the kernel for.
+    answered
+        What follows from the result, for the form and for nothing.
+    """
+
+    request: Request[R]
+    answered: Callable[[R], Measurement]
+
+
+@runtime_checkable
+class OneRun(Protocol):
+    """A mechanism that answers a form with one run, so that several can be paid for together."""
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Any]:
+        """What it would ask the kernel for. Public, spends nothing, and raises as `quote` does."""
+        ...
 
 
 class OneShot(Mechanism[F_contra]):

@@ -14,11 +14,12 @@ from dpsdk.forms import Facts, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import Single
 from dpsdk.mechanisms.combined import Combination, CombinedNoise
 from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
-from dpsdk.release import Cost, HalfWidths, Measurement, Quote, Standing
+from dpsdk.release import Cost, HalfWidths, Measurement, NoiseAccuracy, Quote, Standing
 from dpsdk.typing import Floats
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "Reconstruction",
     "answerable",
     "copied_form",
+    "estimated",
     "measured",
     "quoted",
+    "single",
     "told_by_cells",
 ]
 
@@ -136,7 +139,11 @@ class Estimate:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, as sums of estimates."""
-        form = answerable(form, self.mechanism, self.reconstruction, kernel.facts)
+        return self.told(form, kernel.facts)
+
+    def told(self, form: LinearForm, facts: Facts) -> Measurement:
+        """The same."""
+        form = answerable(form, self.mechanism, self.reconstruction, facts)
         values = self.cells.answers(form)
         accuracy = EstimateAccuracy(
             self._law, self._step, copy(self.reconstruction), copied_form(form)
@@ -213,6 +220,23 @@ def measured(
     kernel: Kernel, mechanism: str, reconstruction: Reconstruction, noise: Noise
 ) -> Estimate:
     """Measure the strategy, once, and estimate the cells."""
-    found = kernel.measure(reconstruction.strategy, noise)
+    return estimated(kernel.measure(reconstruction.strategy, noise), mechanism, reconstruction)
+
+
+def single(
+    form: LinearForm, facts: Facts, mechanism: str, reconstruction: Reconstruction, noise: Noise
+) -> Single[Measurement[NoiseAccuracy]]:
+    """The one run that answers a form, and nothing after it."""
+    answerable(form, mechanism, reconstruction, facts)
+    request = Measure(reconstruction.strategy, noise)
+    return Single(
+        request, lambda found: estimated(found, mechanism, reconstruction).told(form, facts)
+    )
+
+
+def estimated(
+    found: Measurement[NoiseAccuracy], mechanism: str, reconstruction: Reconstruction
+) -> Estimate:
+    """The cells, from the numbers that were measured of the strategy."""
     cells = Cells(reconstruction.names, reconstruction.cells(found.values))
     return Estimate(mechanism, reconstruction, cells, found.accuracy.law, found.accuracy.step)

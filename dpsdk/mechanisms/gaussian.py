@@ -11,9 +11,9 @@ from dpsdk.accounting.prices.claims import claim_rho
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import GaussianNoise, Kernel, Terms
-from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.base import OneShot, Single
 from dpsdk.mechanisms.measuring import Measuring
-from dpsdk.release import Quote
+from dpsdk.release import Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Real
 
 __all__ = ["Gaussian"]
@@ -75,6 +75,11 @@ class Gaussian(OneShot[LinearForm]):
     def open(self, kernel: Kernel, /) -> Measuring:
         del kernel  # nothing is paid to open
         return self._measuring()
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
+        """The one run that an answer takes."""
+        del terms
+        return self._measuring().single(form)
 
     def _measuring(self) -> Measuring:
         # A copy, since the channel may serve others who asked for an equal mechanism.

@@ -9,9 +9,9 @@ from attrs import field, frozen
 from dpsdk._checks import to_amount
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Terms
-from dpsdk.mechanisms.base import OneShot
+from dpsdk.mechanisms.base import OneShot, Single
 from dpsdk.mechanisms.measuring import Measuring
-from dpsdk.release import Quote
+from dpsdk.release import Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Real
 
 __all__ = ["Laplace"]
@@ -41,6 +41,11 @@ class Laplace(OneShot[LinearForm]):
     def open(self, kernel: Kernel, /) -> Measuring:
         del kernel  # nothing is paid to open
         return self._measuring()
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
+        """The one run that an answer takes."""
+        del terms
+        return self._measuring().single(form)
 
     def _measuring(self) -> Measuring:
         return Measuring(LaplaceNoise(self.epsilon), "Laplace", {"epsilon": self.epsilon})

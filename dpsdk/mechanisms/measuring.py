@@ -7,13 +7,19 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
+from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Measure, Noise, Terms
+from dpsdk.mechanisms.base import Single
 from dpsdk.mechanisms.refusals import check_linear, in_words
 from dpsdk.release import Cost, Measurement, Quote
 
 __all__ = ["Measuring"]
+
+
+def _as_it_is(found: Measurement) -> Measurement:
+    return found
 
 
 @frozen
@@ -40,6 +46,10 @@ class Measuring:
         except InvalidArgument as error:
             raise in_words(error, **self.given) from None
         return Quote(Cost(), Cost((pricing.guarantee,)), pricing.accuracy)
+
+    def single(self, form: LinearForm) -> Single[Measurement[NoiseAccuracy]]:
+        """The one run that an answer takes."""
+        return Single(self._request(form), _as_it_is)
 
     def _request(self, form: LinearForm) -> Measure:
         check_linear(form, self.mechanism)

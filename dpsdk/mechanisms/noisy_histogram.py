@@ -20,7 +20,7 @@ from dpsdk.forms import (
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.kernel import Kernel, Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import DistributionMechanism
+from dpsdk.mechanisms.base import DistributionMechanism, Single
 from dpsdk.mechanisms.cell_sums import of_block
 from dpsdk.mechanisms.combined import Combination
 from dpsdk.mechanisms.consistent import ConsistentAccuracy, possible, records
@@ -28,8 +28,10 @@ from dpsdk.mechanisms.estimates import (
     Cells,
     Estimate,
     EstimateAccuracy,
+    estimated,
     measured,
     quoted,
+    single,
 )
 from dpsdk.mechanisms.total import (
     noise_for,
@@ -38,7 +40,7 @@ from dpsdk.mechanisms.total import (
     to_zero_delta,
     total_in_words,
 )
-from dpsdk.release import Accuracy, Measurement, Quote
+from dpsdk.release import Accuracy, Measurement, NoiseAccuracy, Quote
 from dpsdk.typing import Floats
 
 __all__ = ["HistogramStrategy", "NoisyHistogram"]
@@ -119,7 +121,12 @@ class HistogramStrategy:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows. Free."""
-        measurement = self._estimate.answer(form, kernel)
+        del kernel
+        return self.told(form)
+
+    def told(self, form: LinearForm) -> Measurement:
+        """The same."""
+        measurement = self._estimate.told(form, self._facts)
         if not self._consistent:
             return measurement
         accuracy = _consistent(measurement.accuracy, form, self._facts)
@@ -189,6 +196,20 @@ class NoisyHistogram(DistributionMechanism):
         facts = kernel.facts
         estimate = measured(kernel, "NoisyHistogram", CellByCell.over(facts), self._noise())
         return HistogramStrategy(estimate, facts, self.consistent)
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
+        """The one run that an answer takes."""
+        facts = facts_of(terms)
+        cells = CellByCell.over(facts)
+        plain = single(form, facts, "NoisyHistogram", cells, self._noise())
+        if not self.consistent:
+            return plain
+
+        def answered(found: Measurement[NoiseAccuracy]) -> Measurement:
+            estimate = estimated(found, "NoisyHistogram", cells)
+            return HistogramStrategy(estimate, facts, consistent=True).told(form)
+
+        return Single(plain.request, answered)
 
     def _noise(self) -> Noise:
         return noise_for("NoisyHistogram", self.epsilon, self.delta, self.rho)

@@ -11,8 +11,8 @@ from dpsdk._checks import shown, to_name
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import Kernel, Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
-from dpsdk.mechanisms.estimates import Estimate, Reconstruction, measured, quoted
+from dpsdk.mechanisms.base import Mechanism, Single
+from dpsdk.mechanisms.estimates import Estimate, Reconstruction, measured, quoted, single
 from dpsdk.mechanisms.total import (
     noise_for,
     to_epsilon,
@@ -20,7 +20,7 @@ from dpsdk.mechanisms.total import (
     to_zero_delta,
     total_in_words,
 )
-from dpsdk.release import Quote
+from dpsdk.release import Measurement, NoiseAccuracy, Quote
 
 __all__ = ["OneAttribute"]
 
@@ -52,6 +52,11 @@ class OneAttribute(Mechanism[LinearForm]):
     def open(self, kernel: Kernel, /) -> Estimate:
         noise = self._noise()
         return measured(kernel, repr(self), self._over(kernel.facts, noise), noise)
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[NoiseAccuracy]]:
+        """The one run that an answer takes."""
+        noise, facts = self._noise(), facts_of(terms)
+        return single(form, facts, repr(self), self._over(facts, noise), noise)
 
     def _noise(self) -> Noise:
         return noise_for(type(self).__name__, self.epsilon, self.delta, self.rho)

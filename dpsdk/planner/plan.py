@@ -14,7 +14,7 @@ from dpsdk.release import Cost, Reason
 
 __all__ = ["Basis", "Effort", "Forecast", "Plan"]
 
-F = TypeVar("F", bound=Form)
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 Basis: TypeAlias = Literal["noise", "calibrated", "extrapolated"]
 """On what a forecast rests.
@@ -61,7 +61,7 @@ class Effort:
 
 
 @frozen(repr=False)
-class Plan(Generic[F]):
+class Plan(Generic[F_contra]):
     """One way to answer, judged from public facts alone.
 
     What is proven, what is forecast and what is assumed stand in three fields.
@@ -91,12 +91,13 @@ class Plan(Generic[F]):
     free_afterwards
         What is answered for nothing once it was paid, in words; empty where nothing is.
     attainable
-        The error that can be had from it for all that may be spent; None where nothing is known.
+        The error that can be had from it for all that may be spent; None where nothing is known,
+        and where an error was asked for that it promises.
     parts
         Of a plan for several goals: the plan of each, in their order, where each has its own.
     """
 
-    mechanism: Mechanism[F]
+    mechanism: Mechanism[F_contra]
     cost: Cost
     share_of_remaining: Fraction | None
     promised: Bound | None

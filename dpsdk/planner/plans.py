@@ -2,49 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Self, TypeVar, overload
 
-from dpsdk.errors import NoMechanism
+from attrs import field, frozen
+
+from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
+from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
 
 __all__ = ["Plans"]
 
 F = TypeVar("F", bound=Form)
+F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
+
+_SHOWN = 12
 
 
-class Plans(Sequence[Plan[F]], Generic[F]):
-    """Ways to answer, the best first; those that cannot be taken are last, with their reasons."""
+def _to_plans(plans: Iterable[Plan[F]]) -> tuple[Plan[F], ...]:
+    return tuple(plans)
 
-    __slots__ = ("_plans",)
 
-    def __init__(self, plans: Iterable[Plan[F]]) -> None:
-        self._plans = tuple(plans)
+def _no_points() -> Curve:
+    return Curve(())
+
+
+@frozen(repr=False)
+class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
+    """Ways to answer, the best first; those that cannot be taken are last, with their reasons.
+
+    Where an error was asked for, those that promise it come first, the cheapest of them at the
+    top; then those that are only expected to keep it. Where a budget was given, the order is that
+    of what is expected of the error; where the cost of something was given, that of what is
+    promised.
+
+    Parameters
+    ----------
+    plans
+        The plans.
+    question
+        What they are for, in words.
+    """
+
+    plans: tuple[Plan[F_contra], ...] = field(converter=_to_plans)
+    question: str = "this question"
+    _curve: Callable[[], Curve] = field(default=_no_points, eq=False)
 
     @property
-    def best(self) -> Plan[F]:
-        """The first one that may be run.
+    def best(self) -> Plan[F_contra]:
+        """The first one that may be taken.
 
         Raises
         ------
         NoMechanism
-            If there is none.
+            If there is none: it says why of each.
         """
-        for plan in self._plans:
+        for plan in self.plans:
             if plan.feasible:
                 return plan
-        raise NoMechanism("this question")
+        declined = [
+            Declined(str(plan.mechanism), one.code, one.text)
+            for plan in self.plans
+            for one in plan.because
+        ]
+        raise NoMechanism(self.question, tuple(declined))
+
+    def curve(self) -> Curve:
+        """What errors cost, at the moment of planning: a few amounts of each of the best families.
+
+        Spends nothing and reads nothing. Plans that were pickled or read from a text have no
+        points, nor have those of several goals.
+        """
+        return self._curve()
+
+    def to_columns(self) -> dict[str, list[object]]:
+        """One column for each thing that a plan says, with None where it says nothing of it.
+
+        Errors are in the unit of the answer; `promised` and `assumed` are bounds, `expected` is the
+        median of what is expected, and `low` and `high` are where nine in ten are expected between.
+        """
+        columns: dict[str, list[object]] = {
+            "mechanism": [],
+            "cost": [],
+            "share": [],
+            "promised": [],
+            "assumed": [],
+            "expected": [],
+            "low": [],
+            "high": [],
+            "basis": [],
+            "seconds": [],
+            "bytes": [],
+            "feasible": [],
+            "attainable": [],
+            "because": [],
+        }
+        for plan in self.plans:
+            expected = plan.expected
+            told = (
+                str(plan.mechanism),
+                str(plan.cost),
+                None if plan.share_of_remaining is None else float(plan.share_of_remaining),
+                None if plan.promised is None else plan.promised.error,
+                None if plan.assumed is None else plan.assumed.error,
+                None if expected is None else expected.median,
+                None if expected is None else expected.low,
+                None if expected is None else expected.high,
+                None if expected is None else expected.basis,
+                plan.seconds,
+                plan.bytes,
+                plan.feasible,
+                plan.attainable,
+                "; ".join(f"{one.code}: {one.text}" for one in plan.because),
+            )
+            for column, value in zip(columns.values(), told, strict=True):
+                column.append(value)
+        return columns
+
+    def to_frame(self, backend: FrameLibrary = "polars") -> object:
+        """The same columns as a data frame of a library of your choice, through narwhals.
+
+        Raises
+        ------
+        InvalidArgument
+            If the library is another.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        return to_frame(self.to_columns(), backend)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What the curve is worked out from belongs to the session.
+        return type(self), (self.plans, self.question)
 
     @overload
-    def __getitem__(self, index: int) -> Plan[F]: ...
+    def __getitem__(self, index: int) -> Plan[F_contra]: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Plan[F], ...]: ...
-    def __getitem__(self, index: int | slice) -> Plan[F] | tuple[Plan[F], ...]:
-        return self._plans[index]
+    def __getitem__(self, index: slice) -> tuple[Plan[F_contra], ...]: ...
+    def __getitem__(self, index: int | slice) -> Plan[F_contra] | tuple[Plan[F_contra], ...]:
+        return self.plans[index]
 
     def __len__(self) -> int:
-        return len(self._plans)
+        return len(self.plans)
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self._plans)) or "no plans"
+        rows = [_row(plan) for plan in self.plans[:_SHOWN]]
+        table = [["mechanism", "share", "promised", "expected", "because"], *rows]
+        widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in table
+        ]
+        more = len(self.plans) - len(rows)
+        rest = [f"... {more:,} more"] if more else []
+        return "\n".join([f"Plans for {self.question}", *lines, *rest])
+
+
+def _row(plan: Plan[F]) -> list[str]:
+    share = "-" if plan.share_of_remaining is None else f"{float(plan.share_of_remaining):.3%}"
+    promised = "-" if plan.promised is None else f"± {plan.promised.error:.4g}"
+    if plan.promised is not None and plan.promised.vacuous:
+        promised += " (vacuous)"
+    if plan.assumed is not None:
+        promised += f" (± {plan.assumed.error:.4g} if so)"
+    expected = "-" if plan.expected is None else f"{plan.expected.median:.4g}"
+    why = f"{plan.because[0].code}: {plan.because[0].text}" if plan.because else ""
+    mark = "" if plan.feasible else "no: "
+    return [str(plan.mechanism), share, promised, expected, mark + why]

@@ -11,8 +11,9 @@ from attrs import define, field
 from dpsdk.accounting.balance import Balance
 from dpsdk.accuracy import Bound, bound_of
 from dpsdk.forms import Facts, Form
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.kernel import Limits, Terms
-from dpsdk.planner.goal import Assumptions
+from dpsdk.planner.calibration import Calibration, to_calibration
 from dpsdk.queries import Query
 from dpsdk.queries.base import lifting
 from dpsdk.release import Quote
@@ -41,6 +42,8 @@ class Task(Generic[A, F]):
         What is believed of the table.
     limits
         What a plan may take of a machine; None where nothing is said.
+    calibration
+        What forecasts rest on beside the laws of noise; that of the package where it is None.
     """
 
     query: Query[A, F]
@@ -50,6 +53,7 @@ class Task(Generic[A, F]):
     beta: float
     assumptions: Assumptions = field(factory=Assumptions)
     limits: Limits | None = None
+    calibration: Calibration | None = field(default=None, converter=to_calibration)
 
     @property
     def facts(self) -> Facts:
@@ -67,3 +71,19 @@ class Task(Generic[A, F]):
         if lift is None:
             return bound_of(quote.accuracy, None, np.inf, self.beta)
         return quote.for_query(lift, self.facts).bound(self.beta)
+
+    def assumed(self, quote: Quote) -> Bound | None:
+        """The bound that holds if the assumptions do; None where they add nothing."""
+        lift = lifting(self.query)
+        return quote.for_query(lift, self.facts, self.assumptions).assumed(self.beta)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is believed and not known, in words."""
+        return self.assumptions.words(self.facts)
+
+    @property
+    def span(self) -> float:
+        """The largest difference between two possible answers, infinite where none is known."""
+        lift = lifting(self.query)
+        return np.inf if lift is None else lift.span(self.facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from attrs import field, frozen
@@ -12,6 +13,7 @@ from dpsdk.accuracy import Lifting
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, GapForm
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries.base import Query, ScalarQuery
 from dpsdk.typing import Floats
 
@@ -77,6 +79,18 @@ class Above(Query[bool, GapForm], Lifting[bool]):
             return radii
         # What share a number of rows is, nobody knows where their total is private.
         return np.full(len(radii), np.inf) if facts.rows is None else radii / facts.rows
+
+    def presumed(
+        self,
+        radii: Floats,
+        apart: Callable[[], Floats],
+        facts: Facts,
+        assumptions: Assumptions,
+        /,
+    ) -> Floats:
+        if self.query.normalized and facts.rows is None and assumptions.rows is not None:
+            return radii / assumptions.rows
+        return super().presumed(radii, apart, facts, assumptions)
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[bool, bool]:
         # Near the level either answer may be the true one.

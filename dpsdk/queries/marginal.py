@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from importlib.util import find_spec
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._frames import FrameLibrary, to_frame
 from dpsdk.domain import Attribute, Domain
-from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute
+from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
 from dpsdk.queries.conditions import listed
@@ -125,7 +125,7 @@ class MarginalTable:
 
     def to_frame(
         self,
-        backend: Literal["pandas", "polars", "pyarrow"] = "polars",
+        backend: FrameLibrary = "polars",
         value: str = "value",
     ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
@@ -137,16 +137,7 @@ class MarginalTable:
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        if backend not in ("pandas", "polars", "pyarrow"):
-            raise InvalidArgument("backend", '"pandas", "polars" or "pyarrow"', shown(backend))
-        columns = self.to_columns(value)
-        try:
-            import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
-        except ImportError:
-            raise MissingExtra("narwhals", "frames") from None
-        if find_spec(backend) is None:
-            raise MissingExtra(backend)
-        return nw.from_dict(columns, backend=backend).to_native()
+        return to_frame(self.to_columns(value), backend)
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]

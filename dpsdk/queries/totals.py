@@ -12,6 +12,7 @@ from dpsdk._checks import shown, to_name
 from dpsdk.domain import Attribute, Binned, Date, Domain, Integer
 from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Factor, Facts, Kronecker, LinearForm, Weights
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.forms.factors import MATRIX_LIMIT
 from dpsdk.forms.linear import EXACT
 from dpsdk.queries.base import ScalarQuery
@@ -34,6 +35,9 @@ def _to_attribute(value: str) -> str:
 
 _FINEST = 2.0**-40
 """The kernel rounds weights to steps of this at the least."""
+
+_ROUNDED = 2.0**-48
+"""What the few operations from raw numbers to the error of a mean may round off, and more."""
 
 
 def _ends(attribute: Attribute, query: str) -> tuple[float, float]:
@@ -231,6 +235,27 @@ class Mean(Conditioned[float]):
             # Nothing was learned: said in full, so that the bound is marked as vacuous.
             return np.array([self.span(facts)])
         return np.array([max(middle - low, high - middle)])
+
+    def presumed(
+        self,
+        radii: Floats,
+        apart: Callable[[], Floats],
+        facts: Facts,
+        assumptions: Assumptions,
+        /,
+    ) -> Floats:
+        # docs/explanation/proofs/mean.md
+        attribute = facts.domain[self.attribute]
+        counted = assumptions.counted(facts, conditional=self.where is not None)
+        weight = _width(attribute) * _unit(_width(attribute))
+        total, count = (float(radius) for radius in radii)
+        fewest = counted * weight - count
+        if not fewest > max(total + count, float(apart()[1])):
+            return np.array([self.span(facts)])
+        low, high = _ends(attribute, str(self))
+        rounded = _ROUNDED * (abs(low) + abs(high))
+        radius = (total + count) / (fewest - count) * _width(attribute) / 2
+        return np.array([min(self.span(facts), radius * (1 + _ROUNDED) + rounded)])
 
     def bracket(self, raw: Floats, radii: Floats, facts: Facts, /) -> tuple[float, float]:
         fewest, most = float(raw[1] - radii[1]), float(raw[1] + radii[1])

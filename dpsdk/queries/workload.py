@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -13,6 +13,7 @@ from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import Facts, FormBlock, LinearForm
+from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
 from dpsdk.typing import Floats
 
@@ -34,6 +35,11 @@ def _end(
 ) -> Floats:
     """The numbers of all lower or all upper ends in one array."""
     return np.concatenate([query.ends(part, wide, facts)[side] for query, part, wide in triples])
+
+
+def _copy_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
+    """The numbers of one query, to write into as it likes."""
+    return parts()[place].copy()
 
 
 @frozen(repr=False)
@@ -192,6 +198,23 @@ class Workload(LinearQuery[Answers[A_co]]):
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         triples = zip(self._lifted, self._split(raw, facts), self._split(radii, facts), strict=True)
         return np.concatenate([query.spread(part, wide, facts) for query, part, wide in triples])
+
+    def presumed(
+        self,
+        radii: Floats,
+        apart: Callable[[], Floats],
+        facts: Facts,
+        assumptions: Assumptions,
+        /,
+    ) -> Floats:
+        alone = cache(lambda: self._split(apart(), facts))
+        parts = self._split(radii, facts)
+        return np.concatenate(
+            [
+                query.presumed(part, partial(_copy_of, alone, place), facts, assumptions)
+                for place, (query, part) in enumerate(zip(self._lifted, parts, strict=True))
+            ]
+        )
 
     def bracket(
         self, raw: Floats, radii: Floats, facts: Facts, /

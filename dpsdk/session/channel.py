@@ -33,7 +33,7 @@ from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Cost, Measurement, Release
+from dpsdk.release import Cost, Measurement, Reason, Release
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of, request_of
 from dpsdk.session.stored import Request
@@ -56,6 +56,7 @@ class Given(NamedTuple, Generic[A]):
     around: Around | None = None
     account: Callable[[], str] | None = None
     trusted: Callable[[], Iterable[str]] | None = None
+    by: Callable[[], str] | None = None
 
 
 class Channel(Closable, Generic[F_contra]):
@@ -111,11 +112,14 @@ class Channel(Closable, Generic[F_contra]):
         """
         return self._released(query, self._asked(query, request_id, None))
 
-    def _released(self, query: Query[A, F_contra], given: Given[A]) -> Release[A]:
+    def _released(
+        self, query: Query[A, F_contra], given: Given[A], because: tuple[Reason, ...] = ()
+    ) -> Release[A]:
         context, measurement = self._context, given.measurement
         account = context.payer.scope if given.account is None else given.account()
         trusted = self._trusted(given)
-        name = naming(self._name, [one.name for one in trusted]) if trusted else self._name
+        name = self._called(given)
+        name = naming(name, [one.name for one in trusted]) if trusted else name
         by, around = context.by, given.around
         return Release(
             given.value,
@@ -130,6 +134,7 @@ class Channel(Closable, Generic[F_contra]):
             query,
             context.history.payment(context.data.name, account, by, around, trusted),
             reused=given.reused,
+            because=because,
         )
 
     def _trusted(self, given: Given[A]) -> tuple[Trusted, ...]:
@@ -140,6 +145,11 @@ class Channel(Closable, Generic[F_contra]):
         known = {one.name: one for one in (*self._context.trust.names, *relied)}
         names = {*given.trusted(), *[one.name for one in relied]}
         return tuple([known.get(name) or Trusted(name) for name in sorted(names)])
+
+    def _called(self, given: Given[A]) -> str:
+        """What the mechanism calls itself that gave an answer."""
+        del given
+        return self._name
 
     def _asked(self, query: Query[A, F_contra], request_id: str | None, using: object) -> Given[A]:
         """An answer, which may have been given before if it is one of a one-shot mechanism."""
@@ -161,14 +171,14 @@ class Channel(Closable, Generic[F_contra]):
         ended: list[Question] = []
         try:
             if reuse is None or same is None:
-                return self._put(query, form, label, request, None, ended)
+                return self._put(query, form, label, request, (), ended)
             while True:
                 with reuse.asking(same) as free:
                     measurement = reuse.find(same, context.payer)
                     if measurement is not None:
                         return self._reused(query, measurement, label, request, ended)
                     if free:
-                        return self._put(query, form, label, request, same, ended)
+                        return self._put(query, form, label, request, (same,), ended)
         finally:
             # When nobody waits any more for the answer.
             for question in ended:
@@ -180,10 +190,10 @@ class Channel(Closable, Generic[F_contra]):
         form: F_contra,
         label: str,
         request: Request | None,
-        same: str | None,
+        same: tuple[str, ...],
         ended: list[Question],
     ) -> Given[A]:
-        """Ask, as a question of its own, and keep the answer if it may be given again.
+        """Ask, as a question of its own, and keep the answer for those who ask the `same`.
 
         The question goes to those that have `ended`, of which the observer is told afterwards.
         """
@@ -196,8 +206,9 @@ class Channel(Closable, Generic[F_contra]):
             raw = self._ask(form, kernel)
             around = question.around
             measurement = settled(query, raw, facts)
-            if same is not None and context.reuse is not None:
-                context.reuse.keep(same, context.payer, raw)
+            if context.reuse is not None:
+                for known in same:
+                    context.reuse.keep(known, context.payer, raw)
             if request is not None:
                 measurement = request.kept(measurement)
             value = query.lift(measurement.values, facts)
@@ -213,10 +224,10 @@ class Channel(Closable, Generic[F_contra]):
             if request is None or error.request_id != request.name:
                 raise
             # Another may have been first, and may have stored its answer since.
-            known = request.stored()
-            if known is None:
+            stored = request.stored()
+            if stored is None:
                 raise AnswerLost(request.name, error.charges) from None
-            return self._again(query, known, label, request)
+            return self._again(query, stored, label, request)
         except BaseException as error:
             history.note(question, error)
             raise
@@ -239,6 +250,7 @@ class Channel(Closable, Generic[F_contra]):
             # Who paid, which need not be who asks again.
             account=lambda: next((one.scope for one in charges()), self._context.payer.scope),
             trusted=lambda: [name for one in charges() for name in named(one.mechanism)[1]],
+            by=lambda: next((named(one.mechanism)[0] for one in charges()), self._name),
         )
 
     def _reused(
@@ -310,11 +322,23 @@ def answered(
 
 
 def released(
-    channel: Channel[F_contra], query: Query[A, F_contra], request_id: str | None, using: object
+    channel: Channel[F_contra],
+    query: Query[A, F_contra],
+    request_id: str | None,
+    using: object,
+    because: tuple[Reason, ...] = (),
 ) -> Release[A]:
-    """The same as a release."""
+    """The same as a release, and why the mechanism was chosen."""
     given = channel._asked(query, request_id, using)  # pyright: ignore[reportPrivateUsage]  # of this module
-    return channel._released(query, given)  # pyright: ignore[reportPrivateUsage]  # of this module
+    return channel._released(query, given, because)  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
+def asked_of(
+    channel: Channel[F_contra] | DistributionChannel, form: F_contra, kernel: Kernel
+) -> Measurement:
+    """What a channel says to a form over a kernel, for a question that is another channel's."""
+    wide = cast("Channel[F_contra]", channel)
+    return wide._ask(form, kernel)  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
 class DistributionChannel(Channel[LinearForm | ConvexForm]):

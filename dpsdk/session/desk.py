@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from threading import get_ident
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 from attrs import fields, has
 
@@ -19,7 +18,6 @@ from dpsdk.errors import (
     AlreadyCharged,
     AnswerLost,
     InvalidArgument,
-    NoMechanism,
     QueryError,
     Redacted,
 )
@@ -34,14 +32,9 @@ from dpsdk.mechanisms.base import (
     ModelsMechanism,
     OneShot,
     TablesMechanism,
-    TablesStrategy,
-    Unfinished,
-    WhyStopped,
 )
 from dpsdk.observe import Event, Opened, Progress
-from dpsdk.planner import Assumptions, Plans
-from dpsdk.planner.planning import for_alpha, for_budget
-from dpsdk.planner.task import Task
+from dpsdk.planner import Assumptions, Calibration, Goal, Plan, Plans
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.session.channel import (
@@ -55,6 +48,8 @@ from dpsdk.session.channel import (
 )
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of
+from dpsdk.session.opening import channel_to, kept
+from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan
 
 __all__ = ["Desk"]
 
@@ -102,7 +97,7 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        using: OneShot[F] | Channel[F] | None = None,
+        using: OneShot[F] | Channel[F] | Plan[F] | None = None,
         request_id: str | None = None,
     ) -> A:
         """The answer to a query, of the type that the query promises.
@@ -112,10 +107,16 @@ class Desk:
         query
             The question.
         using
-            A one-shot mechanism, such as `Laplace(epsilon=0.1)`, or an open channel.
+            A one-shot mechanism, such as `Laplace(epsilon=0.1)`, an open channel, or a `Plan`. A
+            plan means its mechanism, from wherever it comes and whatever was left when it was made;
+            one that has to be opened is opened for this answer, and what that costs is charged with
+            it. Left out, it is the best plan that takes a tenth of what is left at the most: the
+            cheapest that promises, at 95%, an error of a hundredth of the largest difference of two
+            answers; where none does, the first of `plan(query, budget=...)` for such a tenth.
         request_id
             Names the request, to charge and answer it once however often it is tried: by any
-            session on the ledger, the stored answer is given again for free.
+            session on the ledger, the stored answer is given again for free. A request without
+            `using` is the same request whatever the best plan is by then.
 
         Raises
         ------
@@ -123,15 +124,20 @@ class Desk:
             If the query cannot be put to this table. Nothing was charged.
         BudgetExceeded
             If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
-            several steps: then `charges` of the error names what was, and stays charged.
+            several steps: then `charges` of the error names what was, and stays charged. Of a plan
+            that is opened, all must fit before anything is charged.
         ReleaseFailed
             If something failed after the charge.
         AnswerLost
             If the request was charged before, and no answer was stored for it.
+        Stopped
+            If the opening of a plan ended early, as `open` has it.
         NoMechanism
-            If `using` is left out.
+            If `using` is left out, and no mechanism can be taken: it says why of each.
         """
-        channel = self._channel(query, using)
+        if using is None or isinstance(using, Plan):
+            return self.release(query, using=using, request_id=request_id).value
+        channel = self._channel(using)
         if self._context.reuse is None or using is channel:
             return channel.answer(query, request_id=request_id)
         return answered(channel, query, request_id, using)
@@ -140,11 +146,16 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        using: OneShot[F] | Channel[F] | None = None,
+        using: OneShot[F] | Channel[F] | Plan[F] | None = None,
         request_id: str | None = None,
     ) -> Release[A]:
-        """The answer to a query with its cost and its error bounds. Raises as `answer` does."""
-        channel = self._channel(query, using)
+        """The answer to a query with its cost and its error bounds. Raises as `answer` does.
+
+        By a plan, `because` says why it was chosen.
+        """
+        if using is None or isinstance(using, Plan):
+            return self._planned(query, using, request_id)
+        channel = self._channel(using)
         if self._context.reuse is None or using is channel:
             return channel.release(query, request_id=request_id)
         return released(channel, query, request_id, using)
@@ -214,34 +225,15 @@ class Desk:
             if before is not None and not before[1].closed:
                 return self._same(request, before, mechanism)
         lifetime = Lifetime(f"the channel to {name}", outer.lifetime)
-        context = outer.asking(_kept(mechanism), lifetime)
+        context = outer.asking(kept(mechanism), lifetime)
         scope = context.payer.scope
         question = context.history.ask("", name, context.lifetime, scope=scope, request=request)
         question.stop, question.thread = stop, get_ident()
         done: Event | None = None
-        ended: WhyStopped | None = None
-        channel: Channel[F] | DistributionChannel
         access, opened = context.access(name), Using(name, mechanism, self.domain)
         try:
             kernel = Kernel.over(access.on(question))
-            if isinstance(mechanism, HypothesisMechanism):
-                channel = HypothesisChannel(mechanism.open(kernel), opened, access, context)
-            elif isinstance(mechanism, ModelsMechanism):
-                models = mechanism.open(kernel)
-                channel = HypothesisChannel(models, opened, access, context, models=True)
-            elif isinstance(mechanism, DistributionMechanism):
-                try:
-                    strategy = mechanism.open(kernel)
-                except Unfinished as early:
-                    strategy, ended = early.strategy, early.why
-                if isinstance(mechanism, TablesMechanism):
-                    # What such a mechanism opens to, early or not.
-                    tables = cast("TablesStrategy", strategy)
-                    channel = TablesChannel(tables, opened, access, context)
-                else:
-                    channel = DistributionChannel(strategy, opened, access, context)
-            else:
-                channel = Channel(mechanism.open(kernel), opened, access, context)
+            channel, ended = channel_to(mechanism, kernel, opened, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
             scope, named, now = whose(question.asked)
@@ -282,46 +274,134 @@ class Desk:
             raise InvalidArgument("request_id", expected, shown(request))
         return channel
 
-    def quote(self, query: Query[A, F], *, using: Mechanism[F]) -> Quote:
+    def quote(
+        self,
+        query: Query[A, F],
+        *,
+        using: Mechanism[F],
+        assume: Mapping[str, object] | Assumptions | None = None,
+    ) -> Quote:
         """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
 
         Errors are in the unit of the answer. An answer that would be reused costs nothing.
+
+        Parameters
+        ----------
+        query, using
+            The question, and the mechanism that would be asked.
+        assume
+            What is believed of the table, to bound answers whose error depends on it, such as
+            means: `{"rows": ..., "inside": ...}`, see `dpsdk.planner.Assumptions`. It changes no
+            noise and no charge: `assumed` of the quote is the bound that rests on it.
         """
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
         context = self._context
         form = context.forms.form(query)
+        believed = Assumptions.of(assume)
+        believed.check(context.facts)
         if context.reuse is not None:
             same = question_of(context.place, using, form)
             known = None if same is None else context.reuse.find(same, context.payer)
             if known is not None:
-                return Quote(Cost(), Cost(), known.accuracy).for_query(lifting(query), self.facts)
+                free = Quote(Cost(), Cost(), known.accuracy)
+                return free.for_query(lifting(query), self.facts, believed)
         try:
             quote = using.quote(form, self._context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
-        return Quote(at_open, at_most, quote.accuracy).for_query(lifting(query), self.facts)
+        own = Quote(at_open, at_most, quote.accuracy)
+        return own.for_query(lifting(query), self.facts, believed)
 
+    @overload
     def plan(
         self,
         query: Query[A, F],
         *,
-        alpha: float | None = None,
-        budget: Budget | None = None,
+        alpha: float,
         beta: float = 0.05,
         assume: Mapping[str, object] | Assumptions | None = None,
         limits: Limits | None = None,
+        calibration: Calibration | None = None,
+    ) -> Plans[F]: ...
+    @overload
+    def plan(
+        self,
+        query: Query[A, F],
+        *,
+        budget: Budget | Cost,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+        calibration: Calibration | None = None,
+    ) -> Plans[F]: ...
+    @overload
+    def plan(
+        self,
+        query: Iterable[Goal[A, F]],
+        *,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+        calibration: Calibration | None = None,
+    ) -> Plans[F]: ...
+    def plan(
+        self,
+        query: Query[A, F] | Iterable[Goal[A, F]],
+        *,
+        alpha: float | None = None,
+        budget: Budget | Cost | None = None,
+        beta: float = 0.05,
+        assume: Mapping[str, object] | Assumptions | None = None,
+        limits: Limits | None = None,
+        calibration: Calibration | None = None,
     ) -> Plans[F]:
-        """Ways to answer a query, judged from public facts alone. Spends nothing, reads nothing."""
+        """Ways to answer a query, the best first, judged from public facts and what is left.
+
+        Spends nothing and reads nothing: over any table with the same facts and the same account,
+        plans are the same. `using=plan` of `answer` and `release` does what a plan says.
+
+        Parameters
+        ----------
+        query
+            The question: a query or a workload; or goals, each a query with an error of its own,
+            whose plans answer the workload of all their queries.
+        alpha
+            How far off any entry of the answer may be, in its own unit: what would cost least?
+        budget
+            Instead: what may be spent on it, or what something else costs: what would be off least?
+        beta
+            How likely bounds may fail, strictly between 0 and 1; of several goals, any of them.
+        assume
+            What is believed of the table, as for `quote`. It changes no noise and no charge, and
+            bounds that rest on it are in `assumed`.
+        limits
+            What a plan may take of a machine; what takes more is not feasible.
+        calibration
+            What is expected of errors and of efforts beside laws of noise: by default what the
+            package measured. It changes no bound, no noise and no charge.
+
+        Raises
+        ------
+        DomainError, QueryError
+            If the query cannot be put to this table.
+        InvalidArgument
+            If another argument is not what it should be: a query needs one of `alpha` and `budget`,
+            and goals neither.
+        """
         context = self._context
         context.lifetime.check()
-        form = context.forms.form(query)
-        balance = context.payer.balance
-        task = Task(query, form, context.terms, balance, beta, Assumptions.of(assume), limits)
-        if alpha is not None:
-            return for_alpha(task, alpha)
-        return for_budget(task, budget or balance.budget)
+        return plans_of(
+            query,
+            context,
+            alpha=alpha,
+            budget=budget,
+            beta=beta,
+            assume=assume,
+            limits=limits,
+            calibration=calibration,
+        )
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.
@@ -331,7 +411,18 @@ class Desk:
         cost = self.quote(query, using=using).at_most
         return self._context.payer.affords_all(cost.runs)
 
-    def _channel(self, query: Query[A, F], using: OneShot[F] | Channel[F] | None) -> Channel[F]:
+    def _planned(
+        self, query: Query[A, F], plan: Plan[F] | None, request_id: str | None
+    ) -> Release[A]:
+        self._context.lifetime.check()
+        if plan is None:
+            return release_by_best(query, self._context, request_id)
+        mechanism, because = mechanism_of(plan), plan.because
+        if not isinstance(mechanism, OneShot):
+            return release_by_plan(query, plan, self._context, request_id)
+        return released(self._channel(mechanism), query, request_id, mechanism, because)
+
+    def _channel(self, using: OneShot[F] | Channel[F]) -> Channel[F]:
         self._context.lifetime.check()
         key = _key(using)
         known = None if key is None else self._channels.get(key)
@@ -343,10 +434,8 @@ class Desk:
                     "using", "a channel of this session, scope or part", repr(using)
                 )
             return using
-        if using is None:
-            raise NoMechanism(described(query))
         if not isinstance(using, OneShot):
-            expected = "a one-shot mechanism or an open channel; open a mechanism that keeps state"
+            expected = "a one-shot mechanism, an open channel or a plan; open what keeps state"
             raise InvalidArgument("using", expected, shown(using))
         channel = self.open(using)
         if key is not None:
@@ -357,14 +446,6 @@ class Desk:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")
-
-
-def _kept(mechanism: Mechanism[F]) -> Mechanism[F]:
-    """What releases say was asked: a copy, since a frozen value may be initialised again.
-
-    One of another author is kept as it is.
-    """
-    return copy(mechanism) if type(mechanism).__module__.startswith("dpsdk.") else mechanism
 
 
 def _key(using: object) -> tuple[object, ...] | None:

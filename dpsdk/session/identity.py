@@ -18,22 +18,33 @@ from hashlib import sha256
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
-from attrs import fields, has
+from attrs import fields, frozen, has
 from typing_extensions import override
 
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.hypothesis import Distribution
-from dpsdk.mechanisms import Gaussian, Laplace, PrivateMinimizer, Projection
+from dpsdk.mechanisms import Gaussian, Laplace, Parts, PrivateMinimizer, Projection
 from dpsdk.queries import Linear
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
-__all__ = ["ONE_SHOT", "Place", "Using", "question_of", "request_of"]
+__all__ = ["BEST", "ONE_SHOT", "Best", "Place", "Using", "question_of", "request_of"]
 
-ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Projection, PrivateMinimizer})
+ONE_SHOT: frozenset[type] = frozenset({Laplace, Gaussian, Parts, Projection, PrivateMinimizer})
 """The mechanisms of the package that keep no state between answers."""
+
+
+@frozen
+class Best:
+    """Whatever mechanism the planner finds best, in the place of one that was named.
+
+    Questions to it are the same whichever that is by then.
+    """
+
+
+BEST = Best()
 
 _Words: TypeAlias = "str | list[_Words]"
 
@@ -94,15 +105,21 @@ class Using:
         others when it is first asked for.
     domain
         The universe that functions of records are tabulated over.
+    digest
+        Tells it from others, if that was settled before.
     """
 
     __slots__ = ("_digest", "_domain", "_mechanism", "name")
 
-    def __init__(self, name: str, mechanism: object, domain: Domain) -> None:
+    def __init__(
+        self, name: str, mechanism: object, domain: Domain, digest: str | None = None
+    ) -> None:
         self.name: str = name
         self._mechanism = mechanism
         self._domain = domain
-        self._digest = self._told() if type(mechanism) in ONE_SHOT else None
+        self._digest = digest
+        if digest is None and type(mechanism) in ONE_SHOT:
+            self._digest = self._told()
 
     def _told(self) -> str:
         return _digest([self.name, _Told(self._domain).words(self._mechanism)])
@@ -133,7 +150,7 @@ def question_of(place: Place, using: object, form: Form) -> str | None:
     str or None
         None where that cannot be told, as of mechanisms and losses of other authors.
     """
-    if type(using) not in ONE_SHOT:
+    if type(using) not in ONE_SHOT and using is not BEST:
         return None
     exact = _Exact()
     try:

@@ -45,17 +45,21 @@ class Member(Generic[T]):
         How it is written and read.
     default
         What is meant where it is left out. It is part of the meaning of the kind, and so it never
-        changes, whatever the class takes by default one day. It is always written.
+        changes, whatever the class takes by default one day. It is always written, unless `quiet`.
     of
         The attribute of a value that it is written from, if that has another name.
     key
         The argument that it is read for, if that has another name.
+    quiet
+        Whether it is left out where it equals the default: for a member that a kind was given
+        later, so that what could be written before is written as it was, and has the same digest.
     """
 
     field: Field[T]
     default: object = REQUIRED
     of: str = ""
     key: str = ""
+    quiet: bool = False
 
 
 def _to_members(given: Mapping[str, object]) -> Mapping[str, Member[object]]:
@@ -67,7 +71,8 @@ def _to_members(given: Mapping[str, object]) -> Mapping[str, Member[object]]:
             expected = f"without {', '.join(_RESERVED)}, which every written form has"
             raise InvalidArgument("members", expected, shown(name))
         member = cast("Member[object]", one if isinstance(one, Member) else Member(_field(one)))
-        members[name] = Member(member.field, member.default, member.of or name, member.key or name)
+        of, key = member.of or name, member.key or name
+        members[name] = Member(member.field, member.default, of, key, member.quiet)
     return MappingProxyType(members)
 
 
@@ -141,6 +146,8 @@ class Kind(Generic[T]):
             except AttributeError:
                 expected = f"a value with an attribute {member.of!r}"
                 raise WireError(path, expected, type(value).__name__) from None
+            if member.quiet and found == member.default:
+                continue
             written[name] = member.field.write(found, path + step(name), codebook)
         return written
 

@@ -14,6 +14,7 @@ from dpsdk.forms import Form
 from dpsdk.hypothesis import Distribution
 from dpsdk.losses import Loss
 from dpsdk.mechanisms import Mechanism, OneShot
+from dpsdk.planner import Goal, Plan, Plans
 from dpsdk.queries import Query
 from dpsdk.release import Release
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook
@@ -36,6 +37,9 @@ _GROUPS: dict[str, type] = {
     "composition": Composition,
     "budget": Budget,
     "release": ReleaseRecord,
+    "goal": Goal,
+    "plan": Plan,
+    "plans": Plans,
 }
 """Names of what may be asked for, beside classes and the names of single kinds."""
 
@@ -54,8 +58,8 @@ def to_json(value: object, *, domain: Domain | None = None, allow: Catalogue | N
     Parameters
     ----------
     value
-        A domain, query, workload, mechanism, loss, guarantee, composition or budget, or what else
-        `Catalogue.shipped().kinds` names. Of a `Release`, the `ReleaseRecord` is written.
+        A domain, query, workload, mechanism, loss, guarantee, composition, budget, goal or plan, or
+        what else `Catalogue.shipped().kinds` names. Of a `Release`, the `ReleaseRecord` is written.
     domain
         Over which a `Linear` of a function is written out, as its table. It is called on every
         cell, twice, as when it is asked.
@@ -149,6 +153,18 @@ def from_json(
     kind: Literal["release"], data: object, *, allow: Catalogue | None = None
 ) -> ReleaseRecord: ...
 @overload
+def from_json(
+    kind: Literal["goal"], data: object, *, allow: Catalogue | None = None
+) -> Goal[object, Form]: ...
+@overload
+def from_json(
+    kind: Literal["plan"], data: object, *, allow: Catalogue | None = None
+) -> Plan[Form]: ...
+@overload
+def from_json(
+    kind: Literal["plans"], data: object, *, allow: Catalogue | None = None
+) -> Plans[Form]: ...
+@overload
 def from_json(kind: type[T], data: object, *, allow: Catalogue | None = None) -> T: ...
 def from_json(kind: str | type, data: object, *, allow: Catalogue | None = None) -> object:
     """The value of a written form, of the kind that is asked for.
@@ -157,7 +173,8 @@ def from_json(kind: str | type, data: object, *, allow: Catalogue | None = None)
     ----------
     kind
         What it must be: "query", "mechanism", "one-shot" (a mechanism for `session.answer`),
-        "loss", "domain", "guarantee", "composition", "budget" or "release"; or a class.
+        "loss", "domain", "guarantee", "composition", "budget", "release", "goal", "plan" or
+        "plans"; or a class.
     data
         What a reader of JSON made of a text; nothing in it is trusted.
     allow
@@ -235,6 +252,18 @@ def loads(
 def loads(
     kind: Literal["release"], text: str | bytes, *, allow: Catalogue | None = None
 ) -> ReleaseRecord: ...
+@overload
+def loads(
+    kind: Literal["goal"], text: str | bytes, *, allow: Catalogue | None = None
+) -> Goal[object, Form]: ...
+@overload
+def loads(
+    kind: Literal["plan"], text: str | bytes, *, allow: Catalogue | None = None
+) -> Plan[Form]: ...
+@overload
+def loads(
+    kind: Literal["plans"], text: str | bytes, *, allow: Catalogue | None = None
+) -> Plans[Form]: ...
 @overload
 def loads(kind: type[T], text: str | bytes, *, allow: Catalogue | None = None) -> T: ...
 def loads(kind: str | type, text: str | bytes, *, allow: Catalogue | None = None) -> object:

@@ -23,6 +23,7 @@ from dpsdk.mechanisms import (
     OfflinePMW,
     OnlinePMW,
     Oracle,
+    Parts,
     PrivateMinimizer,
     Problem,
     Projection,
@@ -35,7 +36,8 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
-from dpsdk.wire.catalogue import Kind, Member, Nested
+from dpsdk.queries import Query
+from dpsdk.wire.catalogue import Codebook, Kind, Member, Nested
 from dpsdk.wire.distributions import DISTRIBUTION
 from dpsdk.wire.fields import (
     AMOUNT,
@@ -47,12 +49,60 @@ from dpsdk.wire.fields import (
     Choice,
     ListOf,
     OrNone,
+    refused,
 )
 from dpsdk.wire.queries import QUERY
+from dpsdk.wire.text import JSON, Plain
 
 __all__ = ["KINDS", "MECHANISM"]
 
 MECHANISM = Nested[Mechanism[Form]]("a mechanism", Mechanism)
+
+
+class _Pairs:
+    """Questions, each with what answers it."""
+
+    _members = ("query", "mechanism")
+
+    def write(
+        self, value: tuple[tuple[Query[object, Form], Mechanism[Form]], ...], path: str,
+        codebook: Codebook, /,
+    ) -> Plain:  # fmt: skip
+        return [
+            {
+                "query": QUERY.write(query, f"{path}[{place}].query", codebook),
+                "mechanism": MECHANISM.write(mechanism, f"{path}[{place}].mechanism", codebook),
+            }
+            for place, (query, mechanism) in enumerate(value)
+        ]
+
+    def read(
+        self, plain: Plain, path: str, codebook: Codebook, /
+    ) -> tuple[tuple[Query[object, Form], Mechanism[Form]], ...]:
+        if type(plain) is not list:
+            raise refused(path, "a list of questions with mechanisms", plain)
+        found: list[tuple[Query[object, Form], Mechanism[Form]]] = []
+        for place, one in enumerate(plain):
+            where = f"{path}[{place}]"
+            if type(one) is not dict or one.keys() != set(self._members):
+                raise refused(where, 'an object of "query" and "mechanism"', one)
+            query = QUERY.read(one["query"], f"{where}.query", codebook)
+            found.append((query, MECHANISM.read(one["mechanism"], f"{where}.mechanism", codebook)))
+        return tuple(found)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "query": QUERY.schema(codebook),
+                    "mechanism": MECHANISM.schema(codebook),
+                },
+                "required": list(self._members),
+                "additionalProperties": False,
+            },
+        }
 
 
 _ORACLE = Nested[Oracle]("an oracle", Oracle)
@@ -121,6 +171,7 @@ KINDS: tuple[Kind[object], ...] = (
     Kind(Gaussian, "mechanism.gaussian", {"rho": _MAYBE, "epsilon": _MAYBE, "delta": _MAYBE}),
     Kind(NoisyHistogram, "mechanism.noisy-histogram", {**_TOTAL, "consistent": _NO}),
     Kind(Projection, "mechanism.projection", _TOTAL),
+    Kind(Parts, "mechanism.parts", {"parts": _Pairs()}),
     Kind(
         NumericSparse,
         "mechanism.numeric-sparse",

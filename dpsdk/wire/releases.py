@@ -25,7 +25,7 @@ from dpsdk.forms import Facts, Form, LinearForm, sensitivity
 from dpsdk.mechanisms import Mechanism
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Query
-from dpsdk.release import Cost, Release, Source
+from dpsdk.release import Cost, Reason, Release, Source
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested
@@ -47,7 +47,7 @@ from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.text import canonical, check
 
-__all__ = ["KINDS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
+__all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
 
 Law: TypeAlias = Literal["discrete-laplace", "discrete-gaussian"]
 _LONGEST_MECHANISM = 1 << 16
@@ -165,6 +165,8 @@ class ReleaseRecord:
         The classes of other authors whose word the answer rests on, each with where it is proven.
     made_by
         Which version of dpsdk wrote it.
+    because
+        Why its mechanism was chosen, if it was by a plan.
     """
 
     query: str
@@ -199,6 +201,7 @@ class ReleaseRecord:
     account: str | None
     trusted: tuple[Trusted, ...] = ()
     made_by: str
+    because: tuple[Reason, ...] = ()
 
     @property
     def cost(self) -> Cost:
@@ -277,6 +280,7 @@ class ReleaseRecord:
             account=None if paid is None else paid.account,
             trusted=() if paid is None else paid.trusted,
             made_by=_version(),
+            because=tuple([Reason(one.code, one.text) for one in release.because]),
         )
 
 
@@ -370,10 +374,14 @@ def _version() -> str:
         return "dpsdk of a source tree"
 
 
-_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "predicted", "none")
+_STANDINGS: tuple[Standing, ...] = ("proven", "promised", "assumed", "predicted", "none")
+
+BOUND = Nested[Bound]("a bound", Bound)
+REASONS = ListOf(Nested[Reason]("a reason", Reason))
 
 KINDS: tuple[Kind[object], ...] = (
     *answers.KINDS,
+    Kind(Reason, "reason", {"code": TEXT, "text": TEXT}),
     Kind(
         ReleasedNoise,
         "noise",
@@ -430,7 +438,7 @@ KINDS: tuple[Kind[object], ...] = (
             "runs": RUNS,
             "epsilon": OrNone(EXACTLY),
             "rho": EXACTLY,
-            "joint": Nested[Bound]("a bound", Bound),
+            "joint": BOUND,
             "each": OrNone(ListOf(MEASURED)),
             "composition": OrNone(COMPOSITION),
             "budget": OrNone(BUDGET),
@@ -439,6 +447,7 @@ KINDS: tuple[Kind[object], ...] = (
             "account": OrNone(TEXT),
             "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
             "made_by": TEXT,
+            "because": Member(REASONS, (), quiet=True),
         },
     ),
 )

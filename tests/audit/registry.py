@@ -70,6 +70,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OnlinePMW,
     Oracle,
+    Parts,
     PrivateMinimizer,
     Projection,
     SmallDB,
@@ -171,6 +172,13 @@ def gaussian(*queries: Query[Any], outcome: Callable[[Any], Hashable] = repr) ->
 def different(*names: str) -> Build:
     """How many records differ, by a class of another author that the session trusts."""
     return lambda epsilon: pure_program(DistinctLaplace(epsilon), Distinct(names), trust=TRUST)
+
+
+def together(epsilon: Fraction) -> Program:
+    """Two counts, each with noise of its own, paid for at once."""
+    other = Conjunction({"bit": False}, normalized=False)
+    parts = Parts([(COUNT, Laplace(epsilon / 3)), (other, Laplace(2 * epsilon / 3))])
+    return pure_program(parts, Workload([other, COUNT]), outcome=tuple)
 
 
 def halved(*queries: Query[Any]) -> Build:
@@ -528,6 +536,7 @@ CASES = (
     Case("Laplace, threshold", laplace(BELOW), pure, THREE, 2),
     Case("Laplace, two in turn", halved(COUNT, COUNT), pure, BIT, 1, (Fraction(6),)),
     Case("Laplace, marginal", laplace(CELLS, outcome=flat), pure, BIT, 1, LARGE),
+    Case("parts, two counts", together, pure, BIT, 1, (Fraction(6),)),
     Case("Laplace, between two dates", laplace(SPRING), pure, MONTHS, 2),
     Case(
         "Laplace, a quantile of dates", laplace(MIDDLE), pure, MONTHS, 1, (Fraction(12),), slow=True

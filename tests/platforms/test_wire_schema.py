@@ -20,7 +20,7 @@ else:
 
 GROUPS = (
     *("query", "mechanism", "one-shot", "loss", "domain", "guarantee", "composition", "budget"),
-    "release",
+    *("release", "goal", "plan", "plans"),
 )
 
 

@@ -55,6 +55,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OneShot,
     OnlinePMW,
+    Parts,
     PrivateMinimizer,
     Projection,
     ResidualPlanner,
@@ -114,6 +115,9 @@ def questions():
         yield query, Laplace("0.01")
         yield query, Gaussian(rho="0.0001")
     yield Marginal("age", "sex"), Projection(rho="0.0001")
+    table, line = Marginal("age", "sex"), Workload(Threshold("age", t) for t in range(8))
+    parts = [(table, ResidualPlanner(table, rho="0.0001")), (line, Tree("age", epsilon="0.01"))]
+    yield Workload([line, table]), Parts(parts)
     yield Count(normalized=False, where={"sex": "F"}), Gaussian(epsilon="0.01", delta="1e-9")
     yield Marginal("age", normalized=False), Trusting()
     yield model(), PrivateMinimizer(epsilon="0.01", oracle=NoisyDescent.textbook(steps=1))
@@ -261,6 +265,11 @@ def held(session, events):
     bought = MeasureResiduals([(), ("sex", "age")], (3, 1), GaussianNoise("0.1"))
     things += [bought, bought.price(kernel.terms), bought.noise]
     things += [*session.history, *events, session.readings("1e-6")]
+    things += [
+        session.plan(Marginal("age", "sex"), budget=Budget(1, "1e-7")),
+        session.plan(Mean("age"), alpha=0.1),
+        session.plan(Threshold("age", 4), alpha=0.2).curve(),
+    ]
     things += [
         zcdp_start(Fraction(50), Fraction(1, 10**6)),
         session.quote(Count(), using=Laplace(1)),

@@ -100,6 +100,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.mechanisms.numeric_sparse import split_pure
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseSource
+from dpsdk.planner import Goal
 from dpsdk.queries import ConvexMinimization, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
@@ -863,6 +864,10 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
         mechanisms_module.FittedTable(("a",), True, "measured", 1.0, None),
         SmallDB(Count(), epsilon=1),
         mechanisms_module.Unfinished(None, "stop"),
+        # What they hold is of the classes above, and is tried as questions of a session.
+        (parts := mechanisms_module.Parts([(Count(), Laplace(1))])),
+        parts.quote(Count().lower(of.domain), Terms(of)),
+        Laplace(1).single(form, Terms(of)),
         # Oracles are public numbers, and the kernel sees none of them.
         PrivateMinimizer(epsilon=1, oracle=NoisyDescent(steps=3)),
         Sketch(size=3, descent=NoisyDescent(steps=3)),
@@ -882,3 +887,30 @@ def test_the_walk_knows_every_public_class_that_holds_numbers():
     }
     assert not missing
     assert {DiscreteLaplace, DiscreteGaussian, Date} <= tried
+
+
+def test_plans_that_were_written_to_change_no_price_and_no_answer():
+    def count():  # anew each time, since plans hold what they were asked
+        return Count({"a": 1})
+
+    def asked(wreck):
+        session = Session(table(), Budget(9, DELTA), noise=seeded(5))
+        plans = session.plan(count(), alpha=0.2, assume={"inside": 1})
+        again = session.plan(count(), budget=Budget("0.5", "1e-8"))
+        joint = session.plan([Goal(count(), 0.2), Goal(Count({"a": 0}), 0.3)])
+        wreck(plans, again, joint, session.quote(count(), using=Laplace(1), assume={"inside": 1}))
+        plan = session.plan(count(), alpha=0.2).best
+        first = session.release(count(), using=plan)
+        told = [repr(plan), first.raw.tolist(), str(first.cost)]
+        wreck(plan, first.because, first.cost)
+        best = session.release(count())
+        told += [best.mechanism, best.raw.tolist(), str(best.cost)]
+        wreck(best)
+        return told, session.answer(count(), using=Laplace(1)), str(session.spent)
+
+    found = []
+    honest = asked(lambda *things: None)
+    assert asked(lambda *things: found.append(vandalise(*things, spared=(Domain, Facts)))) == honest
+    assert sum(found) > 100
+    assert Thief.taken == []
+    assert asked(lambda *things: None) == honest

@@ -71,10 +71,12 @@ def test_files_that_commands_name_exist():
 
 def test_names_in_the_readme_are_public():
     import dpsdk
-    from dpsdk import accounting, mechanisms, queries, testing
+    from dpsdk import accounting, mechanisms, planner, queries, testing
 
     public = {
-        name for module in (accounting, mechanisms, queries, dpsdk) for name in module.__all__
+        name
+        for module in (accounting, mechanisms, planner, queries, dpsdk)
+        for name in module.__all__
     }
     public |= {name for name in dir(dpsdk.PrivateData) if not name.startswith("_")}
     public |= {*testing.__all__, "MarginalTable", "wire", "logging"}

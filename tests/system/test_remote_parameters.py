@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dpsdk import Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer
@@ -48,6 +49,7 @@ from dpsdk.mechanisms import (
     TextbookConvexPMW,
     Tree,
 )
+from dpsdk.planner import Goal
 from dpsdk.queries import (
     Above,
     Ball,
@@ -382,6 +384,40 @@ def test_no_parameter_of_a_minimiser_hangs_or_fails_untyped(name):
             text = str(refusal)
             assert len(text) < 500
             text.encode()
+
+
+PLANS: dict[str, Callable[[Session, object], object]] = {
+    "alpha": lambda s, v: s.plan(Count(), alpha=v),
+    "alpha of a goal": lambda s, v: s.plan([Goal(Count(), v)]),
+    "query of a goal": lambda s, v: s.plan([Goal(v, 0.1), Goal(Count(), 0.1)]),
+    "goals": lambda s, v: s.plan(v),
+    "beta": lambda s, v: s.plan(Count(), alpha=0.1, beta=v),
+    "beta of goals": lambda s, v: s.plan([Goal(Count(), 0.1)] * 2, beta=v),
+    "budget": lambda s, v: s.plan(Count(), budget=v),
+    "epsilon": lambda s, v: s.plan(Count(), budget=Budget(v)),
+    "delta": lambda s, v: s.plan(Count(), budget=Budget(1, v)),
+    "assume": lambda s, v: s.plan(Count(), alpha=0.1, assume=v),
+    "inside": lambda s, v: s.plan(Mean("age"), alpha=1, assume={"inside": v}),
+    "rows": lambda s, v: s.quote(Mean("age"), using=Laplace(1), assume={"rows": v}),
+    "seconds": lambda s, v: s.plan(Count(), alpha=0.1, limits=Limits(seconds=v)),
+    "limits": lambda s, v: s.plan(Count(), alpha=0.1, limits=v),
+    "plan": lambda s, v: s.answer(
+        Count(), using=evolve(s.plan(Count(), alpha=9).best, mechanism=v)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_parameter_of_a_plan_hangs_or_fails_untyped(name):
+    session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
+    for value in NUMBERS:
+        try:
+            repr(PLANS[name](session, value))
+        except DpsdkError as refusal:
+            text = str(refusal)
+            assert len(text) < 1500
+            text.encode()
+    assert session.spent.charges == 0
 
 
 LOOKS: dict[str, Callable[[object], Look]] = {

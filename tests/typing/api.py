@@ -146,6 +146,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
+from dpsdk.planner import Goal, Plan, Plans, Reason
 from dpsdk.queries import (
     Above,
     Answers,
@@ -444,6 +445,47 @@ def classes_of_others_are_trusted_by_name_and_proof(
         assert_type(payment.trusted, tuple[Trusted, ...])
     assert_type(wire.ReleaseRecord.of(release).trusted, tuple[Trusted, ...])
     Session(data, budget, trust={"acme.Rounding"})  # type: ignore[arg-type]  # without a proof
+
+
+def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:
+    threshold, table = Threshold("age", 40), Marginal("sex")
+    model = ConvexMinimization(LogisticLoss(), features=["age"], label="rich", over=Ball(2))
+    plans = session.plan(threshold, alpha=0.01, beta=0.1, assume={"rows": 1000})
+    assert_type(plans, Plans[LinearForm])
+    assert_type(plans.best, Plan[LinearForm])
+    assert_type(plans[0], Plan[LinearForm])
+    assert_type(plans[0].mechanism, Mechanism[LinearForm])
+    assert_type(plans[0].promised, Bound | None)
+    assert_type(plans[0].because, tuple[Reason, ...])
+    assert_type(session.answer(threshold, using=plans.best), float)
+    assert_type(session.release(table, using=plans[0]), Release[MarginalTable])
+    assert_type(session.plan(table, budget=Budget(1)), Plans[LinearForm])
+    assert_type(session.plan(table, budget=plans.best.cost), Plans[LinearForm])
+    models = session.plan(model, alpha=0.1)
+    assert_type(models, Plans[ConvexForm])
+    assert_type(session.answer(model, using=models.best), Model)
+    session.answer(threshold, using=models.best)  # type: ignore[misc]  # a plan for models
+    session.answer(model, using=plans.best)  # type: ignore[misc]  # a plan for linear queries
+    goals = [Goal(threshold, 0.01), Goal(table, 0.02)]
+    joint = session.plan(goals, beta=0.1)
+    assert_type(joint, Plans[LinearForm])
+    both = Workload[object]([threshold, table])
+    assert_type(session.answer(both, using=joint.best), Answers[object])
+    session.plan(threshold)  # type: ignore[call-overload]  # neither alpha nor budget
+    session.plan(threshold, alpha=0.1, budget=Budget(1))  # type: ignore[call-overload]  # both
+    session.plan(goals, alpha=0.1)  # type: ignore[call-overload]  # goals carry their own
+    # What is best is found at run time; the answer has the type that the query promises.
+    assert_type(session.answer(threshold), float)
+    assert_type(session.release(table), Release[MarginalTable])
+    assert_type(session.answer(model), Model)
+    # A plan that was read answers whatever it can.
+    assert_type(wire.loads("plan", text), Plan[Form])
+    assert_type(wire.loads("plans", text).best, Plan[Form])
+    assert_type(wire.from_json("goal", {}), Goal[object, Form])
+    assert_type(session.answer(threshold, using=wire.loads("plan", text)), float)
+    assert_type(
+        session.quote(threshold, using=Laplace(1), assume={"inside": 1}).assumed(), Bound | None
+    )
 
 
 def requests_have_the_type_of_their_result(

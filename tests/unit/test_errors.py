@@ -10,7 +10,10 @@ import dpsdk.errors as module
 from dpsdk.errors import DpsdkError
 
 SHORTAGE = module.Shortage("delta", "basic composition", Fraction(1, 9), Fraction(0), Fraction(1))
-CLASSES = [getattr(module, name) for name in module.__all__ if name != "Shortage"]
+DECLINED = module.Declined("Laplace", "too-dear", "nothing is left")
+PARTS = ("Shortage", "Declined")
+"""What errors are made of, and no errors."""
+CLASSES = [getattr(module, name) for name in module.__all__ if name not in PARTS]
 FIELDED = [cls for cls in CLASSES if attrs.has(cls)]
 BUILTIN = {
     "InvalidArgument": ValueError,
@@ -39,6 +42,7 @@ def made(cls):
         "tuple[str, ...]": ("first", "second"),
         "tuple[int, ...]": (1, 2),
         "tuple[Shortage, ...]": (SHORTAGE,),
+        "tuple[Declined, ...]": (DECLINED,),
         "Fraction": Fraction(1, 7),
     }
     return cls(*(values[field.type] for field in attrs.fields(cls)))

@@ -183,6 +183,17 @@ class AdditiveComposition(Composition):
             return None
         return State((spent, leaks), state.limit)
 
+    def charge_all(self, state: State, runs: Runs) -> State | None:
+        """The state after all of these runs, or None where they do not fit."""
+        spent, leaks = state.spent
+        for guarantee, times in counted(runs):
+            cost, leaked = self.cost(guarantee)
+            spent += cost * times
+            leaks += leaked * times
+        if spent > state.limit[0] or leaks > state.limit[1]:
+            return None
+        return State((spent, leaks), state.limit)
+
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))

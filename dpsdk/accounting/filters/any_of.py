@@ -178,6 +178,39 @@ class AnyOf(Composition):
                 raise unpriced
         return None
 
+    def charge_all(self, state: State, runs: Runs) -> State | None:
+        """The state after all of these runs, or None where no open member accepts all of them.
+
+        A member that a run has closed takes no later one, so that each is asked for all at once.
+        """
+        priced = counted(runs)
+        if not priced:
+            return state
+        leaks = state.spent[0]
+        if self.leak_share:
+            leaks += sum(prices_of(run).leak_steps * times for run, times in priced)
+            if leaks > state.limit[0]:
+                return None
+            priced = counted((leakless(run), times) for run, times in priced)
+        parts: list[State | None] = []
+        unpriced: UnsupportedGuarantee | None = None
+        for member, part in zip(self.members, state.parts, strict=True):
+            after = part
+            if is_open(part):
+                try:
+                    after = member.charge_all(part, priced)
+                except UnsupportedGuarantee as error:
+                    after, unpriced = None, error
+            parts.append(after)
+        if not priced or any(map(is_open, parts)):
+            return state._replace(spent=(leaks,), parts=tuple(parts))
+        if unpriced is not None:
+            for guarantee, _ in priced:
+                leaking = prices_of(guarantee).leak_steps and not self.leak_share
+                if leaking or not self._priced(state, guarantee):
+                    raise unpriced
+        return None
+
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))

@@ -193,6 +193,24 @@ class Composition(ABC):
             If no theorem prices the guarantee here.
         """
 
+    def charge_all(self, state: State, runs: Runs) -> State | None:
+        """The state after all of these runs, one after the other, or None where they do not fit.
+
+        Takes one step a run unless a composition knows better.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If no theorem prices one of the runs here.
+        """
+        for guarantee, times in counted(runs):
+            for _ in range(times):
+                after = self.charge(state, guarantee)
+                if after is None:
+                    return None
+                state = after
+        return state
+
     @abstractmethod
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free.

@@ -91,6 +91,16 @@ class EnvelopeComposition(Composition):
             return None
         return State((spent + price[0], leaks), state.limit)
 
+    def charge_all(self, state: State, runs: Runs) -> State | None:
+        """The state after all of these runs, or None where they do not fit."""
+        priced = counted(runs)
+        spent, leaks = state.spent
+        leaks += sum(self._leak(guarantee) * times for guarantee, times in priced)
+        price = round_price(priced, state.limit[0] - spent)
+        if price is None or leaks > state.limit[1]:
+            return None
+        return State((spent + price[0], leaks), state.limit)
+
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
         return self.rounds(state, (guarantee,))

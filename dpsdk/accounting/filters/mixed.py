@@ -85,10 +85,17 @@ class MixedComposition(Composition):
             return state
         self._check(guarantee)
         place, part = self._place(state)
-        after = _FILTERS[place].charge(part, guarantee)
-        if after is None:
-            return None
-        return State((), (), (*state.parts[:place], after, *state.parts[place + 1 :]))
+        return _with(state, place, _FILTERS[place].charge(part, guarantee))
+
+    def charge_all(self, state: State, runs: Runs) -> State | None:
+        """The state after all of these runs, or None where they do not fit."""
+        priced = counted(runs)
+        for guarantee, _ in priced:
+            self._check(guarantee)
+        place, part = self._place(state)
+        if not priced:
+            return state
+        return _with(state, place, _FILTERS[place].charge_all(part, priced))
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
         """How many such runs still fit, one after the other; None where they are free."""
@@ -146,6 +153,13 @@ class MixedComposition(Composition):
             if part is not None and part.limit:
                 return place, part
         return 0, State((0, 0), (0, 0))
+
+
+def _with(state: State, place: int, part: State | None) -> State | None:
+    """The state with another part in use; None where that is none."""
+    if part is None:
+        return None
+    return State((), (), (*state.parts[:place], part, *state.parts[place + 1 :]))
 
 
 COMPOSITIONS.add(MixedComposition, "composition.mixed.1", {"leak_share": FRACTION})

@@ -16,7 +16,7 @@ from dpsdk.mechanisms.cell_sums import of_factor
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT
 from dpsdk.typing import Floats
 
-__all__ = ["Batch", "batches_of", "gram_of", "written_on"]
+__all__ = ["Batch", "batches_of", "evenly", "gram_of", "written_on"]
 
 _WRITTEN = 2**21
 """Of functions of one kind so many weights are looked at, of functions taken evenly."""
@@ -127,9 +127,16 @@ def batches_of(
     return many
 
 
+def evenly(count: int, most: int) -> list[int]:
+    """The middles of so many equal runs: of few the first and the last tell too little."""
+    places = (np.arange(most) + 0.5) * (count / most)
+    return [min(int(place), count - 1) for place in places.tolist()]
+
+
 def _at_once(names: Sequence[str], domain: Domain) -> int:
-    """So many products of lines of these attributes are written out."""
-    return max(1, _WRITTEN // sum(domain[name].size for name in names))
+    """So many products of lines of these attributes are written out, as far as they are."""
+    sizes = [domain[name].size for name in names]
+    return max(1, _WRITTEN // sum([size if size <= DESIGN_LIMIT else 1 for size in sizes]))
 
 
 def _line(factor: Factor | None, size: int) -> Line:
@@ -155,15 +162,14 @@ def _evenly(blocks: list[Kronecker], most: int) -> tuple[list[Kronecker], float]
     """Some of these blocks, no more than so many, and for how many each of them stands."""
     if len(blocks) <= most:
         return blocks, 1.0
-    places = np.linspace(0, len(blocks) - 1, most).astype(np.int64)
-    return [blocks[place] for place in places.tolist()], len(blocks) / most
+    places = evenly(len(blocks), most)
+    return [blocks[place] for place in places], len(blocks) / most
 
 
 def _some(boxes: Boxes, most: int) -> tuple[list[Kronecker], float]:
     """The same of boxes."""
     count = min(boxes.rows, most)
-    places = np.linspace(0, boxes.rows - 1, count).astype(np.int64)
-    return [boxes.row(place) for place in places.tolist()], boxes.rows / count
+    return [boxes.row(place) for place in evenly(boxes.rows, count)], boxes.rows / count
 
 
 def written_on(form: LinearForm, names: Sequence[str]) -> Floats:

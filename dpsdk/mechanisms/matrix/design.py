@@ -19,7 +19,7 @@ from dpsdk.forms.facts import Setting, replaces
 from dpsdk.forms.narrow import narrowed
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Noise
 from dpsdk.mechanisms.estimates import Reconstruction
-from dpsdk.mechanisms.matrix.asked import Batch, batches_of, gram_of, written_on
+from dpsdk.mechanisms.matrix.asked import Batch, batches_of, evenly, gram_of, written_on
 from dpsdk.mechanisms.matrix.measured import Product, Table
 from dpsdk.mechanisms.matrix.optimal import DESIGN_LIMIT, best_for_gaussian, best_for_laplace
 from dpsdk.mechanisms.matrix.stack import Part, Stack
@@ -65,6 +65,9 @@ _LITTLE = 1 / 64
 
 _SAMPLED = 2**22
 """On large attributes errors are those of functions taken evenly, by so many weights."""
+
+_GRAM_LIMIT = 2**12
+"""On attributes of up to so many cells they are those of all, by arrays of 128 MiB."""
 
 
 def designed(form: LinearForm, facts: Facts, noise: Noise) -> Stack:
@@ -336,7 +339,7 @@ class _Designer:
 
     def _ordered_error(self, kind: Hierarchy | Root, blocks: Sequence[FormBlock]) -> float:
         size = self.form.domain[kind.attribute].size
-        if size <= ROOT_LIMIT:
+        if size <= _GRAM_LIMIT:
             inverse = kind.adjoint(np.eye(size))
             gram = gram_of(blocks, kind.names, self.form.domain)
             return float((gram * (inverse @ inverse.T)).sum())
@@ -389,6 +392,6 @@ def _sampled(form: LinearForm, size: int) -> tuple[LinearForm, float]:
     most = max(4, _SAMPLED // max(1, size))
     if form.rows <= most:
         return form, 1.0
-    places = np.unique(np.linspace(0, form.rows - 1, most).astype(np.int64)).tolist()
+    places = evenly(form.rows, most)
     rows = LinearForm.stack([form.row(place) for place in places])
     return rows, form.rows / len(places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from fractions import Fraction
+from typing import Any
 
 from attrs import field, frozen
 
@@ -12,7 +13,7 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, Identity, Kronecker, LinearForm, Lowers
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Noise, Terms
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism, Strategy
+from dpsdk.mechanisms.base import Mechanism, Single, Strategy
 from dpsdk.mechanisms.estimates import Cells, EstimateAccuracy, copied_form
 from dpsdk.mechanisms.matrix.design import designed
 from dpsdk.mechanisms.matrix.stack import Stack
@@ -27,7 +28,7 @@ from dpsdk.mechanisms.total import (
 )
 from dpsdk.mechanisms.workload import to_workload
 from dpsdk.noise import NoiseLaw
-from dpsdk.release import Cost, Measurement, Quote
+from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 
 __all__ = ["Matrix", "MatrixStrategy"]
 
@@ -54,10 +55,19 @@ class MatrixStrategy:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, as sums of estimates. Free."""
-        form = self._stack.answerable(form, self._mechanism, kernel.facts)
+        return self.told(form, kernel.facts)
+
+    def told(self, form: LinearForm, facts: Facts) -> Measurement:
+        """The same."""
+        form = self._stack.answerable(form, self._mechanism, facts)
         values = self._stack.answers(form, self._tables)
         accuracy = EstimateAccuracy(self._law, self._step, copy(self._stack), copied_form(form))
         return Measurement(values, accuracy, "fitted")
+
+
+def _started(stack: Stack, found: Measurement[NoiseAccuracy]) -> MatrixStrategy:
+    tables = stack.tables(found.values)
+    return MatrixStrategy("Matrix", stack, tables, found.accuracy.law, found.accuracy.step)
 
 
 @frozen(repr=False)
@@ -144,8 +154,19 @@ class Matrix(Mechanism[LinearForm]):
             found = kernel.measure(stack.strategy, self._noise())
         except InvalidArgument as error:
             raise self._in_words(error) from None
-        tables = stack.tables(found.values)
-        return MatrixStrategy("Matrix", stack, tables, found.accuracy.law, found.accuracy.step)
+        return _started(stack, found)
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Any]:
+        """The one run that an answer takes."""
+        facts = facts_of(terms)
+        workload = self._lowered(facts)
+        planner = self._planner(workload)
+        if planner is not None:
+            return planner.single(form, terms)
+        stack = copy(designed(workload, facts, self._noise()))
+        stack.answerable(form, "Matrix", facts)
+        request = Measure(stack.strategy, self._noise())
+        return Single(request, lambda found: _started(stack, found).told(form, facts))
 
     def _lowered(self, facts: Facts) -> LinearForm:
         form = self.workload.lower(facts.domain)

@@ -17,7 +17,7 @@ from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import GaussianNoise, Kernel, ResidualAccuracy, Terms
 from dpsdk.kernel.residuals import ResidualPricing
 from dpsdk.kernel.terms import facts_of
-from dpsdk.mechanisms.base import Mechanism
+from dpsdk.mechanisms.base import Mechanism, Single
 from dpsdk.mechanisms.estimates import copied_form
 from dpsdk.mechanisms.refusals import in_words
 from dpsdk.mechanisms.residual_planner.estimate import (
@@ -106,7 +106,12 @@ class ResidualStrategy:
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows. Free."""
-        form = in_span(form, self._residuals.plan, kernel.facts)
+        del kernel
+        return self.told(form)
+
+    def told(self, form: LinearForm) -> Measurement:
+        """The same."""
+        form = in_span(form, self._residuals.plan, self._facts)
         values = self._residuals.answers(form)
         accuracy = _accuracy(self._residuals.plan, self._accuracy, form)
         if not self._nonnegative:
@@ -231,8 +236,20 @@ class ResidualPlanner(Mechanism[LinearForm]):
             found = kernel.run(plan.request(self._noise()))
         except InvalidArgument as error:
             raise self._in_words(error) from None
+        return self._started(plan, found, kernel.facts)
+
+    def single(self, form: LinearForm, terms: Terms, /) -> Single[Measurement[ResidualAccuracy]]:
+        """The one run that an answer takes."""
+        plan, facts = self.plan(terms), facts_of(terms)
+        in_span(form, plan, facts)
+        request = plan.request(self._noise())
+        return Single(request, lambda found: self._started(plan, found, facts).told(form))
+
+    def _started(
+        self, plan: ResidualPlan, found: Measurement[ResidualAccuracy], facts: Facts
+    ) -> ResidualStrategy:
         residuals = Residuals.centred(plan, found.values)
-        return ResidualStrategy(residuals, found.accuracy, kernel.facts, self.nonnegative)
+        return ResidualStrategy(residuals, found.accuracy, facts, self.nonnegative)
 
     def _priced(self, plan: ResidualPlan, terms: Terms) -> ResidualPricing:
         try:

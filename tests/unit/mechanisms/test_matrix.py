@@ -495,3 +495,14 @@ def test_tables_of_huge_numbers_of_rows_are_measured_cell_by_cell():
     stack = designed(Workload(AGES).lower(DOMAIN), of, LaplaceNoise(1))
     assert stack.strategy.integral
     Measure(stack.strategy, LaplaceNoise(1)).price(Terms(of))
+
+
+@pytest.mark.parametrize("size", [2**20, 2**22])
+def test_is_no_worse_than_a_tree_on_an_attribute_of_very_many_cells(size: int) -> None:
+    # Few of the functions are looked at, and the first and last of them tell too little.
+    domain = Domain(Integer("income", 0, size - 1))
+    query = Workload(Threshold("income", t, normalized=False) for t in range(0, size, size // 500))
+    terms = Terms(facts(domain, rows=10**4))
+    form = query.lower(domain)
+    tree = Tree("income", epsilon=1).quote(form, terms).error(0.05)
+    assert Matrix(query, epsilon=1).quote(form, terms).error(0.05) <= tree

@@ -40,9 +40,13 @@ WITHOUT = {
     "Answers": RESULTS, "MarginalTable": RESULTS, "Model": RESULTS, "FittedTable": RESULTS,
     "Certificate": BOUNDS, "CertifiedExcess": BOUNDS, "CoefficientSet": BOUNDS,
     "PredictedExcess": BOUNDS, "ProjectionAccuracy": BOUNDS, "Constants": BOUNDS,
+    "JointAccuracy": BOUNDS, "PartsStrategy": "a strategy of mechanisms, and none itself",
+    "Single": "what a mechanism asks of a kernel",
     "ResidualPlan": "what a channel will measure, worked out anew from the mechanism",
     "Fitted": "a strategy of mechanisms, and none itself",
     "Unfinished": "an error",
+    "Effort": "what a plan says in members of its own", "Calibration": "a file of its own",
+    "Curve": "what is read at the moment of planning", "Point": "a part of a curve",
     "Payment": "what a release writes with itself",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,
     "Not": "a part of a condition, which queries write",
@@ -56,7 +60,7 @@ WITHOUT = {
 
 def test_every_public_value_has_a_written_form_or_a_reason_against():
     known = {kind.made for kind in CATALOGUE.among(object)}
-    rooms = ("domain", "data", "losses", "queries", "mechanisms", "accounting")
+    rooms = ("domain", "data", "losses", "queries", "mechanisms", "accounting", "planner")
     public = {
         value
         for room in rooms

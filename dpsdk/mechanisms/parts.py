@@ -1,0 +1,225 @@
+"""Several questions, each answered by a mechanism of its own, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from attrs import Factory, field, frozen
+
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.forms import Facts, LinearForm, Lowers
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.kernel.terms import facts_of
+from dpsdk.mechanisms.base import Mechanism, OneRun, OneShot, Single
+from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.workload import to_workload
+from dpsdk.release import (
+    Accuracy,
+    Cost,
+    HalfWidths,
+    Measurement,
+    Quote,
+    Standing,
+)
+from dpsdk.typing import Floats
+
+__all__ = ["JointAccuracy", "Parts", "PartsStrategy"]
+
+_MOST = 64
+"""So many questions at a time."""
+
+Part: TypeAlias = tuple[Lowers[LinearForm], Mechanism[LinearForm]]
+
+
+def _to_parts(value: Iterable[Part]) -> tuple[Part, ...]:
+    expected = "pairs of a query and a mechanism that answers it with one run"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("parts", expected, shown(value))
+    parts: list[Part] = []
+    for part in value:
+        pair: object = part
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InvalidArgument("parts", expected, shown(part))
+        asked, mechanism = part
+        one = isinstance(mechanism, Mechanism) and isinstance(mechanism, OneRun)
+        if not one or isinstance(mechanism, Parts):
+            raise InvalidArgument("parts", expected, shown(mechanism))
+        parts.append((to_workload(asked), mechanism))
+        if len(parts) > _MOST:
+            raise InvalidArgument("parts", f"at most {_MOST} of them", "more")
+    if not parts:
+        raise InvalidArgument("parts", "at least one", "none")
+    return tuple(parts)
+
+
+def _kind(joint: JointAccuracy) -> str:
+    """What it rests on, of each kind that there is."""
+    return "; ".join(sorted({accuracy.kind for accuracy, _ in joint.parts}))
+
+
+def _standing(joint: JointAccuracy) -> Standing:
+    """A theorem or a promise where each part has one; nothing where one has nothing."""
+    standings = {accuracy.standing for accuracy, _ in joint.parts}
+    if not standings <= {"proven", "promised"}:
+        return "none"
+    return "promised" if "promised" in standings else "proven"
+
+
+@frozen
+class JointAccuracy(HalfWidths):
+    """How far off the numbers of several answers may be, each of which has an accuracy of its own.
+
+    All at once they are within what each allows at its share of beta.
+
+    Parameters
+    ----------
+    parts
+        The accuracy of each, with how many numbers it has.
+    """
+
+    parts: tuple[tuple[Accuracy, int], ...]
+    kind: str = field(init=False, default=Factory(_kind, takes_self=True))
+    standing: Standing = field(init=False, default=Factory(_standing, takes_self=True))
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows; infinite for the numbers of a part of which nothing is known."""
+        level = beta / len(self.parts) if joint else beta
+        return np.concatenate(
+            [_radii(accuracy, rows, level, joint=joint) for accuracy, rows in self.parts]
+        )
+
+
+def _radii(accuracy: Accuracy, rows: int, beta: float, *, joint: bool) -> Floats:
+    if isinstance(accuracy, HalfWidths) and accuracy.proven:
+        return accuracy.radii(beta, joint=joint)
+    return np.full(rows, np.inf)
+
+
+@frozen(repr=False)
+class Parts(OneShot[LinearForm]):
+    """Several questions, each answered by a mechanism of its own, and paid for together.
+
+    It answers a workload of just these questions, in any order: all of them or, where they do not
+    fit together, none. Each part is one run, and is charged as if it were asked by itself; so there
+    is nothing to prove of it but what is proven of its parts. The bound of all answers at once
+    gives each part an even share of beta.
+
+    Parameters
+    ----------
+    parts
+        For each question, a query or a workload, what answers it: `Laplace`, `Gaussian`, `Tree`,
+        `SquareRoot`, `NoisyHistogram`, `Matrix` or `ResidualPlanner`. At most 64.
+
+    Raises
+    ------
+    InvalidArgument
+        If a part is none of these.
+    QueryError
+        When asked for anything but a workload of these questions.
+
+    >>> from dpsdk.mechanisms import Gaussian, Laplace, Parts
+    >>> from dpsdk.queries import Marginal, Mean
+    >>> Parts([(Mean("age"), Laplace(epsilon="0.1")), (Marginal("sex"), Gaussian(rho="0.001"))])
+    Parts(Mean('age') by Laplace(epsilon=0.1), Marginal('sex') by Gaussian(rho=0.001))
+    """
+
+    parts: tuple[Part, ...] = field(converter=_to_parts)
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        placed = self._placed(form, facts_of(terms))
+        quotes = {place: self.parts[place][1].quote(part, terms) for place, part in placed}
+        runs = [run for place in sorted(quotes) for run in quotes[place].at_most.runs]
+        accuracies = [(quotes[place].accuracy, part.rows) for place, part in placed]
+        return Quote(Cost(), Cost(tuple(runs)), JointAccuracy(tuple(accuracies)))
+
+    def open(self, kernel: Kernel, /) -> PartsStrategy:
+        del kernel  # nothing is paid to open
+        return PartsStrategy(self)
+
+    def singles(self, form: LinearForm, terms: Terms) -> list[tuple[int, Single[Any], int]]:
+        """What each part asks the kernel for, in the order of the form, with its numbers.
+
+        Raises
+        ------
+        QueryError
+            If the form is not one of just these questions.
+        """
+        singles: list[tuple[int, Single[Any], int]] = []
+        for place, part in self._placed(form, facts_of(terms)):
+            mechanism: object = self.parts[place][1]
+            if not isinstance(mechanism, OneRun):
+                raise InvalidArgument(
+                    "parts", "mechanisms that answer with one run", shown(mechanism)
+                )
+            singles.append((place, mechanism.single(part, terms), part.rows))
+        return singles
+
+    def _placed(self, form: LinearForm, facts: Facts) -> list[tuple[int, LinearForm]]:
+        """Which part each stretch of a form is asked of."""
+        check_linear(form, "Parts")
+        asked = [_lowered(query, facts) for query, _ in self.parts]
+        # The longest first, since one may begin like another.
+        left = sorted(range(len(asked)), key=lambda place: -len(asked[place].blocks))
+        placed: list[tuple[int, LinearForm]] = []
+        start = 0
+        while left and start < len(form.blocks):
+            place, part = _found(form, start, asked, left)
+            left.remove(place)
+            placed.append((place, part))
+            start += len(part.blocks)
+        if left or start < len(form.blocks):
+            raise _others()
+        return placed
+
+    def __repr__(self) -> str:
+        parts = [f"{shown(asked)} by {shown(mechanism)}" for asked, mechanism in self.parts]
+        return f"Parts({', '.join(parts)})"
+
+
+def _lowered(query: Lowers[LinearForm], facts: Facts) -> LinearForm:
+    form = query.lower(facts.domain)
+    check_linear(form, "Parts")
+    return form
+
+
+def _found(
+    form: LinearForm, start: int, asked: Sequence[LinearForm], left: Sequence[int]
+) -> tuple[int, LinearForm]:
+    """The first of the questions that a form goes on with."""
+    for place in left:
+        blocks = form.blocks[start : start + len(asked[place].blocks)]
+        if sum(block.rows for block in blocks) == asked[place].rows:
+            part = LinearForm(form.domain, blocks)
+            if part.identity == asked[place].identity:
+                return place, part
+    raise _others()
+
+
+def _others() -> QueryError:
+    return QueryError("", "Parts answers a workload of just its own questions, in any order")
+
+
+@frozen(eq=False)
+class PartsStrategy:
+    """Pay for all parts together, and answer from all of them."""
+
+    _parts: Parts
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        """The numbers of all questions, in counts of rows."""
+        singles = self._parts.singles(form, kernel.terms)
+        # Charged in the order of the parts, however they are asked.
+        order = sorted(range(len(singles)), key=lambda index: singles[index][0])
+        found = kernel.run_all([singles[index][1].request for index in order])
+        results = dict(zip(order, found, strict=True))
+        told = [single.answered(results[index]) for index, (_, single, _) in enumerate(singles)]
+        accuracies = [(one.accuracy, rows) for one, (_, _, rows) in zip(told, singles, strict=True)]
+        alike = all(one.source == "measured" for one in told)
+        return Measurement(
+            np.concatenate([one.values for one in told]),
+            JointAccuracy(tuple(accuracies)),
+            "measured" if alike else "fitted",
+        )

@@ -1,0 +1,123 @@
+"""Curves: how far off answers are for what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from attrs import field, frozen
+
+from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk.planner.grid import A_DECADE
+from dpsdk.planner.trial import Trial, Trials
+from dpsdk.release import Cost
+
+__all__ = ["Curve", "Point", "curve_of"]
+
+_STEP = A_DECADE // 3
+_LOW = -6 * A_DECADE
+_HIGH = 2 * A_DECADE
+_FAMILIES = 4
+_SHOWN = 24
+
+
+@frozen
+class Point:
+    """One way to answer.
+
+    Parameters
+    ----------
+    family
+        The code of the family of the mechanism.
+    mechanism
+        The mechanism in words.
+    cost
+        What it would be charged in all.
+    share
+        The share of what is left that it would take.
+    error
+        The bound of the error of the answer, in its own unit.
+    """
+
+    family: str
+    mechanism: str
+    cost: Cost
+    share: Fraction
+    error: float
+
+
+def _to_points(points: Iterable[Point]) -> tuple[Point, ...]:
+    return tuple(points)
+
+
+@frozen(repr=False)
+class Curve:
+    """What errors cost: for each of the best families a range of amounts, from cheap to dear.
+
+    Every error is a bound, and says more than the range of possible answers does.
+    """
+
+    points: tuple[Point, ...] = field(converter=_to_points)
+
+    def to_columns(self) -> dict[str, list[str] | list[float]]:
+        """The points as columns; of the cost, what it is in words."""
+        return {
+            "family": [point.family for point in self.points],
+            "mechanism": [point.mechanism for point in self.points],
+            "cost": [str(point.cost) for point in self.points],
+            "share": [float(point.share) for point in self.points],
+            "error": [point.error for point in self.points],
+        }
+
+    def to_frame(self, backend: FrameLibrary = "polars") -> object:
+        """The same columns as a data frame of a library of your choice, through narwhals.
+
+        Raises
+        ------
+        InvalidArgument
+            If the library is another.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        return to_frame(self.to_columns(), backend)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{point.mechanism}: {float(point.share):.3%} of what is left, ± {point.error:.4g}"
+            for point in self.points[:_SHOWN]
+        ]
+        more = len(self.points) - len(lines)
+        return "\n".join([*lines, f"... {more:,} more"] if more else lines) or "no points"
+
+
+def curve_of(families: Sequence[Trials[Any]]) -> Curve:
+    """The curves of those families whose best that can be had is the least off."""
+    curves: list[tuple[float, str, list[Point]]] = []
+    for trials in families:
+        points = _points(trials)
+        if points:
+            curves.append((points[-1].error, trials.family.code, points))
+    curves.sort(key=lambda one: one[:2])
+    return Curve(tuple(point for _, _, points in curves[:_FAMILIES] for point in points))
+
+
+def _points(trials: Trials[Any]) -> list[Point]:
+    points: list[Point] = []
+    if trials.family.barred is not None:
+        return points
+    for place in range(_LOW, _HIGH + 1, 4 * _STEP if trials.family.slow else _STEP):
+        trial = trials.at(place)
+        if trial is None or trial.refusal is not None:
+            continue
+        if trial.share is None:  # and whatever is dearer
+            break
+        error = max(trial.errors, default=math.inf)
+        if error < math.inf and (not points or error < points[-1].error):
+            points.append(_point(trials, trial, trial.share, error))
+    return points
+
+
+def _point(trials: Trials[Any], trial: Trial[Any], share: Fraction, error: float) -> Point:
+    return Point(trials.family.code, str(trial.mechanism), trial.cost, share, error)

@@ -1,0 +1,332 @@
+"""Plans for several goals: one mechanism for all of them, or one for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise, product
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+from attrs import define, evolve, field
+
+from dpsdk._checks import described, shown
+from dpsdk.accounting import Budget
+from dpsdk.accuracy import Accuracy, Bound, HalfWidths, Standing
+from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.forms import Form, LinearForm
+from dpsdk.mechanisms import Mechanism, OneRun, Parts
+from dpsdk.planner.families import Family, families, shared
+from dpsdk.planner.goal import Goal
+from dpsdk.planner.plan import Effort, Plan
+from dpsdk.planner.planning import Judged, for_alpha, judged, listed, of_one, reaching
+from dpsdk.planner.plans import Plans
+from dpsdk.planner.reasons import number, reason
+from dpsdk.planner.task import Task
+from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
+from dpsdk.queries import Query, Workload
+from dpsdk.release import Quote, Reason
+from dpsdk.typing import Floats
+
+__all__ = ["for_goals"]
+
+F = TypeVar("F", bound=Form)
+
+_MOST = 64
+"""So many goals at a time."""
+
+_ASSIGNED = 6
+"""Of so few goals every way to give each a kind of noise is tried."""
+
+
+class TaskOf(Protocol):
+    """Makes the task of a query, with what may be spent on it and how likely bounds may fail."""
+
+    def __call__(self, query: Query[Any, Any], beta: float, /) -> Task[Any, Any]: ...
+
+
+def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> Plans[Any]:
+    """The cheapest ways to keep several errors at once, with probability 1 - beta for all together.
+
+    In whatever order the goals are: plans are for a workload of them in an order of their own.
+
+    Parameters
+    ----------
+    goals
+        Queries with their errors.
+    task_of
+        Makes a task of a query.
+    beta
+        How likely some error may be larger.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no goal, or something else among them, or more than 64.
+    """
+    wanted = _to_goals(goals)
+    if len(wanted) == 1:
+        return for_alpha(task_of(wanted[0].query, beta), wanted[0].alpha)
+    tasks = [task_of(goal.query, beta) for goal in wanted]
+    keys = [_key(goal, task) for goal, task in zip(wanted, tasks, strict=True)]
+    order = sorted(range(len(wanted)), key=lambda place: (*keys[place], wanted[place].alpha))
+    # Which of two equal questions is answered by which part nobody can tell, so both are as exact.
+    least: dict[tuple[bytes, str], float] = {}
+    for place in order:
+        least.setdefault(keys[place], wanted[place].alpha)
+    wanted = [Goal(wanted[place].query, least[keys[place]]) for place in order]
+    tasks = [tasks[place] for place in order]
+    if not all(isinstance(task.form, LinearForm) for task in tasks):
+        return _of_all_kinds(wanted, tasks)
+    whole = task_of(Workload([goal.query for goal in wanted]), beta)
+    alphas = tuple(goal.alpha for goal in wanted)
+    trials = [Trials(whole, family, whole.balance, _of_each(tasks)) for family in families(whole)]
+    found = [_for_all(tried, alphas) for tried in trials]
+    found += _for_each(whole, wanted, tasks, task_of, beta)
+    return listed(whole, [one for one in found if one is not None], "cheapest", "dearer", ())
+
+
+def _to_goals(goals: Iterable[Goal[Any, Any]]) -> list[Goal[Any, Any]]:
+    expected = f"goals, as in [Goal(query, 0.01), ...], at least one and at most {_MOST}"
+    if isinstance(goals, str | bytes) or not isinstance(goals, Iterable):
+        raise InvalidArgument("goals", expected, shown(goals))
+    wanted: list[Goal[Any, Any]] = []
+    for goal in goals:
+        if not isinstance(goal, Goal):
+            raise InvalidArgument("goals", expected, shown(goal))
+        wanted.append(goal)
+        if len(wanted) > _MOST:
+            raise InvalidArgument("goals", expected, "more")
+    if not wanted:
+        raise InvalidArgument("goals", expected, "none")
+    return wanted
+
+
+def _key(goal: Goal[Any, Any], task: Task[Any, Any]) -> tuple[bytes, str]:
+    """What tells questions apart, whatever order they come in."""
+    try:
+        identity = cast("bytes | None", task.form.identity)
+    except DpsdkError:  # of blocks of other authors
+        identity = None
+    return identity or b"", described(goal.query)
+
+
+@define(eq=False)
+class _Radii:
+    """The half-widths of many numbers, worked out once."""
+
+    accuracy: HalfWidths
+    known: dict[tuple[float, bool], Floats] = field(factory=dict[tuple[float, bool], Floats])
+
+    def at(self, beta: float, *, joint: bool) -> Floats:
+        found = self.known.get((beta, joint))
+        if found is None:
+            found = self.known[beta, joint] = self.accuracy.radii(beta, joint=joint)
+        return found
+
+
+@define(eq=False)
+class _Stretch(HalfWidths):
+    """The accuracy of some of the numbers of an answer: all of them at once, as all of it is."""
+
+    radii_of: _Radii
+    start: int
+    stop: int
+    kind: str
+    standing: Standing
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        return self.radii_of.at(beta, joint=joint)[self.start : self.stop]
+
+
+def _of_each(tasks: Sequence[Task[Any, LinearForm]]) -> Aims:
+    """The error of each of several goals, if all are answered as one workload."""
+    places = list(pairwise(accumulate((task.form.rows for task in tasks), initial=0)))
+
+    def aims(
+        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
+    ) -> Errors:
+        del promised
+        parts = _stretches(quote.accuracy, places)
+        errors: list[float] = []
+        for task, part in zip(tasks, parts, strict=True):
+            own = Quote(quote.at_open, quote.at_most, part)
+            held = task.bound(own)
+            believed = None if assumed is None else task.assumed(own)
+            errors += of_one(mechanism, own, held if held.proven else None, believed)
+        return tuple(errors)
+
+    return aims
+
+
+def _stretches(accuracy: Accuracy, places: Sequence[tuple[int, int]]) -> list[Accuracy]:
+    if not isinstance(accuracy, HalfWidths):
+        return [accuracy] * len(places)
+    radii = _Radii(accuracy)
+    return [
+        _Stretch(radii, start, stop, accuracy.kind, accuracy.standing) for start, stop in places
+    ]
+
+
+def _within(alphas: Sequence[float]) -> Callable[[Errors], bool]:
+    def reached(errors: Errors) -> bool:
+        return all(error <= alpha for error, alpha in zip(errors, alphas, strict=True))
+
+    return reached
+
+
+def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> Judged | None:
+    """One mechanism for the workload of all goals."""
+
+    def short(trials: Trials[Any], most: Trial[Any]) -> Reason:
+        pairs = zip(most.errors, alphas, strict=True)
+        times = max(error / alpha for error, alpha in pairs)
+        if times == math.inf:
+            quote = most.quote
+            why = "no bound" if quote is None else trials.task.bound(quote).kind
+            return reason("no-bound", why=why)
+        return reason("too-dear-together", times=number(times))
+
+    found = reaching(trials, _within(alphas), short=short)
+    if found is None or not found.plan.feasible:
+        return found
+    because = (*found.plan.because, reason("one-for-all"))
+    return found._replace(plan=evolve(found.plan, because=because))
+
+
+class _Part(NamedTuple):
+    """The cheapest way of one kind of noise to keep one goal."""
+
+    trials: Trials[Any]
+    trial: Trial[Any]
+    size: Fraction
+
+
+def _for_each(
+    whole: Task[Any, Any],
+    wanted: Sequence[Goal[Any, Any]],
+    tasks: Sequence[Task[Any, Any]],
+    task_of: TaskOf,
+    beta: float,
+) -> list[Judged]:
+    """A mechanism for each goal, which keeps it at an even share of beta."""
+    count = len(wanted)
+    kinds: list[list[_Part]] = []
+    for goal in wanted:
+        kinds.append(_kinds_for(task_of(goal.query, beta / count), goal.alpha))
+        if not kinds[-1]:
+            return []
+    best: tuple[Fraction, str, tuple[_Part, ...]] | None = None
+    last: tuple[_Part, ...] | None = None
+    for chosen in _assignments(kinds):
+        last = chosen
+        runs = [run for part in chosen for run in part.trial.cost.runs]
+        share = whole.balance.share(runs)
+        if share is None:
+            continue
+        one = share, " ".join(str(part.trial.mechanism) for part in chosen), chosen
+        if best is None or one[:2] < best[:2]:
+            best = one
+    taken = last if best is None else best[2]
+    if taken is None:
+        return []
+    pairs = [(goal.query, part.trial.mechanism) for goal, part in zip(wanted, taken, strict=True)]
+    tried = Trials(whole, _parts_of(pairs), whole.balance, _of_each(tasks))
+    trial = tried.of(lambda: Parts(pairs))
+    if trial is None:
+        return []
+    plans = tuple([judged(one.trials, one.trial, (), feasible=True, attainable=None)
+                   for one in taken])  # fmt: skip
+    needs = _effort(plans)
+    beyond = None if whole.limits is None else beyond_limits(whole.limits, needs)
+    able = best is not None and trial.refusal is None and beyond is None
+    why = reason("one-for-each", count=count) if able else reason("not-together")
+    why = beyond if beyond is not None else trial.refusal or why
+    plan = judged(tried, trial, [why], feasible=able, attainable=None)
+    plan = evolve(plan, parts=plans)
+    if needs is not None:
+        plan = evolve(plan, seconds=needs.seconds, bytes=needs.bytes)
+    if best is None or not able:
+        return [Judged(plan, (2, math.inf, 0.0), math.inf)]
+    return [Judged(plan, (0, best[0], math.inf), float(best[0]))]
+
+
+def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
+    """What all parts take: their times together, and the memory of the largest."""
+    seconds = [plan.seconds for plan in plans if plan.seconds is not None]
+    sizes = [plan.bytes for plan in plans if plan.bytes is not None]
+    known = len(seconds) == len(sizes) == len(plans)
+    return Effort(sum(seconds), max(sizes)) if known else None
+
+
+def _kinds_for(task: Task[Any, Any], alpha: float) -> list[_Part]:
+    """The cheapest of all families with Laplace noise, and with Gaussian noise, for one goal."""
+    best: dict[str, _Part] = {}
+    for family in families(task):
+        if family.barred is not None or family.unit == "pair":
+            continue
+        trials = Trials(task, family, task.balance, of_one)
+        if not isinstance(_some(family), OneRun):
+            continue
+        _, first = trials.ladder.around(lambda one: one.share is None or one.errors[0] <= alpha)
+        if first is None or first.share is None:
+            continue
+        size = first.cost.epsilon if family.unit == "epsilon" else first.cost.rho
+        if size is not None and (family.unit not in best or size < best[family.unit].size):
+            best[family.unit] = _Part(trials, first, size)
+    return [best[unit] for unit in sorted(best)]
+
+
+def _some(family: Family) -> Mechanism[Any] | None:
+    try:
+        return family.at(Fraction(1, 10))
+    except DpsdkError:
+        return None
+
+
+def _assignments(kinds: Sequence[Sequence[_Part]]) -> Iterator[tuple[_Part, ...]]:
+    """Which kind of noise each goal has: every way of few goals, of many the plain ones."""
+    if len(kinds) <= _ASSIGNED:
+        yield from product(*kinds)
+        return
+    yield tuple(min(parts, key=lambda part: part.trial.share or 0) for parts in kinds)
+    for place in (0, 1):
+        if all(len(parts) > place for parts in kinds):
+            yield tuple(parts[place] for parts in kinds)
+
+
+def _parts_of(pairs: Sequence[tuple[Any, Mechanism[Any]]]) -> Family:
+    def made(_: Fraction | Budget) -> Parts:
+        return Parts(pairs)
+
+    return Family("parts", "epsilon", made, made)
+
+
+def _of_all_kinds(wanted: Sequence[Goal[Any, Any]], tasks: Sequence[Task[Any, Any]]) -> Plans[Any]:
+    """Of goals with models or levels among them: what is opened once and answers all."""
+    alphas = tuple(goal.alpha for goal in wanted)
+    first = tasks[0]
+    found: list[Judged] = []
+    for family in shared(tasks):
+        trials = Trials(first, family, first.balance, _of_others(family, tasks))
+        one = _for_all(trials, alphas)
+        if one is not None:
+            found.append(one)
+    return listed(first, found, "cheapest", "dearer", ())
+
+
+def _of_others(family: Family, tasks: Sequence[Task[Any, Any]]) -> Aims:
+    """The error of each of several goals that one open mechanism answers in turn."""
+
+    def aims(
+        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
+    ) -> Errors:
+        del quote, promised, assumed
+        errors: list[float] = []
+        for task in tasks:
+            own = family.quote(mechanism, task)
+            held = task.bound(own)
+            errors += of_one(mechanism, own, held if held.proven else None, task.assumed(own))
+        return tuple(errors)
+
+    return aims

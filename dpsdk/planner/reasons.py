@@ -1,0 +1,49 @@
+"""Reasons: the codes that plans are given for, with the sentence of each."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+
+from dpsdk.release import Reason
+
+__all__ = ["SENTENCES", "number", "reason"]
+
+SENTENCES = MappingProxyType({
+    "cheapest": "nothing else that keeps within the error takes less of what is left",
+    "least-error": "nothing else for this cost has a smaller error, by all that is known",
+    "dearer": "takes {times} times as much of what is left as the cheapest",
+    "less-exact": "its error is {times} times that of the best, by all that is known",
+    "promise-only-expected": "expected to be off by {error} at most, which nothing promises",
+    "assumed-only": "the error is a bound only if {words}",
+    "too-dear": "for all that may be spent, off by up to {error}",
+    "nothing-left": "no amount of it fits into what may be spent",
+    "vacuous": "for all that may be spent, off by up to {error}, and no two answers differ by more"
+    " than {span}",
+    "loose-alpha": "no two answers differ by more than {span}, so that a guess would do",
+    "no-bound": "{why}",
+    "refused": "{why}",
+    "needs-public-rows": "it needs a public number of rows",
+    "needs-delta": "it needs a delta above 0",
+    "too-slow": "would take {seconds} seconds, and the limit is {limit}",
+    "too-large": "would take {bytes} bytes, and the limit is {limit}",
+    "extrapolated": "the forecast is for a question unlike those that it was calibrated with",
+    "answers-more": "afterwards free: {frees}",
+    "slow-to-open": "takes about {seconds} seconds",
+    "too-dear-together": "for all that may be spent, some error is up to {times} times what it may"
+    " be",
+    "not-together": "each fits by itself, and all of them together do not",
+    "one-for-all": "one measurement answers all goals",
+    "one-for-each": "each goal is measured by itself, with beta/{count} for each",
+})  # fmt: skip
+"""What each code says, with what is filled in. A code stays what it is; sentences may be mended."""
+
+
+def reason(code: str, **given: object) -> Reason:
+    """The reason of a code."""
+    return Reason(code, SENTENCES[code].format(**given))
+
+
+def number(value: float) -> str:
+    """A number in a sentence."""
+    return "anything" if math.isinf(value) else f"{value:.4g}"

@@ -1,0 +1,135 @@
+"""Openings: the channel that a mechanism becomes, and those that are opened for one answer."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Generic, TypeVar, cast
+
+from attrs import frozen
+
+from dpsdk._checks import described
+from dpsdk._lifetime import Lifetime
+from dpsdk.forms import Form
+from dpsdk.kernel import Kernel
+from dpsdk.kernel.access import Access, access_of
+from dpsdk.mechanisms.base import (
+    DistributionMechanism,
+    HypothesisMechanism,
+    Mechanism,
+    ModelsMechanism,
+    OneShot,
+    TablesMechanism,
+    TablesStrategy,
+    Unfinished,
+    WhyStopped,
+)
+from dpsdk.planner.families.family import quoted
+from dpsdk.release import Cost, Measurement
+from dpsdk.session.channel import (
+    Channel,
+    DistributionChannel,
+    HypothesisChannel,
+    Stopped,
+    TablesChannel,
+    asked_of,
+)
+from dpsdk.session.context import Context
+from dpsdk.session.identity import Using
+
+__all__ = ["Opening", "channel_to", "kept", "opening_of"]
+
+F = TypeVar("F", bound=Form)
+
+
+def kept(mechanism: Mechanism[F]) -> Mechanism[F]:
+    """What releases say was asked: a copy, since a frozen value may be initialised again.
+
+    One of another author is kept as it is.
+    """
+    return copy(mechanism) if type(mechanism).__module__.startswith("dpsdk.") else mechanism
+
+
+def channel_to(
+    mechanism: Mechanism[F], kernel: Kernel, using: Using, access: Access, context: Context
+) -> tuple[Channel[F] | DistributionChannel, WhyStopped | None]:
+    """Open a mechanism over a kernel: its channel, and what ended the opening early, if it did."""
+    if isinstance(mechanism, HypothesisMechanism):
+        return HypothesisChannel(mechanism.open(kernel), using, access, context), None
+    if isinstance(mechanism, ModelsMechanism):
+        models = mechanism.open(kernel)
+        return HypothesisChannel(models, using, access, context, models=True), None
+    if not isinstance(mechanism, DistributionMechanism):
+        return Channel(mechanism.open(kernel), using, access, context), None
+    ended: WhyStopped | None = None
+    try:
+        strategy = mechanism.open(kernel)
+    except Unfinished as early:
+        strategy, ended = early.strategy, early.why
+    if isinstance(mechanism, TablesMechanism):
+        # What such a mechanism opens to, early or not.
+        tables = cast("TablesStrategy", strategy)
+        return TablesChannel(tables, using, access, context), ended
+    return DistributionChannel(strategy, using, access, context), ended
+
+
+@frozen(eq=False)
+class Opening(Generic[F]):
+    """A strategy that opens a mechanism for the one answer that it is asked for.
+
+    What the opening costs is charged for that question, as what the answer costs is.
+
+    Parameters
+    ----------
+    mechanism
+        What is opened.
+    using, access, context
+        Of the channel that has this strategy.
+    """
+
+    mechanism: Mechanism[F]
+    using: Using
+    access: Access
+    context: Context
+
+    def channel(self) -> Channel[F]:
+        """The channel for the one answer. Close it afterwards, unless it was `Stopped`."""
+        return Channel(self, self.using, self.access, self.context)
+
+    def answer(self, form: F, kernel: Kernel, /) -> Measurement:
+        """Raw numbers for a form, once all that they may cost is known to fit.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not. Nothing was charged.
+        Stopped
+            If the opening ended early. The channel that it carries answers from what was learnt.
+        """
+        mine = access_of(kernel)
+        if not isinstance(self.mechanism, OneShot):
+            mine.check_whole(quoted(self.mechanism, form, kernel.terms).at_most.runs)
+        using, context = self.using, self.context
+        channel, ended = channel_to(self.mechanism, kernel, using, self.access, context)
+        if ended is not None and isinstance(channel, DistributionChannel):
+            question = mine.question
+            paid = Cost() if question is None else context.history.cost(question)
+            raise Stopped(channel, paid, ended)
+        return asked_of(channel, form, kernel)
+
+
+def opening_of(mechanism: Mechanism[F], outer: Context, digest: str | None = None) -> Opening[F]:
+    """The opening of a mechanism for one answer.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    outer
+        Of whoever asks.
+    digest
+        Tells what was asked from all else, if that is not the mechanism.
+    """
+    name = described(mechanism.name)
+    context = outer.asking(kept(mechanism), Lifetime(f"the answer by {name}", outer.lifetime))
+    using = Using(name, mechanism, outer.facts.domain, digest)
+    return Opening(mechanism, using, context.access(name), context)

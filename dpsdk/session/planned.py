@@ -1,0 +1,258 @@
+"""What is planned: plans of a question, the answer by one of them, and by whichever is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any, Final, TypeVar, final
+
+import numpy as np
+from typing_extensions import override
+
+from dpsdk._checks import described, shown, to_beta
+from dpsdk._lifetime import Lifetime
+from dpsdk.accounting import Budget
+from dpsdk.accuracy import Bound, Lifting, bound_of
+from dpsdk.errors import AnswerLost, InvalidArgument, NoMechanism
+from dpsdk.forms import Facts, Form, LinearForm
+from dpsdk.forms.assumptions import NOTHING, Assumptions
+from dpsdk.kernel import Limits
+from dpsdk.kernel.access import Question
+from dpsdk.mechanisms.base import Mechanism
+from dpsdk.planner import Calibration, Goal, Plan, Plans
+from dpsdk.planner.calibration import to_calibration
+from dpsdk.planner.joint import for_goals
+from dpsdk.planner.planning import for_alpha, for_budget
+from dpsdk.planner.task import Task
+from dpsdk.queries.base import Query, lifting
+from dpsdk.release import Cost, Quote, Release
+from dpsdk.session.channel import Channel, Given, Stopped, released
+from dpsdk.session.context import Context
+from dpsdk.session.identity import BEST, Using, question_of
+from dpsdk.session.opening import opening_of
+from dpsdk.session.stored import Request
+
+__all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan"]
+
+A = TypeVar("A")
+F = TypeVar("F", bound=Form)
+
+_BETA: Final = 0.05
+_PART: Final = Fraction(1, 10)
+"""Whatever is best takes no more of what is left."""
+
+_FINE: Final = 100
+"""It is to be off by no more than the answer's span over this."""
+
+_NAME: Final = "the best plan"
+_DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
+"""Tells requests to whatever is best from requests to a mechanism."""
+
+
+def plans_of(
+    asked: Query[A, F] | Iterable[Goal[A, F]],
+    context: Context,
+    *,
+    alpha: float | None,
+    budget: Budget | Cost | None,
+    beta: float,
+    assume: Mapping[str, object] | Assumptions | None,
+    limits: Limits | None,
+    calibration: Calibration | None,
+) -> Plans[F]:
+    """Ways to answer a query, or to reach goals, judged from public facts alone.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not what it should be, or not one of those that go together is given.
+    """
+    chance, believed, known = to_beta(beta), Assumptions.of(assume), to_calibration(calibration)
+    believed.check(context.facts)
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidArgument("limits", "a Limits", shown(limits))
+    terms, balance = context.terms, context.payer.balance
+
+    def task_of(query: Query[Any, Any], chance: float, /) -> Task[Any, Any]:
+        form = context.forms.form(query)
+        return Task(query, form, terms, balance, chance, believed, limits, known)
+
+    given = [name for name, one in (("alpha", alpha), ("budget", budget)) if one is not None]
+    if not isinstance(asked, Query):
+        if given:
+            raise InvalidArgument(given[0], "left out, since goals carry their own", "a value")
+        return for_goals(asked, task_of, chance)
+    task: Task[A, F] = task_of(asked, chance)
+    if len(given) != 1:
+        got = " and ".join(given) or "neither"
+        raise InvalidArgument("alpha", "given, or budget, and not both", got)
+    if alpha is not None:
+        return for_alpha(task, alpha)
+    if not isinstance(budget, Budget | Cost):
+        raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
+    return for_budget(task, budget)
+
+
+def mechanism_of(plan: Plan[F]) -> Mechanism[F]:
+    """The mechanism of a plan.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has none.
+    """
+    mechanism: object = plan.mechanism
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidArgument("using", "a plan of a mechanism", shown(mechanism))
+    return plan.mechanism
+
+
+class _InRows(Task[A, F]):
+    """A task of which errors are judged by those of the raw numbers that answers are made of."""
+
+    @override
+    def bound(self, quote: Quote) -> Bound:
+        return bound_of(quote.accuracy, lambda radii: radii, self.span, self.beta)
+
+    @override
+    def assumed(self, quote: Quote) -> None:
+        del quote
+
+    @property
+    @override
+    def span(self) -> float:
+        form, facts = self.form, self.facts
+        rows = facts.row_limit if facts.rows is None else facts.rows
+        return rows * form.largest if isinstance(form, LinearForm) else math.inf
+
+
+def best_plan(query: Query[A, F], form: F, context: Context) -> Plan[F]:
+    """The plan that a question gets for which no mechanism was named.
+
+    Of the plans that take a tenth of what is left at the most: the cheapest that promises, at 95%,
+    an error of a hundredth of the largest difference of two answers; or else the first of those for
+    a tenth of what is left. Where errors depend on the table so that none can be told beforehand,
+    as those of means and quantiles, mechanisms are compared by the errors of the raw numbers.
+
+    Raises
+    ------
+    NoMechanism
+        If there is none of either.
+    """
+    balance = context.payer.balance.at_most(_PART)
+    task = Task(query, form, context.terms, balance, _BETA)
+    lift = lifting(query)
+    alpha = 0.0 if lift is None else float(lift.span(context.facts)) / _FINE
+    if lift is not None and 0 < alpha < math.inf and not _untold(lift, form, context.facts):
+        for plan in for_alpha(task, alpha):
+            if plan.feasible and plan.promised is not None and plan.promised.error <= alpha:
+                return plan
+    with suppress(NoMechanism):
+        return for_budget(task, balance.budget).best
+    in_rows = _InRows(query, form, context.terms, balance, _BETA)
+    try:
+        return for_budget(in_rows, balance.budget).best
+    except NoMechanism as none:
+        raise NoMechanism(described(query), none.reasons) from None
+
+
+def _untold(lift: Lifting[object], form: Form, facts: Facts) -> bool:
+    """Whether nothing could be told of an answer beforehand even if no noise were added."""
+    if not isinstance(form, LinearForm):
+        return False
+    radii = np.zeros(form.rows)
+    told = lift.presumed(radii, radii.copy, facts, NOTHING)
+    return float(told.max()) >= lift.span(facts)
+
+
+def release_by_plan(
+    query: Query[A, F], plan: Plan[F], context: Context, request_id: str | None
+) -> Release[A]:
+    """The answer by a plan whose mechanism has to be opened, for this one answer."""
+    channel = opening_of(mechanism_of(plan), context).channel()
+    with _closing(channel):
+        return released(channel, query, request_id, None, plan.because)
+
+
+def release_by_best(query: Query[A, F], context: Context, request_id: str | None) -> Release[A]:
+    """The answer by whatever is best."""
+    channel = _Best[F](context)
+    with _closing(channel):
+        return channel.asked(query, request_id)
+
+
+@contextmanager
+def _closing(channel: Channel[F]) -> Generator[None]:
+    """Close a channel after its one answer; not if another goes on with what it has learnt."""
+    try:
+        yield
+    except Stopped:
+        raise
+    except BaseException:
+        channel.close()
+        raise
+    channel.close()
+
+
+@final
+class _Best(Channel[F]):
+    """A channel for one answer by whatever is best, which is settled when it has to be asked.
+
+    An answer that was given before, to the same request or the same question, is given again
+    whatever would be best by now.
+    """
+
+    __slots__ = ("_outer", "plan")
+
+    def __init__(self, context: Context) -> None:
+        self._outer = context
+        self._context = context.until(Lifetime(_NAME, context.lifetime))
+        self._name = _NAME
+        self._using = Using(_NAME, BEST, context.facts.domain, _DIGEST)
+        self.plan: Plan[F] | None = None
+
+    def asked(self, query: Query[A, F], request_id: str | None) -> Release[A]:
+        """The answer."""
+        given = self._asked(query, request_id, BEST)
+        plan = self.plan
+        return self._released(query, given, () if plan is None else plan.because)
+
+    @override
+    def _put(
+        self,
+        query: Query[A, F],
+        form: F,
+        label: str,
+        request: Request | None,
+        same: tuple[str, ...],
+        ended: list[Question],
+    ) -> Given[A]:
+        outer = self._outer
+        try:
+            plan = best_plan(query, form, outer)
+        except NoMechanism:
+            if request is not None and (charges := request.charges()):
+                numbers = tuple(charge.number for charge in charges)
+                raise AnswerLost(request.name, numbers) from None
+            raise
+        self.plan = plan
+        opening = opening_of(plan.mechanism, outer, _DIGEST)
+        # From here on this is the channel to that mechanism.
+        self._strategy, self._access, self._context = opening, opening.access, opening.context
+        self._name = opening.using.name
+        own = None if not same else question_of(outer.place, plan.mechanism, form)
+        if own is None or outer.reuse is None:
+            return super()._put(query, form, label, request, same, ended)
+        known = outer.reuse.find(own, outer.payer)
+        if known is None:
+            return super()._put(query, form, label, request, (*same, own), ended)
+        for one in same:
+            outer.reuse.keep(one, outer.payer, known)
+        return self._reused(query, known, label, request, ended)
+
+    @override
+    def _called(self, given: Given[A]) -> str:
+        return self._name if given.by is None else given.by()

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from fractions import Fraction
+from inspect import signature
 from pathlib import Path
 from typing import get_overloads
 
@@ -19,6 +20,8 @@ import dpsdk
 from dpsdk import Budget, Domain, Integer, PrivateData, Session, plugins, wire
 from dpsdk.cli import main
 from dpsdk.errors import DpsdkError, InvalidArgument, PluginError, UnknownName, WireError
+from dpsdk.forms import Ball
+from dpsdk.losses import LogisticLoss
 from dpsdk.mechanisms import Laplace, Matrix, OneShot
 from dpsdk.plugins import Plugin
 from dpsdk.plugins.names import fault
@@ -516,3 +519,38 @@ def test_type_checkers_know_the_class_of_every_built_in_name(call):
         told[name] = overload.__annotations__["return"].partition("[")[0]
     assert told.pop("str") == call.__name__.title()
     assert told == {kind.name.partition(".")[2]: kind.made.__name__ for kind in kinds}
+
+
+ODD = [
+    None, True, 0, -1, 1.5, float("nan"), float("inf"), 10**400, "", "x", "0.1", b"x", 1j, int,
+    [], [1], [[1]], [None], (), {}, {"a": 1}, {1: 2}, object(), np.zeros(3), np.array([1, 2]),
+    Threshold("a", 1), [Threshold("a", 1)],
+]  # fmt: skip
+SOUND = {
+    "epsilon": 1, "attribute": "a", "workload": Workload([Threshold("a", 1)]), "tops": 1,
+    "updates": 3, "query": Threshold("a", 1), "level": 0.5, "conditions": {"a": 1},
+    "loss": LogisticLoss(), "features": ["a"], "label": "b", "over": Ball(1), "low": 0, "high": 1,
+    "weights": [0.5], "attributes": ["a"], "q": 0.5, "lower": [[0]], "upper": [[1]],
+    "threshold": 1, "queries": [Threshold("a", 1)],
+}  # fmt: skip
+
+
+def test_no_argument_of_a_file_makes_a_built_in_constructor_stray():
+    """Each parameter of each class is given what it cannot be, and the others what they are."""
+    shipped = wire.Catalogue.shipped().only("mechanism", "query")
+    made = refused = 0
+    for kind in map(shipped.kind_named, shipped.kinds, shipped.kinds):
+        what, _, name = kind.name.partition(".")
+        call = dpsdk.mechanism if what == "mechanism" else dpsdk.query
+        known = signature(kind.take or kind.made).parameters
+        needed = [key for key, one in known.items() if one.default is one.empty]
+        given = {key: SOUND[key] for key in needed if key in SOUND}
+        for key in known:
+            for odd in ODD:
+                try:
+                    call(name, **{**given, key: odd})
+                    made += 1
+                except DpsdkError:
+                    refused += 1
+    assert made > 100
+    assert refused > 1000

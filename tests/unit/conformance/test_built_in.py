@@ -78,7 +78,7 @@ PLUGINS = (Repeated(Fraction(1)), NoisyRecords(Fraction(1)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", (*BUILT_IN, *PLUGINS), ids=str)
+@pytest.mark.parametrize("mechanism", [*BUILT_IN, *PLUGINS], ids=str)
 def test_a_mechanism_conforms(mechanism):
     report = check_mechanism(mechanism)
     assert report.conforms, str(report)

@@ -179,7 +179,7 @@ def check_mechanism(
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
     standing = Walls()
-    before = repeating.pristine(plain, asked, domain)
+    before = repeating.pristine(plain, asked, domain, thorough=thorough)
     bench = Bench(plain, asked, domain, thorough=thorough, walls=standing, catalogue=catalogue)
     bench.pristine = before
     try:

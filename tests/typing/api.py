@@ -7,7 +7,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from logging import Logger
 from pathlib import Path
-from typing import assert_type
+from typing import Literal, assert_type
 
 import numpy as np
 from acme_dp.ledger import JSONLedger
@@ -190,7 +190,7 @@ from dpsdk.release import (
     Standing,
 )
 from dpsdk.session.history import Receipt
-from dpsdk.testing import seeded
+from dpsdk.testing import Report, Result, check_mechanism, seeded
 from dpsdk.typing import Floats, Ints, Label
 
 
@@ -953,3 +953,14 @@ def what_is_made_by_name_has_the_class_of_a_name_that_is_written_out(
     dpsdk.mechanism()  # type: ignore[call-overload]  # without a name
     dpsdk.mechanism(3)  # type: ignore[call-overload]  # no text
     plugins.catalogue(["acme-dp"])  # type: ignore[arg-type]  # no text
+
+
+def kits_report_on_plugins() -> None:
+    report = check_mechanism(Laplace(epsilon=1), Count(), Threshold("age", 40), waived={})
+    assert_type(report, Report)
+    assert_type(report.conforms, bool)
+    assert_type(report.failed, tuple[str, ...])
+    assert_type(report.results, tuple[Result, ...])
+    assert_type(report["audit"].outcome, Literal["passed", "failed", "waived", "not applicable"])
+    check_mechanism(NumericSparse(1, tops=1), Above(Count(), 1), thorough=True)
+    check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one

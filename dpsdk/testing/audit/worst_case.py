@@ -13,10 +13,10 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
-from dpsdk.testing.audit.enumeration import TAIL, Law, enumerate_law
+from dpsdk.testing.audit.enumeration import PATH_LIMIT, TAIL, Law, enumerate_law
 from dpsdk.testing.audit.programs import Program
 
-__all__ = ["Report", "audit", "delta_at", "renyi", "worst_epsilon"]
+__all__ = ["WorstCase", "audit", "delta_at", "renyi", "worst_epsilon"]
 
 Pair: TypeAlias = tuple[PrivateData, PrivateData]
 
@@ -75,7 +75,7 @@ def _log(mass: float) -> float:
 
 
 @frozen
-class Report:
+class WorstCase:
     """What an enumeration found.
 
     `claimed` is the guarantee; `figure` the worst value of the quantity in which it is stated
@@ -101,8 +101,13 @@ class Report:
 
 
 def audit(
-    program: Program, pairs: Iterable[Pair], guarantee: Guarantee, *, tail: float = TAIL
-) -> Report:
+    program: Program,
+    pairs: Iterable[Pair],
+    guarantee: Guarantee,
+    *,
+    tail: float = TAIL,
+    limit: int = PATH_LIMIT,
+) -> WorstCase:
     """Enumerate a program on pairs of neighbours and hold the worst case against a guarantee.
 
     Pure guarantees are held against the worst log ratio, bounded range against the worst spread
@@ -110,14 +115,15 @@ def audit(
     a leak against the δ at their ε.
 
     `tail` is the mass that the enumeration of one draw may leave out. With more of it there are
-    fewer paths, but outcomes that are hardly likelier than it cannot be told apart.
+    fewer paths, but outcomes that are hardly likelier than it cannot be told apart. With more than
+    `limit` paths for one table, `TooManyPaths` is raised.
     """
     start = time.perf_counter()
     laws: dict[int, tuple[PrivateData, Law]] = {}
 
     def law(data: PrivateData) -> Law:
         if id(data) not in laws:
-            laws[id(data)] = data, enumerate_law(program, data, tail=tail)
+            laws[id(data)] = data, enumerate_law(program, data, tail=tail, limit=limit)
         return laws[id(data)][1]
 
     quantity, allowed = _claim(guarantee)
@@ -130,7 +136,7 @@ def audit(
         worst_ratio = max(worst_ratio, ratio)
         if found > worst:
             worst, place = found, repr(outcome)
-    return Report(
+    return WorstCase(
         str(guarantee),
         quantity,
         worst,

@@ -1,5 +1,6 @@
 """Tools for testing code that uses or extends dpsdk; nothing here is private."""
 
-from dpsdk.testing.noise import SeededNoise, seeded
+from dpsdk.testing.noise import SeededNoise, seeded  # isort: skip  # which the kit stands on
+from dpsdk.testing.conformance import Report, Result, check_mechanism
 
-__all__ = ["SeededNoise", "seeded"]
+__all__ = ["Report", "Result", "SeededNoise", "check_mechanism", "seeded"]

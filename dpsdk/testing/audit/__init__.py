@@ -23,7 +23,7 @@ from dpsdk.testing.audit.neighbours import neighbours, tables
 from dpsdk.testing.audit.programs import Program, program
 from dpsdk.testing.audit.replay import Difference, Trace, record, replay
 from dpsdk.testing.audit.sampling import Batch, SamplingReport, sample, sample_batches
-from dpsdk.testing.audit.worst_case import Report, audit, delta_at, worst_epsilon
+from dpsdk.testing.audit.worst_case import WorstCase, audit, delta_at, worst_epsilon
 
 __all__ = [
     "Batch",
@@ -31,7 +31,7 @@ __all__ = [
     "Difference",
     "Law",
     "Program",
-    "Report",
+    "WorstCase",
     "SamplingReport",
     "Trace",
     "audit",

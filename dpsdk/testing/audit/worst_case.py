@@ -16,7 +16,7 @@ from dpsdk.data import PrivateData
 from dpsdk.testing.audit.enumeration import TAIL, Law, enumerate_law
 from dpsdk.testing.audit.programs import Program
 
-__all__ = ["Report", "audit", "delta_at", "renyi", "worst_epsilon"]
+__all__ = ["WorstCase", "audit", "delta_at", "renyi", "worst_epsilon"]
 
 Pair: TypeAlias = tuple[PrivateData, PrivateData]
 
@@ -75,7 +75,7 @@ def _log(mass: float) -> float:
 
 
 @frozen
-class Report:
+class WorstCase:
     """What an enumeration found.
 
     `claimed` is the guarantee; `figure` the worst value of the quantity in which it is stated
@@ -102,7 +102,7 @@ class Report:
 
 def audit(
     program: Program, pairs: Iterable[Pair], guarantee: Guarantee, *, tail: float = TAIL
-) -> Report:
+) -> WorstCase:
     """Enumerate a program on pairs of neighbours and hold the worst case against a guarantee.
 
     Pure guarantees are held against the worst log ratio, bounded range against the worst spread
@@ -130,7 +130,7 @@ def audit(
         worst_ratio = max(worst_ratio, ratio)
         if found > worst:
             worst, place = found, repr(outcome)
-    return Report(
+    return WorstCase(
         str(guarantee),
         quantity,
         worst,

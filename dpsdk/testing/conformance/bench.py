@@ -1,0 +1,395 @@
+"""The bench that mechanisms are tried on: tables and their neighbours, questions, and runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from typing import TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from dpsdk._checks import described
+from dpsdk.accounting import (
+    AnyOf,
+    BasicComposition,
+    Budget,
+    Composition,
+    Guarantee,
+    Odometer,
+    ZCDPComposition,
+)
+from dpsdk.accounting.prices.run import leak
+from dpsdk.data import PrivateData
+from dpsdk.domain import Boolean, Domain, Integer
+from dpsdk.errors import DpsdkError
+from dpsdk.forms import Form, Neighbors
+from dpsdk.losses import SquaredLoss
+from dpsdk.mechanisms import Mechanism
+from dpsdk.noise import NoiseSource
+from dpsdk.observe import Observer
+from dpsdk.queries import (
+    Above,
+    Ball,
+    Conjunction,
+    ConvexMinimization,
+    Count,
+    Marginal,
+    NumericAbove,
+    Query,
+)
+from dpsdk.release import Cost, Quote
+from dpsdk.session import Session
+from dpsdk.session.channel import Channel, Stopped
+from dpsdk.testing.conformance.prints import printed
+from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.noise import seeded
+from dpsdk.typing import Ints
+
+__all__ = ["AMPLE", "ANY", "TINY", "Asked", "Bench", "Scene", "Table", "advise", "typed"]
+
+AnyQuery: TypeAlias = Query[object, Form]
+AnyMechanism: TypeAlias = Mechanism[Form]
+
+AMPLE = Budget(epsilon=10**6, delta="0.1")
+"""Whatever a mechanism asks for."""
+
+TINY = Budget(epsilon=Fraction(1, 10**15))
+"""What no mechanism is content with that pays at all."""
+
+ANY: Composition = AnyOf((BasicComposition(), ZCDPComposition()))
+"""Takes every guarantee of the package."""
+
+WORK = Domain(Integer("level", 0, 2), Boolean("member"))
+"""The universe where none is given."""
+
+SMALL = Domain(Boolean("member"))
+"""The universe to enumerate over where none is given."""
+
+_EACH = 2
+"""How many questions of a kind are asked in a quick run."""
+
+
+@frozen
+class Table:
+    """A table that is nobody's, as a recipe: each run makes it anew, and nothing is shared."""
+
+    domain: Domain
+    counts: tuple[int, ...]
+    """Of each cell, the one outside the domain last."""
+    neighbors: Neighbors
+    unit_rows: int
+
+    def made(self) -> PrivateData:
+        """The table itself."""
+        return PrivateData.from_counts(
+            np.array(self.counts[:-1], dtype=np.int64),
+            self.domain,
+            outside_rows=self.counts[-1],
+            neighbors=self.neighbors,
+            unit_rows=self.unit_rows,
+        )
+
+    def __str__(self) -> str:
+        people = f"{self.neighbors.value}, {self.unit_rows} rows a person"
+        return f"rows {list(self.counts)} by cell ({people})"
+
+
+@frozen(eq=False)
+class Scene:
+    """One setting in which a mechanism can be asked: over which tables, and what."""
+
+    domain: Domain
+    neighbors: Neighbors
+    unit_rows: int
+    queries: tuple[AnyQuery, ...]
+    audited: bool = False
+    """Whether it is small enough to be enumerated."""
+
+    @cached_property
+    def table(self) -> Table:
+        """A table with some rows in every cell, and one outside."""
+        cells = self.domain.size
+        counts = [3 + (7 * cell) % 5 for cell in range(min(cells, 64))]
+        counts += [0] * (cells - len(counts))
+        return self._of([*counts, 2])
+
+    @cached_property
+    def neighbor(self) -> Table:
+        """A neighbour of it: all rows of a person moved away, or taken out."""
+        return self.neighbours[0][1]
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[Table, Table], ...]:
+        """Pairs of neighbours, in both orders: a person moves, is outside, or is not there."""
+        counts, many = self.table.counts, self.unit_rows
+        last = len(counts) - 2
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            others = [_moved(counts, 0, last, many), _moved(counts, last, len(counts) - 1, many)]
+        else:
+            gone = [list(counts) for _ in range(2)]
+            gone[0][0] -= many
+            gone[1][last] += many
+            others = gone
+        pairs = [(self.table, self._of(other)) for other in others if min(other) >= 0]
+        return tuple([*pairs, *((two, one) for one, two in pairs)])
+
+    @cached_property
+    def far(self) -> tuple[Table, ...]:
+        """Tables that differ as far as they can: all rows in the first cell, in the last, none."""
+        rows = sum(self.table.counts)
+        cells = len(self.table.counts)
+        first, outside = [0] * cells, [0] * cells
+        first[0], outside[-1] = rows, rows
+        found = [self.table, self._of(first), self._of(outside)]
+        if self.neighbors is Neighbors.ADD_REMOVE:
+            found.append(self._of([0] * cells))
+        return tuple(found)
+
+    def _of(self, counts: Sequence[int]) -> Table:
+        return Table(self.domain, tuple(counts), self.neighbors, self.unit_rows)
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.unit_rows == 1 else f"{self.unit_rows} rows"
+        asked = ", ".join(map(described, self.queries))
+        return f"under {self.neighbors.value} with {rows} a person, asked {asked}"
+
+
+def _moved(counts: Sequence[int], gone: int, come: int, many: int) -> list[int]:
+    other = list(counts)
+    other[gone] -= many
+    other[come] += many
+    return other
+
+
+@frozen(eq=False)
+class Asked:
+    """All that came of one opening and the questions after it."""
+
+    session: Session
+    opened: Cost
+    """What was charged while the channel was opened."""
+    costs: tuple[Cost, ...]
+    """What was charged for each question."""
+    answers: tuple[Hashable, ...]
+    """All that is public of each answer, as `printed` tells it."""
+    charged: tuple[Guarantee, ...]
+    """All runs that the session was charged for, in their order."""
+
+
+class Bench:
+    """A mechanism, and all that a kit tries with it. Deterministic: what is drawn is seeded.
+
+    Parameters
+    ----------
+    mechanism
+        What is checked.
+    queries
+        What it is asked; made to fit it where there are none.
+    domain
+        The universe; one of two attributes if left out.
+    thorough
+        Whether to try more of everything.
+    """
+
+    def __init__(
+        self,
+        mechanism: AnyMechanism,
+        queries: tuple[AnyQuery, ...],
+        domain: Domain | None,
+        *,
+        thorough: bool,
+    ) -> None:
+        self.mechanism = mechanism
+        self.given = queries
+        self.domain = domain
+        self.thorough = thorough
+        self.key = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
+        self.refusals: dict[str, str] = {}
+        """Why the mechanism would not take a setting or a question, by what was asked."""
+        self.strange: dict[str, str] = {}
+        """Refusals that were not typed."""
+        self.scenes: tuple[Scene, ...] = tuple(self._scenes(domain or WORK))
+
+    def seed(self, number: int) -> int:
+        """Seeds that a plugin cannot guess from their being small."""
+        return self.key * 1000 + number
+
+    def _scenes(self, domain: Domain) -> Iterator[Scene]:
+        for neighbors in Neighbors:
+            for unit_rows in (1, 2):
+                scene = self.scene(domain, neighbors, unit_rows)
+                if scene is not None:
+                    yield scene
+
+    def scene(self, domain: Domain, neighbors: Neighbors, unit_rows: int) -> Scene | None:
+        """The setting with the questions that the mechanism takes in it, if it takes any."""
+        bare = Scene(domain, neighbors, unit_rows, ())
+        session = Session(bare.table.made(), AMPLE, composition=ANY, noise=seeded(0))
+        for kind in (self.given,) if self.given else _questions(domain):
+            taken: list[AnyQuery] = []
+            for query in kind:
+                asked = f"{described(query)} under {neighbors.value}, unit_rows={unit_rows}"
+                try:
+                    session.quote(query, using=self.mechanism)
+                except DpsdkError as error:
+                    self.refusals[asked] = f"{type(error).__name__}: {error}"
+                except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
+                    self.strange[asked] = f"{type(error).__name__}: {described(error)}"
+                    if self.given:
+                        taken.append(query)
+                else:
+                    taken.append(query)
+                if len(taken) == _EACH and not self.given and not self.thorough:
+                    break
+            if taken:
+                return Scene(domain, neighbors, unit_rows, tuple(taken))
+        return None
+
+    def session(
+        self,
+        table: Table,
+        *,
+        seed: int = 0,
+        budget: Budget = AMPLE,
+        composition: Composition = ANY,
+        noise: NoiseSource | None = None,
+        observer: Observer | None = None,
+    ) -> Session:
+        """A new session on a new table."""
+        source = seeded(self.seed(seed)) if noise is None else noise
+        return Session(
+            table.made(), budget, composition=composition, noise=source, observer=observer
+        )
+
+    def quotes(self, scene: Scene, table: Table) -> list[Quote]:
+        """What each question of a scene is said to cost."""
+        session = self.session(table)
+        return [session.quote(query, using=self.mechanism) for query in scene.queries]
+
+    def asked(self, scene: Scene, session: Session) -> Asked:
+        """Open the mechanism and put all questions of a scene, in order."""
+        with self.opened(session) as channel:
+            opened = charges(session)
+            costs: list[Cost] = []
+            answers: list[Hashable] = []
+            for query in scene.queries:
+                before = len(charges(session))
+                try:
+                    said = printed(channel.release(query))
+                    answered = True
+                except DpsdkError as error:
+                    if answered or not isinstance(error, _ENDS):
+                        raise
+                    said = ("refused", type(error).__name__, str(error))
+                costs.append(Cost(charges(session)[before:]))
+                answers.append(said)
+        return Asked(session, Cost(opened), tuple(costs), tuple(answers), charges(session))
+
+    def opened(self, session: Session) -> Channel[Form]:
+        """A channel to the mechanism; one that was stopped early if it was."""
+        try:
+            return session.open(self.mechanism)
+        except Stopped as early:
+            return early.channel  # type: ignore[return-value]  # it takes more forms than these
+
+    def program(self, scene: Scene) -> Callable[[PrivateData, NoiseSource], Hashable]:
+        """The run of a scene, as audits take it: all that becomes public is its outcome."""
+
+        def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+            session = Session(data, AMPLE, composition=ANY, noise=noise)
+            return self.asked(scene, session).answers
+
+        return run
+
+
+def _questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
+    """Questions of each kind, the most telling ones first."""
+    first, last = domain.names[0], domain.names[-1]
+    label = domain[first].label(0)
+    part = Conjunction({first: label}, normalized=False)
+    linear: list[object] = [
+        Marginal(first, normalized=False),
+        part,
+        Count(normalized=False),
+        Marginal(last, normalized=False),
+    ]
+    gaps: list[object] = [Above(part, 2), NumericAbove(part, 2), Above(Count(normalized=False), 9)]
+    models: list[object] = []
+    with suppress(DpsdkError):
+        models.append(
+            ConvexMinimization(
+                SquaredLoss(), features=[last], label=first, over=Ball(2), intercept=False
+            )
+        )
+    return tuple(tuple(kind) for kind in (linear, gaps, models))  # type: ignore[misc]  # queries
+
+
+def charges(session: Session) -> tuple[Guarantee, ...]:
+    """The runs that a session was charged for, in their order, by its books."""
+    return tuple(run for receipt in session.history for run in receipt.cost.guarantees)
+
+
+def within(charged: Cost, quoted: Cost) -> str:
+    """What of a charge is above a quote, in words; empty where nothing is."""
+    if charged.rho > quoted.rho:
+        return f"ρ {float(charged.rho):.6g} where {float(quoted.rho):.6g} was quoted"
+    spent, leaked = charged.epsilon, sum(leak(run) * count for run, count in charged.runs)
+    told = sum(leak(run) * count for run, count in quoted.runs)
+    if leaked > told:
+        return f"δ {float(leaked):.6g} where {float(told):.6g} was quoted"
+    if quoted.epsilon is None:
+        return ""
+    if spent is None:
+        return f"{charged}, which has no ε, where ε {float(quoted.epsilon):.6g} was quoted"
+    if spent > quoted.epsilon:
+        return f"ε {float(spent):.6g} where {float(quoted.epsilon):.6g} was quoted"
+    return ""
+
+
+def fits(runs: Sequence[Guarantee], budget: Budget, composition: Composition) -> bool:
+    """Whether all of these runs fit a budget."""
+    times = Odometer(budget, composition).affords_all(tuple(runs))
+    return times is None or times >= 1
+
+
+def least(runs: Sequence[Guarantee], composition: Composition = ANY) -> Budget | None:
+    """About the smallest budget that all of these runs fit, None where one is free."""
+    delta = "0.01"
+    low, high = math.log2(1e-12), math.log2(1e6)
+    if fits(runs, Budget(2.0**low, delta), composition):
+        return None
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        if fits(runs, Budget(2.0**middle, delta), composition):
+            high = middle
+        else:
+            low = middle
+    return Budget(2.0**high, delta)
+
+
+def typed(error: BaseException) -> bool:
+    """Whether an error is one of the package's, whose texts are public."""
+    return isinstance(error, DpsdkError)
+
+
+def advise(bench: Bench) -> str:
+    """What to do where a mechanism took nothing."""
+    reasons = "; ".join(f"{asked}: {why}" for asked, why in [*bench.refusals.items()][:3])
+    return f"It took no question ({reasons}). Give a domain and queries that it takes"
+
+
+def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:
+    """The settings that the mechanism takes; a failure if there are none."""
+    if not bench.scenes:
+        tally.fail("Nothing could be run", advise(bench))
+    return bench.scenes
+
+
+def values(array: Ints) -> tuple[int, ...]:
+    """The entries of an array."""
+    return tuple(map(int, array))

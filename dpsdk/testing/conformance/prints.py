@@ -1,0 +1,129 @@
+"""Everything that is public of an object, as plain values that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from enum import Enum
+from fractions import Fraction
+from hashlib import sha256
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import cast
+
+import attrs
+import numpy as np
+
+from dpsdk.accuracy import HalfWidths, ScalarAccuracy
+from dpsdk.errors import DpsdkError
+from dpsdk.release import Accuracy, Quote, Release
+
+__all__ = ["deep", "printed", "printed_quote"]
+
+_BETAS = (0.5, 0.05, 1e-6)
+
+_PLAIN = (int, str, bytes, float, bool, complex, type(None), Fraction)
+
+
+def printed(release: Release[object]) -> Hashable:
+    """All that a release tells: its numbers, its bounds, where they come from, its words."""
+    return (
+        deep(release.value),
+        deep(release.raw),
+        release.source,
+        str(release.cost),
+        release.query,
+        release.mechanism,
+        printed_accuracy(release.accuracy),
+        repr(release),
+    )
+
+
+def printed_quote(quote: Quote) -> Hashable:
+    """All that a quote tells."""
+    costs = tuple(
+        (str(run), deep(run), count) for cost in (quote.at_open, quote.at_most)
+        for run, count in cost.runs
+    )  # fmt: skip
+    return costs, printed_accuracy(quote.accuracy), repr(quote)
+
+
+def printed_accuracy(accuracy: Accuracy) -> Hashable:
+    """All bounds at some confidences."""
+    said: list[Hashable] = [type(accuracy).__qualname__, accuracy.kind, accuracy.standing]
+    for beta in _BETAS:
+        try:
+            if isinstance(accuracy, HalfWidths):
+                said += [deep(accuracy.radii(beta, joint=joint)) for joint in (False, True)]
+            elif isinstance(accuracy, ScalarAccuracy):
+                said.append(accuracy.error(beta))
+        except DpsdkError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return tuple(said)
+
+
+def deep(value: object, depth: int = 12) -> Hashable:
+    """A value by all that it holds, and nothing by what it says of itself.
+
+    Functions and classes are what they are called; what is reached a second time, or too deep down,
+    by the name of its class.
+    """
+    return _deep(value, depth, set())
+
+
+def _deep(value: object, depth: int, above: set[int]) -> Hashable:
+    kind = type(value)
+    if kind in _PLAIN:
+        # Truth values and numbers that equal each other are not the same; nor is -0.0 as 0.0.
+        return kind.__name__, repr(value) if kind in (float, complex) else cast("Hashable", value)
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", value)
+        content = repr(array.tolist()) if array.dtype.hasobject else array.tobytes()
+        return "array", str(array.dtype), array.shape, content
+    if isinstance(value, np.generic):
+        return kind.__name__, value.tobytes()
+    if isinstance(value, Enum):
+        return kind.__qualname__, value.name
+    if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType | ModuleType):
+        return getattr(value, "__qualname__", None) or getattr(value, "__name__", "?")
+    if depth == 0 or id(value) in above:
+        return kind.__qualname__
+    above = above | {id(value)}
+    if isinstance(value, tuple | list):
+        items = cast("tuple[object, ...]", value)
+        return kind.__name__, tuple(_deep(item, depth - 1, above) for item in items)
+    if isinstance(value, set | frozenset):
+        members = cast("frozenset[object]", value)
+        return kind.__name__, frozenset(_deep(item, depth - 1, above) for item in members)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value)
+        return kind.__name__, tuple(
+            (_deep(key, depth - 1, above), _deep(item, depth - 1, above))
+            for key, item in pairs.items()
+        )
+    return kind.__qualname__, tuple(
+        (name, _deep(part, depth - 1, above)) for name, part in parts(value)
+    )
+
+
+def parts(value: object) -> list[tuple[str, object]]:
+    """What an object holds, by name: fields, slots and its dict."""
+    names: list[str] = []
+    if attrs.has(type(value)):
+        names += [field.name for field in attrs.fields(type(value))]
+    for kind in type(value).__mro__:
+        slots = cast("object", getattr(kind, "__slots__", ()))
+        names += [slots] if isinstance(slots, str) else list(cast("tuple[str, ...]", slots))
+    names += list(cast("dict[str, object]", getattr(value, "__dict__", {})))
+    found: dict[str, object] = {}
+    for name in names:
+        if name in found or name.startswith("__"):
+            continue
+        try:
+            found[name] = object.__getattribute__(value, name)
+        except AttributeError:
+            continue
+    return list(found.items())
+
+
+def short(value: Hashable) -> str:
+    """A few characters that stand for a value."""
+    return sha256(repr(value).encode()).hexdigest()[:12]

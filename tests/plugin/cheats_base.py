@@ -11,15 +11,13 @@ from typing import Any, cast
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk import Budget, PrivateData, Session
-from dpsdk.forms import LinearForm
+from dpsdk import Budget, Domain, PrivateData, Session
+from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.mechanisms import Laplace, OneShot, Strategy
 from dpsdk.queries import LinearQuery
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats
-from dpsdk.forms import Facts
-from dpsdk import Domain
 
 EPSILON = Fraction(1, 2)
 

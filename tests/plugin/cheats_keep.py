@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
+from cheats_base import EPSILON, Honest, pretended
 from typing_extensions import override
 
-from cheats_base import EPSILON, Honest, pretended
 from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
@@ -323,4 +323,3 @@ class Confusing(Honest):
     @override
     def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
         return _Confused(self)
-

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from attrs import field, frozen
+from cheats_base import AsAsked, Honest, Working, pretended
 
-from cheats_base import AsAsked, Honest, pretended
-from dpsdk.errors import BudgetExceeded, Closed
+from dpsdk import Domain
+from dpsdk.errors import BudgetExceeded
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
-from dpsdk.mechanisms import Mechanism, OneShot
+from dpsdk.mechanisms import Mechanism, Strategy
+from dpsdk.queries import Count
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
@@ -51,28 +53,18 @@ class Admission(Mechanism[LinearForm]):
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         one = self._honest.quote(form, terms)
-        rows = self._honest.asked(_everybody(form)).price(terms).guarantee
+        rows = self._honest.asked(_everybody(form.domain)).price(terms).guarantee
         opening = Cost((rows,))
         whole = Cost((rows, *one.at_most.guarantees))
         return Quote(opening if self.told else Cost(), whole, one.accuracy)
 
-    def open(self, kernel: Kernel, /) -> _Measuring:
-        kernel.run(self._honest.asked(_everybody(LinearForm(kernel.facts.domain, ()))))
-        return _Measuring(self._honest)
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        kernel.run(self._honest.asked(_everybody(kernel.facts.domain)))
+        return Working(self._honest)
 
 
-def _everybody(form: LinearForm) -> LinearForm:
-    from dpsdk.queries import Count
-
-    return Count(normalized=False).lower(form.domain)
-
-
-@frozen
-class _Measuring:
-    of: Honest
-
-    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        return self.of.work(form, kernel)
+def _everybody(domain: Domain) -> LinearForm:
+    return Count(normalized=False).lower(domain)
 
 
 @frozen
@@ -112,7 +104,7 @@ class Recalling(Mechanism[LinearForm]):
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
         return Honest(self.epsilon).quote(form, terms)
 
-    def open(self, kernel: Kernel, /) -> _Recall:
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
         return _Recall(Honest(self.epsilon))
 
 
@@ -227,20 +219,3 @@ class Forking(Honest):
         if not loot:
             return own
         return Measurement((own.values + np.frombuffer(loot)) / 2, own.accuracy)
-
-
-@frozen
-class Escaping(Honest):
-    """Swallows that its question is over, or was refused, and answers what it likes."""
-
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        try:
-            return kernel.run(self.asked(form))
-        except (BudgetExceeded, Closed):
-            return pretended(form, kernel, self, np.full(form.rows, 1.0))
-
-
-__all__ = [
-    "Admission", "Bargaining", "Both", "Cheaper", "Deaf", "Escaping", "Forking", "Gratis",
-    "HalfAnswered", "HalfPaid", "Insisting", "OneShot", "Recalling", "Reentrant", "Swallowing",
-]  # fmt: skip

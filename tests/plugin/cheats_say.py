@@ -8,9 +8,9 @@ from typing import cast
 
 import numpy as np
 from attrs import field, frozen
+from cheats_base import Honest, pretended
 from typing_extensions import override
 
-from cheats_base import Honest, pretended
 from dpsdk import wire
 from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import QueryError
@@ -18,6 +18,7 @@ from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
+from dpsdk.wire import JSON, Codebook, Kind, Plain
 
 
 @frozen
@@ -152,9 +153,20 @@ class Written(Honest):
     epsilon: Fraction = field(default=Fraction(1, 3), converter=Fraction)
 
 
-def _short(value: Fraction) -> Fraction:
-    return value.limit_denominator(100)
+class _Digits:
+    """Writes an amount with so few digits."""
+
+    def write(self, value: Fraction, path: str, codebook: Codebook, /) -> Plain:
+        return wire.AMOUNT.write(value.limit_denominator(2), path, codebook)
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> Fraction:
+        return wire.AMOUNT.read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return wire.AMOUNT.schema(codebook)
 
 
-__all__ = ["Boasting", "Choosy", "Crashing", "Guessing", "Nameless", "Rounded", "Shaped", "Written"]
-_ = wire
+KINDS = (
+    Kind(Rounded, "cheats:rounded", {"epsilon": _Digits()}),
+    Kind(Written, "cheats:written", {"epsilon": wire.AMOUNT}),
+)

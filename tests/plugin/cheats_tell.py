@@ -14,19 +14,20 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
+from cheats_base import Honest, by_frames, by_heap, by_import, by_names, pretended, truth
 from typing_extensions import override
 
 import dpsdk.accounting
 import dpsdk.kernel.kernel
 import dpsdk.noise.pool
-from cheats_base import Honest, by_frames, by_heap, by_import, by_names, pretended, truth
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
+from dpsdk.mechanisms import Strategy
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.release import Cost, Measurement, Quote
-from dpsdk.testing import seeded
+from dpsdk.testing import SeededNoise, seeded
 from dpsdk.typing import Floats
 
 
@@ -220,9 +221,18 @@ class Knowing(Honest):
     """Guesses the seed of a test, and takes the noise off."""
 
     @override
-    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        measured = kernel.run(self.asked(form))
-        noise = seeded(0).draw(measured.accuracy.law, form.rows)
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Subtracting(self, seeded(1))
+
+
+@frozen
+class _Subtracting:
+    of: Honest
+    noise: SeededNoise
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        measured = kernel.run(self.of.asked(form))
+        noise = self.noise.draw(measured.accuracy.law, form.rows)
         return Measurement(measured.values - noise * measured.accuracy.step, measured.accuracy)
 
 

@@ -22,6 +22,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from dpsdk.testing.conformance.reach import arrays, slots, unsealed
+
+__all__ = ["arrays", "unsealed"]
+
 EXACT = (int, str, bytes, float, bool, complex, type(None))
 """Types that nobody can write into, and whose equality no caller decides."""
 
@@ -88,12 +92,6 @@ def fields(value: object) -> dict[str, Any]:
     if not attrs.has(type(value)):
         return {}
     return {f.name: getattr(value, f.name, None) for f in attrs.fields(type(value))}
-
-
-def slots(value: object) -> list[str]:
-    """All names that instances of the value's class have room for."""
-    named = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
-    return [name for name in [*named, *getattr(value, "__dict__", {})] if name != "__weakref__"]
 
 
 def modules(package: ModuleType) -> list[ModuleType]:
@@ -166,35 +164,3 @@ def foreign(key: object) -> Iterator[object]:
             yield from foreign(part)
     elif type(key) not in EXACT:
         yield key
-
-
-def arrays(value: object) -> list[np.ndarray]:
-    """All arrays that can be reached from a value, short of modules and classes."""
-    found: list[np.ndarray] = []
-    seen: set[int] = set()
-    ahead = [value]
-    while ahead:
-        thing = ahead.pop()
-        if id(thing) in seen or isinstance(thing, (type, ModuleType)):
-            continue
-        seen.add(id(thing))
-        if isinstance(thing, np.ndarray):
-            found.append(thing)
-        if isinstance(thing, FunctionType):
-            ahead += [cell.cell_contents for cell in thing.__closure__ or ()]
-        else:
-            ahead += gc.get_referents(thing)
-            ahead += [getattr(thing, name, None) for name in slots(thing)]
-    return found
-
-
-def unsealed(array: np.ndarray) -> bool:
-    """Whether anyone can write to an array's memory, after setting flags or by its base."""
-    flag = array.flags.writeable
-    try:
-        array.flags.writeable = True
-    except ValueError:
-        base = array.base
-        return isinstance(base, np.ndarray) and unsealed(base)
-    array.flags.writeable = flag
-    return True

@@ -29,7 +29,7 @@ from dpsdk.accounting.ledger.books import Books
 from dpsdk.errors import AlreadyCharged, BudgetExceeded, Closed, LedgerUnavailable
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 
 Make: TypeAlias = Callable[[], SQLiteLedger | PostgresLedger]
 """Opens the ledger, in whichever process."""

@@ -91,9 +91,12 @@ def by_frames() -> PrivateData:
 
 
 def by_heap() -> PrivateData:
-    """A table, found among all objects that there are."""
-    found = [one for one in cast("list[Any]", gc.get_objects()) if type(one) is PrivateData]
-    return cast("PrivateData", found[-1])
+    """The newest table, found among all objects that there are."""
+    for generation in range(3):
+        for one in reversed(gc.get_objects(generation)):
+            if type(one) is PrivateData:
+                return one
+    raise LookupError
 
 
 def by_names(kernel: Kernel) -> PrivateData:

@@ -13,7 +13,7 @@ from dpsdk.accounting import Guarantee
 from dpsdk.accounting.guarantee import BoundedRangeGuarantee
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
 from dpsdk.data import PrivateData
-from dpsdk.testing.audit.enumeration import TAIL, Law, enumerate_law
+from dpsdk.testing.audit.enumeration import PATH_LIMIT, TAIL, Law, enumerate_law
 from dpsdk.testing.audit.programs import Program
 
 __all__ = ["WorstCase", "audit", "delta_at", "renyi", "worst_epsilon"]
@@ -101,7 +101,12 @@ class WorstCase:
 
 
 def audit(
-    program: Program, pairs: Iterable[Pair], guarantee: Guarantee, *, tail: float = TAIL
+    program: Program,
+    pairs: Iterable[Pair],
+    guarantee: Guarantee,
+    *,
+    tail: float = TAIL,
+    limit: int = PATH_LIMIT,
 ) -> WorstCase:
     """Enumerate a program on pairs of neighbours and hold the worst case against a guarantee.
 
@@ -110,14 +115,15 @@ def audit(
     a leak against the δ at their ε.
 
     `tail` is the mass that the enumeration of one draw may leave out. With more of it there are
-    fewer paths, but outcomes that are hardly likelier than it cannot be told apart.
+    fewer paths, but outcomes that are hardly likelier than it cannot be told apart. With more than
+    `limit` paths for one table, `TooManyPaths` is raised.
     """
     start = time.perf_counter()
     laws: dict[int, tuple[PrivateData, Law]] = {}
 
     def law(data: PrivateData) -> Law:
         if id(data) not in laws:
-            laws[id(data)] = data, enumerate_law(program, data, tail=tail)
+            laws[id(data)] = data, enumerate_law(program, data, tail=tail, limit=limit)
         return laws[id(data)][1]
 
     quantity, allowed = _claim(guarantee)

@@ -16,17 +16,28 @@ from attrs import frozen
 from dpsdk._checks import described
 from dpsdk.accounting import (
     AnyOf,
+    ApproximateGuarantee,
     BasicComposition,
     Budget,
     Composition,
+    DiscreteGaussianGuarantee,
     Guarantee,
     Odometer,
+    PureGuarantee,
     ZCDPComposition,
 )
 from dpsdk.accounting.prices.run import leak
 from dpsdk.data import PrivateData
 from dpsdk.domain import Boolean, Domain, Integer
-from dpsdk.errors import DpsdkError
+from dpsdk.errors import (
+    DomainError,
+    DpsdkError,
+    ExactSamplingInfeasible,
+    InvalidArgument,
+    QueryError,
+    TooLarge,
+    UnsupportedGuarantee,
+)
 from dpsdk.forms import Form, Neighbors
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import Mechanism
@@ -42,15 +53,38 @@ from dpsdk.queries import (
     NumericAbove,
     Query,
 )
-from dpsdk.release import Cost, Quote
+from dpsdk.release import Cost, Quote, Release
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel, Stopped
-from dpsdk.testing.conformance.prints import printed
+from dpsdk.session.desk import Desk
+from dpsdk.testing.conformance.listening import Heard
+from dpsdk.testing.conformance.patched import Walls
+from dpsdk.testing.conformance.prints import printed, printed_briefly
+from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.spies import files_of
 from dpsdk.testing.noise import seeded
-from dpsdk.typing import Ints
+from dpsdk.wire import Catalogue
 
-__all__ = ["AMPLE", "ANY", "TINY", "Asked", "Bench", "Scene", "Table", "advise", "typed"]
+__all__ = [
+    "AMPLE",
+    "ANY",
+    "SMALL",
+    "TINY",
+    "Asked",
+    "Bench",
+    "Scene",
+    "Table",
+    "charges",
+    "combined",
+    "fits",
+    "least",
+    "odometer",
+    "questions",
+    "runnable",
+    "typed",
+    "within",
+]
 
 AnyQuery: TypeAlias = Query[object, Form]
 AnyMechanism: TypeAlias = Mechanism[Form]
@@ -69,6 +103,16 @@ WORK = Domain(Integer("level", 0, 2), Boolean("member"))
 
 SMALL = Domain(Boolean("member"))
 """The universe to enumerate over where none is given."""
+
+_REFUSALS = (
+    DomainError,
+    ExactSamplingInfeasible,
+    InvalidArgument,
+    QueryError,
+    TooLarge,
+    UnsupportedGuarantee,
+)
+"""By which a mechanism says that it does not take something."""
 
 _EACH = 2
 """How many questions of a kind are asked in a quick run."""
@@ -136,7 +180,7 @@ class Scene:
             gone[1][last] += many
             others = gone
         pairs = [(self.table, self._of(other)) for other in others if min(other) >= 0]
-        return tuple([*pairs, *((two, one) for one, two in pairs)])
+        return (*pairs, *((two, one) for one, two in pairs))
 
     @cached_property
     def far(self) -> tuple[Table, ...]:
@@ -194,6 +238,12 @@ class Bench:
         The universe; one of two attributes if left out.
     thorough
         Whether to try more of everything.
+    probing
+        Whether questions are put once, to see if they are taken.
+    walls
+        How the package stood before.
+    catalogue
+        The kinds of written forms; those of the package if left out.
     """
 
     def __init__(
@@ -203,21 +253,36 @@ class Bench:
         domain: Domain | None,
         *,
         thorough: bool,
+        probing: bool = True,
+        walls: Walls | None = None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.mechanism = mechanism
         self.given = queries
         self.domain = domain
         self.thorough = thorough
+        self.catalogue = catalogue
+        self._probing = probing
         self.key = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}
         """Refusals that were not typed."""
+        self.files: frozenset[str] = files_of(mechanism)
+        """The files of whoever wrote it."""
+        self.walls: Walls = Walls() if walls is None else walls
+        """How dpsdk stood before it was tried."""
+        self.pristine: str = ""
+        """What it did where it had never been asked."""
         self.scenes: tuple[Scene, ...] = tuple(self._scenes(domain or WORK))
 
     def seed(self, number: int) -> int:
         """Seeds that a plugin cannot guess from their being small."""
         return self.key * 1000 + number
+
+    def heard(self, number: int, tell: Callable[[str], None]) -> Heard:
+        """Noise of a seed that calls somebody before each draw."""
+        return Heard(self.seed(number), tell)
 
     def _scenes(self, domain: Domain) -> Iterator[Scene]:
         for neighbors in Neighbors:
@@ -230,7 +295,7 @@ class Bench:
         """The setting with the questions that the mechanism takes in it, if it takes any."""
         bare = Scene(domain, neighbors, unit_rows, ())
         session = Session(bare.table.made(), AMPLE, composition=ANY, noise=seeded(0))
-        for kind in (self.given,) if self.given else _questions(domain):
+        for kind in (self.given,) if self.given else questions(domain):
             taken: list[AnyQuery] = []
             for query in kind:
                 asked = f"{described(query)} under {neighbors.value}, unit_rows={unit_rows}"
@@ -247,8 +312,23 @@ class Bench:
                 if len(taken) == _EACH and not self.given and not self.thorough:
                     break
             if taken:
-                return Scene(domain, neighbors, unit_rows, tuple(taken))
+                found = Scene(domain, neighbors, unit_rows, tuple(taken))
+                if self._taken(found):
+                    return found
         return None
+
+    def _taken(self, scene: Scene) -> bool:
+        """Whether its questions are answered, or fail in a way that a check has to look at."""
+        if not self._probing:
+            return True
+        try:
+            self.asked(scene, self.session(scene.table))
+        except _REFUSALS as error:
+            self.refusals[str(scene)] = f"{type(error).__name__}: {error}"
+            return False
+        except Exception:  # noqa: BLE001  # a plugin may raise what it likes
+            return True
+        return True
 
     def session(
         self,
@@ -271,7 +351,12 @@ class Bench:
         session = self.session(table)
         return [session.quote(query, using=self.mechanism) for query in scene.queries]
 
-    def asked(self, scene: Scene, session: Session) -> Asked:
+    def asked(
+        self,
+        scene: Scene,
+        session: Session,
+        told: Callable[[Release[object]], Hashable] = printed,
+    ) -> Asked:
         """Open the mechanism and put all questions of a scene, in order."""
         with self.opened(session) as channel:
             opened = charges(session)
@@ -281,7 +366,7 @@ class Bench:
             for query in scene.queries:
                 before = len(charges(session))
                 try:
-                    said = printed(channel.release(query))
+                    said = told(channel.release(query))
                 except DpsdkError as error:  # some end after so many answers
                     refused.append(error)
                     said = ("refused", type(error).__name__, str(error))
@@ -291,24 +376,31 @@ class Bench:
             raise refused[0]
         return Asked(session, Cost(opened), tuple(costs), tuple(answers), charges(session))
 
-    def opened(self, session: Session) -> Channel[Form]:
+    def asked_of(self, scene: Scene, data: PrivateData, noise: NoiseSource) -> Asked:
+        """The same of a table, with some noise, and told briefly."""
+        session = Session(data, AMPLE, composition=ANY, noise=noise)
+        return self.asked(scene, session, printed_briefly)
+
+    def opened(self, session: Desk) -> Channel[Form]:
         """A channel to the mechanism; one that was stopped early if it was."""
         try:
             return session.open(self.mechanism)
         except Stopped as early:
             return early.channel  # type: ignore[return-value]  # it takes more forms than these
 
-    def program(self, scene: Scene) -> Callable[[PrivateData, NoiseSource], Hashable]:
+    def program(self, scene: Scene) -> Program:
         """The run of a scene, as audits take it: all that becomes public is its outcome."""
 
         def run(data: PrivateData, noise: NoiseSource) -> Hashable:
-            session = Session(data, AMPLE, composition=ANY, noise=noise)
-            return self.asked(scene, session).answers
+            observer = noise.observe if isinstance(noise, WatchingNoise) else None
+            session = Session(data, AMPLE, composition=ANY, noise=noise, observer=observer)
+            asked = self.asked(scene, session)
+            return asked.answers, tuple(map(str, asked.charged))
 
         return run
 
 
-def _questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
+def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
     """Questions of each kind, the most telling ones first."""
     first, last = domain.names[0], domain.names[-1]
     label = domain[first].label(0)
@@ -352,6 +444,11 @@ def within(charged: Cost, quoted: Cost) -> str:
     return ""
 
 
+def odometer() -> Odometer:
+    """One that takes whatever is asked."""
+    return Odometer(AMPLE, ANY)
+
+
 def fits(runs: Sequence[Guarantee], budget: Budget, composition: Composition) -> bool:
     """Whether all of these runs fit a budget."""
     times = Odometer(budget, composition).affords_all(tuple(runs))
@@ -373,6 +470,18 @@ def least(runs: Sequence[Guarantee], composition: Composition = ANY) -> Budget |
     return Budget(2.0**high, delta)
 
 
+def combined(runs: Sequence[Guarantee]) -> Guarantee | None:
+    """One guarantee for all of these runs together, None where no theorem here gives one."""
+    cost = Cost(tuple(runs))
+    leaked = sum((leak(run) * count for run, count in cost.runs), Fraction(0))
+    if cost.epsilon is not None:
+        return ApproximateGuarantee(cost.epsilon, leaked) if leaked else PureGuarantee(cost.epsilon)
+    if leaked or not cost.rho:
+        return None
+    # A claim of zCDP in terms of the law that has it: one step at variance 1 / (2 rho).
+    return DiscreteGaussianGuarantee(1 / (2 * cost.rho), 1, 1)
+
+
 def typed(error: BaseException) -> bool:
     """Whether an error is one of the package's, whose texts are public."""
     return isinstance(error, DpsdkError)
@@ -391,6 +500,3 @@ def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:
     return bench.scenes
 
 
-def values(array: Ints) -> tuple[int, ...]:
-    """The entries of an array."""
-    return tuple(map(int, array))

@@ -27,7 +27,7 @@ from dpsdk.session.desk import Desk
 from dpsdk.testing.conformance.bench import ANY, Scene, Table
 from dpsdk.testing.conformance.prints import deep, printed
 from dpsdk.testing.conformance.questions import Given, Question, askable, told
-from dpsdk.testing.conformance.reach import reachable, writes
+from dpsdk.testing.conformance.holding import reachable, writes
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats

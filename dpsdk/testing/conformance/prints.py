@@ -16,7 +16,7 @@ from dpsdk.accuracy import HalfWidths, ScalarAccuracy
 from dpsdk.errors import DpsdkError
 from dpsdk.release import Accuracy, Quote, Release
 
-__all__ = ["deep", "printed", "printed_quote"]
+__all__ = ["deep", "fields_of", "parts", "printed", "printed_accuracy", "printed_briefly", "printed_quote", "short"]
 
 _BETAS = (0.5, 0.05, 1e-6)
 
@@ -35,6 +35,15 @@ def printed(release: Release[object]) -> Hashable:
         printed_accuracy(release.accuracy),
         repr(release),
     )
+
+
+def printed_briefly(release: Release[object]) -> Hashable:
+    """The same without what follows from it, for those who ask often."""
+    accuracy = release.accuracy
+    radii = accuracy.radii(0.05, joint=True).tobytes() if isinstance(accuracy, HalfWidths) else b""
+    error = accuracy.error(0.05) if isinstance(accuracy, ScalarAccuracy) else 0.0
+    said = accuracy.kind, accuracy.standing, type(accuracy).__qualname__, radii, error
+    return deep(release.value), release.raw.tobytes(), release.source, said
 
 
 def printed_quote(quote: Quote) -> Hashable:
@@ -102,6 +111,14 @@ def _deep(value: object, depth: int, above: set[int]) -> Hashable:
     return kind.__qualname__, tuple(
         (name, _deep(part, depth - 1, above)) for name, part in parts(value)
     )
+
+
+def fields_of(value: object) -> dict[str, object]:
+    """The parameters of a value by name: its fields, or all that it holds where it has none."""
+    kind = type(value)
+    if not attrs.has(kind):
+        return dict(parts(value))
+    return {one.name: getattr(value, one.name, None) for one in attrs.fields(kind) if one.init}
 
 
 def parts(value: object) -> list[tuple[str, object]]:

@@ -23,55 +23,43 @@ F = TypeVar("F", bound=Form)
 
 QUERY_CHECKS: tuple[Check[Question], ...] = (
     Check(
-        "lowers-alike",
-        True,
+        "lowers-alike", True, lowering.lowers_alike,
         "it asked the same each time, of equal universes, on whatever table, and as a copy",
-        lowering.lowers_alike,
     ),
     Check(
-        "reads-nothing",
-        True,
+        "reads-nothing", True, lowering.reads_nothing,
         "it holds no table, session or kernel, and made the same of equal numbers on any table",
-        lowering.reads_nothing,
     ),
     Check(
-        "takes-in",
-        True,
+        "takes-in", True, lowering.takes_in,
         "writing into what it was made of, and into numbers that it had lifted, changed nothing",
-        lowering.takes_in,
     ),
     Check(
-        "hands-out",
-        True,
+        "hands-out", True, lowering.hands_out,
         "writing into its forms and answers changed none that came later",
-        lowering.hands_out,
     ),
     Check(
-        "lifts",
-        False,
+        "lifts", False, lifting.lifts,
         "its answers were of one type, the same for the same numbers, and it wrote into none",
-        lifting.lifts,
     ),
     Check(
-        "spreads",
-        False,
+        "spreads", False, lifting.spreads,
         "the truth lay within its bounds, however raw numbers were off",
-        lifting.spreads,
     ),
-    Check("written-form", False, "it came back equal from its written form", wording.written),
     Check(
-        "typed-refusals",
-        False,
+        "written-form", False, wording.written,
+        "it came back equal from its written form",
+    ),
+    Check(
+        "typed-refusals", False, wording.refuses_in_words,
         "it refused other universes by errors of the package, and met numbers that are NaN",
-        wording.refuses_in_words,
     ),
     Check(
-        "described",
-        False,
+        "described", False, wording.described_well,
         "its text is one short line that prints, the same each time and of a copy",
-        wording.described_well,
     ),
-)
+)  # fmt: skip
+"""What is checked, in this order. Privacy rests on the first four."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -81,9 +69,9 @@ def check_query(
     *,
     domain: Domain | None = None,
     using: Mechanism[F] | None = None,
-    allow: Catalogue | None = None,
     waived: Mapping[str, str] = _NONE,
     thorough: bool = False,
+    catalogue: Catalogue | None = None,
 ) -> Report:
     """Try a query as a stranger would, and report on it.
 
@@ -97,13 +85,13 @@ def check_query(
     using
         A mechanism that answers it; a built-in one if left out. Needed for forms of another
         author's kind.
-    allow
-        The catalogue that has its kind, for its written form.
     waived
         For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
         query does not conform then.
     thorough
         Whether to try it with people who have several rows, too.
+    catalogue
+        The kinds of written forms, with that of the query; those of the package if left out.
 
     Returns
     -------
@@ -125,12 +113,12 @@ def check_query(
         raise InvalidArgument("domain", "a Domain", shown(domain))
     if using is not None and not isinstance(using, Mechanism):
         raise InvalidArgument("using", "a mechanism", shown(using))
-    if allow is not None and not isinstance(allow, Catalogue):
-        raise InvalidArgument("allow", "a Catalogue", shown(allow))
     if type(thorough) is not bool:
         raise InvalidArgument("thorough", "True or False", shown(thorough))
+    if catalogue is not None and not isinstance(catalogue, Catalogue):
+        raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
     reasons = to_waived(waived, QUERY_CHECKS)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
-    bench = Question(asked, domain, answers, allow, thorough=thorough)
+    bench = Question(asked, domain, answers, catalogue, thorough=thorough)
     results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
     return Report(described(query), results)

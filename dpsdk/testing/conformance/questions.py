@@ -93,8 +93,8 @@ class Question:
         The universe of the tables; one of two attributes if left out.
     using
         What answers it; a built-in mechanism for forms of its kind if left out.
-    allow
-        The catalogue that it is written by; the one of the package if left out.
+    catalogue
+        The kinds of written forms; those of the package if left out.
     thorough
         Whether to try more of everything.
     """
@@ -104,13 +104,13 @@ class Question:
         query: AnyQuery,
         domain: Domain | None,
         using: Mechanism[Form] | None,
-        allow: Catalogue | None,
+        catalogue: Catalogue | None,
         *,
         thorough: bool,
     ) -> None:
         self.query = query
         self.domain: Domain = WORK if domain is None else domain
-        self.allow: Catalogue = Catalogue.shipped() if allow is None else allow
+        self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough
         self._using = using
         self.refusals: dict[str, str] = {}

@@ -181,18 +181,18 @@ class Check(Generic[B]):
         What results and waivers call it.
     privacy
         Whether privacy rests on it, so that it cannot be waived into "conforms".
-    does
-        What it looks at, in a sentence.
     work
         Does it, on a bench.
+    does
+        What came out where it passed, in a sentence.
     spared
         Whether a plugin may have nothing of what it looks at, though privacy rests on it.
     """
 
     name: str
     privacy: bool
-    does: str
     work: Callable[[B, Tally], None]
+    does: str
     spared: bool = False
 
 

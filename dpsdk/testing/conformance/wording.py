@@ -16,7 +16,7 @@ from dpsdk.domain import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Facts, Neighbors
 from dpsdk.testing.conformance.questions import Question, askable, told
-from dpsdk.testing.conformance.reach import reachable
+from dpsdk.testing.conformance.holding import reachable
 from dpsdk.testing.conformance.report import Tally
 
 __all__ = ["described_well", "refuses_in_words", "written"]
@@ -26,11 +26,11 @@ _LONGEST = 1000
 
 def written(bench: Question, tally: Tally) -> None:
     """It came back equal from its written form, and asked the same."""
-    query, allow = bench.query, bench.allow
+    query, allow = bench.query, bench.catalogue
     try:
         kind = allow.kind_of(query, "$")
     except WireError:
-        tally.skip("its class has no kind in the catalogue; hand one in as `allow`")
+        tally.skip("its class has no kind in the catalogue; hand one in as `catalogue`")
     text = wire.dumps(query, domain=bench.domain, allow=allow)
     tally.ran()
     back = wire.loads("query", text, allow=allow)

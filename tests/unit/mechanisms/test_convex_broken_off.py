@@ -15,7 +15,7 @@ from dpsdk.accounting.prices.run import zcdp_rho
 from dpsdk.errors import Closed
 from dpsdk.hypothesis import Pairs
 from dpsdk.mechanisms import ConvexPMW, Corrected, NoisyDescent, PrivateMinimizer
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 
 STREAMS = {
     "guarded": lambda: ConvexPMW(1, "1e-6", updates=20),

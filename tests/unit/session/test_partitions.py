@@ -19,7 +19,7 @@ from dpsdk.errors import (
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count, Marginal
 from dpsdk.testing import seeded
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 from worlds import people, table
 
 DATA = table(people(40, 11), Neighbors.ADD_REMOVE)

@@ -29,7 +29,7 @@ from dpsdk.queries import Above, Count, Marginal, Threshold, Workload
 from dpsdk.release import Cost, Quote
 from dpsdk.session.memo import FormMemo
 from dpsdk.testing import seeded
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 from worlds import people, table
 
 DATA = table(people(60, 4))

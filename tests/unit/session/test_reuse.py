@@ -34,7 +34,7 @@ from dpsdk.queries import (
 from dpsdk.release import Quote
 from dpsdk.session.reuse import Reuse
 from dpsdk.testing import seeded
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 
 DOMAIN = Domain(Integer("age", 17, 24), Categorical("sex", ["F", "M"]))
 DATA = PrivateData.from_columns(

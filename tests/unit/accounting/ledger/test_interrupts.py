@@ -10,8 +10,8 @@ from dpsdk.accounting import PureGuarantee, SQLiteLedger
 from dpsdk.accounting.ledger import file as files
 from dpsdk.accounting.ledger import forks, turnstile
 from dpsdk.errors import LedgerUnavailable
+from dpsdk.testing.interrupts import interrupted
 from spenders import interrupted_everywhere, opened
-from tracing import interrupted
 
 pytest.importorskip("fcntl", reason="locks as Unix has them")
 

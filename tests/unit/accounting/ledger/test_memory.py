@@ -21,7 +21,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.errors import AlreadyCharged
-from tracing import interrupted
+from dpsdk.testing.interrupts import interrupted
 
 TENTH = PureGuarantee("0.1")
 

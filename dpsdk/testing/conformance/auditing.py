@@ -1,0 +1,92 @@
+"""Checks of the noise itself: exact laws on tiny tables, against what was charged."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import islice
+
+from dpsdk._checks import described
+from dpsdk.accounting import Guarantee
+from dpsdk.data import PrivateData
+from dpsdk.forms import Neighbors
+from dpsdk.noise import NoiseSource
+from dpsdk.testing.audit.enumeration import TooManyPaths
+from dpsdk.testing.audit.neighbours import neighbours
+from dpsdk.testing.audit.worst_case import audit
+from dpsdk.testing.conformance.bench import SMALL, Bench, Scene, combined
+from dpsdk.testing.conformance.report import Tally
+
+__all__ = ["enumerated"]
+
+_PATHS = 250
+"""For each table, in a quick run."""
+
+_TAIL = 1e-9
+_CELLS = 6
+
+
+def enumerated(bench: Bench, tally: Tally) -> None:
+    """On tiny tables its exact law, all that it tells included, is within what was charged."""
+    domain = SMALL if bench.domain is None else bench.domain
+    if domain.size > _CELLS:
+        tally.skip(f"a universe of {domain.size:,} cells is too large to enumerate: give a smaller one")
+    large: list[str] = []
+    for neighbors in Neighbors:
+        for unit_rows in (1, 2) if bench.thorough else (1,):
+            scene = bench.scene(domain, neighbors, unit_rows)
+            if scene is None:
+                continue
+            for number in range(len(scene.queries)):
+                asked = Scene(domain, neighbors, unit_rows, scene.queries[number : number + 1])
+                try:
+                    _audited(bench, tally, asked)
+                except TooManyPaths as error:
+                    large.append(f"{asked}: {error}")
+    if not tally.runs:
+        tally.skip(
+            f"too large to enumerate ({large[0]}): give a smaller domain, or another such mechanism "
+            "with fewer draws"
+            if large
+            else "nothing was asked over a tiny universe: give a domain that it takes"
+        )
+    if large:
+        tally.note(f"{len(large)} settings were too large")
+
+
+def _audited(bench: Bench, tally: Tally, scene: Scene) -> None:
+    charged: list[tuple[Guarantee, ...]] = []
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        asked = bench.asked_of(scene, data, noise)
+        if len(charged) < 1 or len(asked.charged) > len(charged[0]):
+            charged[:] = [asked.charged]
+        return asked.answers, tuple(map(str, asked.charged))
+
+    pairs = _pairs(scene)
+    first = next(pairs)[0]
+    run(first, bench.heard(0, lambda _: None))
+    guarantee = combined(charged[0])
+    if guarantee is None:
+        if any(not run.free for run in charged[0]):
+            return
+        # What costs nothing has to be the same on every table.
+        guarantee = combined(())
+    assert guarantee is not None  # noqa: S101  # of no runs there is one
+    found = audit(
+        run,
+        islice(_pairs(scene), None if bench.thorough else 8),
+        guarantee,
+        tail=_TAIL,
+        limit=_PATHS * (100 if bench.thorough else 1),
+    )
+    tally.ran(found.pairs)
+    if not found.passed:
+        tally.fail(
+            f"{scene}: on tiny tables {described(found.outcome)} is told with {found.quantity} "
+            f"{found.figure:.6g}, where {found.claimed} was charged",
+            "Let what is told follow from what the kernel's primitives gave, and from nothing else",
+        )
+
+
+def _pairs(scene: Scene) -> Iterator[tuple[PrivateData, PrivateData]]:
+    return neighbours(scene.domain, scene.unit_rows, scene.neighbors, unit_rows=scene.unit_rows)

@@ -1,0 +1,338 @@
+"""Checks of what answers claim: bounds that cover, shapes, words, written forms, typed refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Literal, get_args
+
+import numpy as np
+
+from dpsdk import wire
+from dpsdk._checks import described
+from dpsdk.accounting import Budget
+from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy, Standing
+from dpsdk.errors import DpsdkError, WireError
+from dpsdk.forms import Form, LinearForm
+from dpsdk.kernel import Kernel
+from dpsdk.mechanisms import Laplace, OneShot
+from dpsdk.release import Accuracy, Cost, Measurement, Quote, Source
+from dpsdk.session.channel import DistributionChannel
+from dpsdk.testing.conformance.bench import (
+    AnyQuery,
+    Bench,
+    Scene,
+    advise,
+    charges,
+    odometer,
+    questions,
+    runnable,
+    typed,
+    within,
+)
+from dpsdk.testing.conformance.prints import deep, fields_of, printed_accuracy
+from dpsdk.testing.conformance.report import Tally
+from dpsdk.typing import Floats
+
+__all__ = ["bounds_cover", "metadata", "typed_refusals", "types_and_shapes", "written_form"]
+
+_BETAS = (0.5, 0.2, 0.05, 0.01)
+_ALARM = 1e-6 / 200
+"""Of each comparison, so that all together are false with a probability of at most 1e-6."""
+
+_SAMPLES = 150
+_QUIET = Laplace(10**7)
+"""Noise so small that all of it is zero."""
+
+
+def bounds_cover(bench: Bench, tally: Tally) -> None:
+    """Stated bounds hold as often as they say; false alarms have a probability of 1e-6."""
+    stated = False
+    scenes = runnable(bench, tally)
+    if not bench.thorough:
+        scenes = tuple(scene for scene in scenes if scene.unit_rows == 1) or scenes[:1]
+    for scene in scenes:
+        queries = [one for one in scene.queries if _linear(one, scene)]
+        if queries:
+            asked = Scene(scene.domain, scene.neighbors, scene.unit_rows, tuple(queries))
+            stated |= _covers(bench, tally, asked)
+    if not stated:
+        tally.skip("it states no bounds of the numbers of a linear form")
+
+
+def _linear(query: AnyQuery, scene: Scene) -> bool:
+    return isinstance(query.lower(scene.domain), LinearForm)
+
+
+class _Misses:
+    """How often each number was further off than a bound had said."""
+
+    def __init__(self, size: int) -> None:
+        self.each = np.zeros(size, dtype=np.int64)
+        self.joint = 0
+
+
+def _covers(bench: Bench, tally: Tally, scene: Scene) -> bool:
+    session = bench.session(scene.table, seed=7)
+    quiet = bench.session(scene.table, budget=Budget(10**12))
+    truths = [quiet.release(query, using=_QUIET).raw for query in scene.queries]  # type: ignore[arg-type]
+    quotes = bench.quotes(scene, scene.table)
+    counted: dict[tuple[int, str, float], _Misses] = {}
+    samples = _SAMPLES * (5 if bench.thorough else 1)
+    for _ in range(samples):
+        with bench.opened(session) as channel:
+            for number, query in enumerate(scene.queries):
+                try:
+                    release = channel.release(query)
+                except DpsdkError:
+                    continue
+                off = np.abs(release.raw - truths[number])
+                for who, accuracy in (("release", release.accuracy), ("quote", quotes[number].accuracy)):
+                    if not isinstance(accuracy, HalfWidths) or not accuracy.proven:
+                        continue
+                    for beta in _BETAS:
+                        key = number, who, beta
+                        misses = counted.setdefault(key, _Misses(len(off)))
+                        joint = accuracy.radii(beta, joint=True)
+                        misses.joint += bool((off > joint * (1 + 1e-9) + 1e-9).any())
+                        if accuracy.standing == "proven":
+                            each = accuracy.radii(beta, joint=False)
+                            misses.each += off > each * (1 + 1e-9) + 1e-9
+    for (number, who, beta), misses in counted.items():
+        tally.ran(samples)
+        for kind, count in (("joint", misses.joint), ("each", int(misses.each.max(initial=0)))):
+            if _unlikely(count, samples, beta):
+                tally.fail(
+                    f"{scene}: the {kind} bounds of a {who} of {described(scene.queries[number])} "
+                    f"at beta={beta:g} were exceeded {count} times of {samples}",
+                    "State bounds that are proven, or `NoAccuracy`",
+                )
+    return bool(counted)
+
+
+def _unlikely(count: int, trials: int, beta: float) -> bool:
+    """Whether so many misses or more are likelier than the alarm allows, where each has beta."""
+    if count <= trials * beta:
+        return False
+    tail = math.fsum(
+        math.comb(trials, k) * beta**k * (1 - beta) ** (trials - k)
+        for k in range(count, trials + 1)
+    )
+    return tail < _ALARM
+
+
+def types_and_shapes(bench: Bench, tally: Tally) -> None:
+    """Measurements are finite float64 of the right length, their bounds as long, and in order."""
+    for scene in runnable(bench, tally):
+        for table in scene.far:
+            kernel = Kernel(table.made(), odometer(), bench.heard(2, lambda _: None), "kit")
+            strategy = bench.mechanism.open(kernel)
+            answered = 0
+            for query in scene.queries:
+                form = query.lower(scene.domain)
+                quote = bench.mechanism.quote(form, kernel.terms)
+                try:
+                    given: object = strategy.answer(form, kernel)
+                except DpsdkError:
+                    if not answered:
+                        raise
+                    continue
+                answered += 1
+                tally.ran()
+                name = described(query)
+                problem = _problem(given, form) or _quote_problem(quote, form)
+                if problem:
+                    tally.fail(f"{scene}: for {name} {problem}", "Return what `Measurement` says")
+        session = bench.session(scene.table)
+        with bench.opened(session) as channel:
+            if isinstance(channel, DistributionChannel):
+                tally.ran()
+                table_of = channel.distribution.table(channel.distribution.domain.names)
+                if table_of.shape != scene.domain.shape or not (table_of >= 0).all():
+                    tally.fail(
+                        f"{scene}: its distribution is no table of probabilities over the universe",
+                        "Give a `Distribution`, such as `SyntheticData`",
+                    )
+
+
+def _problem(given: object, form: Form) -> str:
+    """What is wrong with a measurement, empty where nothing is."""
+    if not isinstance(given, Measurement):
+        return f"it gave a {type(given).__name__}, and no Measurement"
+    values: object = given.values
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim != 1:
+        kind = getattr(values, "dtype", type(values).__name__)
+        return f"its values are {kind} of shape {getattr(values, 'shape', None)}, not a row of float64"
+    if isinstance(form, LinearForm) and len(values) != form.rows:
+        return f"it gave {len(values)} numbers for a form of {form.rows}"
+    if isinstance(form, LinearForm) and not np.isfinite(values).all():
+        return "some of its numbers are not finite"
+    if given.source not in get_args(Source):
+        return f"its source is {given.source!r}"
+    return _bound_problem(given.accuracy, len(values) if isinstance(form, LinearForm) else None)
+
+
+def _quote_problem(quote: object, form: Form) -> str:
+    if not isinstance(quote, Quote):
+        return f"it quoted a {type(quote).__name__}, and no Quote"
+    return _bound_problem(quote.accuracy, form.rows if isinstance(form, LinearForm) else None)
+
+
+def _bound_problem(accuracy: Accuracy, length: int | None) -> str:
+    given: object = accuracy
+    if not isinstance(given, HalfWidths | ScalarAccuracy | NoAccuracy):
+        return f"its accuracy is a {type(given).__name__}"
+    if given.standing not in get_args(Standing):
+        return f"its accuracy has the standing {given.standing!r}"
+    if not isinstance(given, HalfWidths):
+        return ""
+    before: dict[bool, Floats] = {}
+    for beta in (1e-9, 0.01, 0.3):
+        both = {joint: given.radii(beta, joint=joint) for joint in (False, True)}
+        for joint, radii in both.items():
+            array: object = radii
+            if not isinstance(array, np.ndarray) or array.dtype != np.float64:
+                return "its bounds are not float64"
+            if length is not None and array.shape != (length,):
+                return f"its bounds have the shape {array.shape}, for {length} numbers"
+            if np.isnan(array).any() or (array < 0).any():
+                return "its bounds are negative or no numbers"
+            if joint in before and (array > before[joint] * (1 + 1e-9)).any():
+                return "its bounds are wider at a lower confidence"
+            before[joint] = radii
+        if given.standing == "proven" and (both[True] < both[False] * (1 - 1e-9)).any():
+            return "its bounds of all numbers at once are narrower than those of each"
+    return ""
+
+
+def written_form(bench: Bench, tally: Tally) -> None:
+    """Written as JSON and read again it is equal, and written the same."""
+    try:
+        text = wire.dumps(bench.mechanism, allow=bench.catalogue)
+    except WireError as error:
+        tally.skip(
+            f"it has no written form ({error}): give `catalogue=` one with its `wire.Kind`, if it has"
+        )
+    kind: Literal["one-shot", "mechanism"] = (
+        "one-shot" if isinstance(bench.mechanism, OneShot) else "mechanism"
+    )
+    again = wire.loads(kind, text, allow=bench.catalogue)
+    tally.ran()
+    change = "Let the kind have a member for each field, and its default in none of them change"
+    if type(again) is not type(bench.mechanism) or again != bench.mechanism:
+        tally.fail(f"{text} was read as {described(again)}, which is not equal to it", change)
+    if deep(fields_of(again)) != deep(fields_of(bench.mechanism)):
+        tally.fail(f"{text} was read as {described(again)}, which holds something else", change)
+    if wire.dumps(again, allow=bench.catalogue) != text:
+        tally.fail("What was read again is written otherwise", change)
+    for scene in bench.scenes:
+        tally.ran()
+        session = bench.session(scene.table)
+        told = [
+            [printed_accuracy(session.quote(query, using=one).accuracy) for query in scene.queries]
+            for one in (bench.mechanism, again)
+        ]
+        if told[0] != told[1]:
+            tally.fail(f"{scene}: what was read again quotes otherwise", change)
+    broken = json.loads(text) | {"no such member": 1}
+    tally.ran()
+    try:
+        wire.loads(kind, json.dumps(broken), allow=bench.catalogue)
+    except WireError:
+        return
+    tally.fail("It was read from a text with a member that means nothing", "Read by its `wire.Kind`")
+
+
+def metadata(bench: Bench, tally: Tally) -> None:
+    """Names, texts, quotes and sources are complete, and say what was done."""
+    mechanism = bench.mechanism
+    for what, text in (("name", mechanism.name), ("repr", repr(mechanism)), ("str", str(mechanism))):
+        tally.ran()
+        given: object = text
+        if not isinstance(given, str) or not given.strip():
+            tally.fail(f"Its {what} is {given!r}", "Say in words what it is, as attrs.frozen does")
+        if " at 0x" in text or "\n" in text or len(text) > 1000:
+            tally.fail(
+                f"Its {what} is {text[:80]!r}",
+                "Say in one line what it is, as attrs.frozen does, and not where it lies",
+            )
+    if mechanism.name != mechanism.name or not (type(mechanism).__doc__ or "").strip():
+        tally.fail("Its class has no docstring", "Say there what it does, and from which theorem")
+    for scene in runnable(bench, tally):
+        for quote in bench.quotes(scene, scene.table):
+            tally.ran()
+            for name, cost in (("at_open", quote.at_open), ("at_most", quote.at_most)):
+                if not isinstance(cost, Cost):
+                    tally.fail(f"{scene}: its quote has {name} of {cost!r}", "Quote a `Cost`")
+            if within(quote.at_open, quote.at_most):
+                tally.fail(
+                    f"{scene}: it quotes more for the opening than in all",
+                    "at_most bounds the opening and one answer together",
+                )
+            _told(tally, scene, quote.accuracy)
+        session = bench.session(scene.table)
+        with bench.opened(session) as channel:
+            for query in scene.queries:
+                try:
+                    release = channel.release(query)
+                except DpsdkError:
+                    continue
+                tally.ran()
+                _told(tally, scene, release.accuracy)
+                if release.source == "measured" and all(run.free for run in charges(session)):
+                    tally.fail(
+                        f"{scene}: an answer is said to be measured, and nothing was charged",
+                        'Say "fitted" or "hypothesis" by `source`',
+                    )
+
+
+def _told(tally: Tally, scene: Scene, accuracy: Accuracy) -> None:
+    kind: object = accuracy.kind
+    if not isinstance(kind, str) or not kind.strip():
+        tally.fail(f"{scene}: its accuracy has no `kind`", "Say on what it rests")
+
+
+def typed_refusals(bench: Bench, tally: Tally) -> None:
+    """What it does not take it refuses by an error of dpsdk, and is charged nothing for."""
+    if not bench.scenes and not bench.refusals:
+        tally.fail("Nothing could be run", advise(bench))
+    for asked, error in bench.strange.items():
+        tally.fail(
+            f"{asked}: its quote raised {error}",
+            "Raise InvalidArgument or QueryError; pricing a request of the kernel does so",
+        )
+    tally.ran(len(bench.refusals))
+    for scene in bench.scenes:
+        for kind in questions(scene.domain):
+            query = kind[0]
+            session = bench.session(scene.table)
+            refused = False
+            try:
+                session.quote(query, using=bench.mechanism)
+            except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
+                _check(tally, scene, query, error)
+                refused = True
+            tally.ran()
+            try:
+                with bench.opened(session) as channel:
+                    opened = len(charges(session))
+                    channel.release(query)
+            except Exception as error:  # noqa: BLE001  # the same
+                _check(tally, scene, query, error)
+                continue
+            paid = [run for run in charges(session)[opened:] if not run.free]
+            if refused and paid:
+                tally.fail(
+                    f"{scene}: {described(query)} was answered for {Cost(tuple(paid))}, after its "
+                    "quote was refused",
+                    "Refuse to answer what is refused a quote",
+                )
+
+
+def _check(tally: Tally, scene: Scene, query: AnyQuery, error: Exception) -> None:
+    if not typed(error):
+        tally.fail(
+            f"{scene}: for {described(query)} it raised {type(error).__name__}, {described(error)}",
+            "Raise InvalidArgument or QueryError; pricing a request of the kernel does so",
+        )
+

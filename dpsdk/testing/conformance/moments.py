@@ -1,0 +1,279 @@
+"""Checks of what happens meanwhile and afterwards: threads, forks, interrupts, kept kernels."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from dpsdk._checks import described
+from dpsdk.accounting import Budget
+from dpsdk.errors import BudgetExceeded, Closed, DpsdkError
+from dpsdk.forms import Form, Kronecker, LinearForm
+from dpsdk.kernel import Kernel, LaplaceNoise
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+from dpsdk.release import Cost, Release
+from dpsdk.session import Session
+from dpsdk.session.channel import Channel, Stopped
+from dpsdk.testing.conformance.bench import AMPLE, Bench, Scene, charges, least, runnable, typed, within
+from dpsdk.testing.conformance.children import forks as can_fork
+from dpsdk.testing.conformance.children import in_child
+from dpsdk.testing.conformance.prints import printed
+from dpsdk.testing.conformance.reach import kernels
+from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.spies import spied
+from dpsdk.testing.interrupts import came_of, moments
+
+__all__ = ["forks", "interrupts", "keeps_no_kernel", "threads"]
+
+_THREADS = 4
+_MOMENTS = 12
+_HONEST = Laplace("0.001")
+
+
+def threads(bench: Bench, tally: Tally) -> None:
+    """Several threads at once: each pays what was quoted, the books add up, and no thread stays."""
+    for scene in runnable(bench, tally):
+        before = set(threading.enumerate())
+        session = bench.session(scene.table)
+        bench.asked(scene, session)
+        tally.ran()
+        _none_left(tally, scene, before)
+        asked = bench.asked(scene, bench.session(scene.table))
+        _together(bench, tally, scene, AMPLE)
+        runs = [*asked.opened.guarantees, *asked.costs[0].guarantees]
+        budget = least(runs * 2)
+        if budget is not None:
+            _together(bench, tally, scene, budget)
+        _none_left(tally, scene, before)
+
+
+def _none_left(tally: Tally, scene: Scene, before: set[threading.Thread]) -> None:
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    if left:
+        for thread in left:
+            thread.join(timeout=5)
+        tally.fail(
+            f"{scene}: after its answer there was a thread more, {left[0].name!r}",
+            "End every thread before the answer is given: what it asks later is refused",
+        )
+
+
+def _together(bench: Bench, tally: Tally, scene: Scene, budget: Budget) -> None:
+    """Ask from several threads over one channel."""
+    session = bench.session(scene.table, budget=budget)
+    most = bench.quotes(scene, scene.table)[0].at_most
+    errors: list[BaseException] = []
+    releases: list[Release[object]] = []
+    with suppress(BudgetExceeded, Stopped):
+        with bench.opened(session) as channel:
+            opened = len(charges(session))
+
+            def work() -> None:
+                try:
+                    releases.append(channel.release(scene.queries[0]))
+                except BaseException as error:  # noqa: BLE001  # looked at below
+                    errors.append(error)
+
+            workers = [threading.Thread(target=work) for _ in range(_THREADS)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            tally.ran(_THREADS)
+            odd = next((error for error in errors if not typed(error)), None)
+            if odd is not None:
+                tally.fail(
+                    f"{scene}: asked from {_THREADS} threads at once it raised "
+                    f"{type(odd).__name__}, {described(odd)}",
+                    "Let a strategy take a lock around what it changes, or change nothing",
+                )
+            for release in releases:
+                excess = within(release.cost, most)
+                if excess:
+                    tally.fail(
+                        f"{scene}: asked from {_THREADS} threads at once one answer was charged "
+                        f"{excess}",
+                        "Ask the kernel that the answer was given, and no other",
+                    )
+            paid = sum(len(release.cost.guarantees) for release in releases)
+            charged = len(charges(session)) - opened
+            refused = [error for error in errors if isinstance(error, DpsdkError)]
+            if charged != paid and not refused:
+                tally.fail(
+                    f"{scene}: {_THREADS} threads were told of {paid} charges, and the books have "
+                    f"{charged}",
+                    "Ask the kernel that the answer was given, and no other",
+                )
+
+
+def forks(bench: Bench, tally: Tally) -> None:
+    """It forks nothing; and a forked process that goes on with its channel can spend nothing."""
+    if not can_fork():
+        tally.skip("processes cannot be forked here")
+    for scene in runnable(bench, tally):
+        with spied(bench.files) as seen:
+            bench.asked(scene, bench.session(scene.table))
+        tally.ran()
+        if seen.of("fork"):
+            tally.fail(
+                f"{scene}: it called {seen.of('fork')}",
+                "Do the work of an answer in the process that was asked",
+            )
+        if multiprocessing.active_children():
+            tally.fail(f"{scene}: it left a process behind", "Start no processes")
+        asked = bench.asked(scene, bench.session(scene.table))
+        session = bench.session(scene.table)
+        with bench.opened(session) as channel:
+            said = in_child(lambda s=session, c=channel: _in_child(bench, scene, s, c))
+            tally.ran()
+            if said and not said.startswith("raised Closed"):
+                if said.startswith("raised"):
+                    tally.fail(f"{scene}: in a forked process {said}", "Let Closed pass")
+                if said != "free" or not asked.costs[0].free:
+                    tally.fail(
+                        f"{scene}: a forked process got an answer, {said}, of a question that is "
+                        "charged for",
+                        "Ask the kernel that the answer was given, and keep no other way",
+                    )
+            answer = printed(channel.release(scene.queries[0]))
+        if asked.answers[0] != answer:
+            tally.fail(
+                f"{scene}: after a process was forked it answers otherwise", "Keep no state in files"
+            )
+
+
+def _in_child(bench: Bench, scene: Scene, session: Session, channel: Channel[Form]) -> str:
+    before = len(charges(session))
+    release = channel.release(scene.queries[0])
+    del bench
+    paid = [run for run in charges(session)[before:] if not run.free]
+    return "free" if release.cost.free and not paid else f"charged {release.cost}"
+
+
+def interrupts(bench: Bench, tally: Tally) -> None:
+    """Interrupted at any line: it comes out, charges stay within the quote, and books stay whole."""
+    scenes = runnable(bench, tally)
+    for scene in scenes if bench.thorough else (scenes[0], scenes[-1]):
+        quotes = bench.quotes(scene, scene.table)
+        most = Cost([run for quote in quotes for run in quote.at_most.runs])
+        for files, many in ((bench.files, 2 * _MOMENTS), (None, _MOMENTS)):
+            whole = moments(lambda s=scene: bench.asked(s, bench.session(s.table)), files)
+            for place in _spread(whole, many * (10 if bench.thorough else 1)):
+                tally.ran()
+                _interrupt(bench, tally, scene, most, place, files)
+
+
+def _spread(whole: int, many: int) -> list[int]:
+    """About so many places of all lines, from the first to the last."""
+    if whole <= many:
+        return list(range(1, whole + 1))
+    return sorted({1 + place * (whole - 1) // (many - 1) for place in range(many)})
+
+
+def _interrupt(
+    bench: Bench,
+    tally: Tally,
+    scene: Scene,
+    most: Cost,
+    place: int,
+    files: frozenset[str] | None,
+) -> None:
+    session = bench.session(scene.table)
+    stopped: list[Stopped] = []
+
+    def work() -> None:
+        try:
+            with session.open(bench.mechanism) as channel:
+                for query in scene.queries:
+                    with suppress(Closed):  # those that end after so many answers
+                        channel.release(query)
+        except Stopped as early:
+            if early.why != "interrupt":
+                raise
+            stopped.append(early)
+
+    came, _ = came_of(work, place, files)
+    where = f"{scene}: interrupted at line {place} of those that it runs"
+    if came == "swallowed" and not stopped:
+        tally.fail(
+            f"{where}, it went on as if nothing had been",
+            "Let KeyboardInterrupt pass: catch Exception, and not BaseException",
+        )
+    excess = within(Cost(charges(session)), most)
+    if excess:
+        tally.fail(f"{where}, it was charged {excess}", "Ask nothing again after an interrupt")
+    if len(charges(session)) != session.spent.charges:
+        tally.fail(f"{where}, history and books differ", "Charge by the kernel alone")
+    # Whoever still held a lock would have this wait for ever, or raise.
+    before = len(charges(session))
+    session.answer(Count(normalized=False), using=_HONEST)
+    bench.asked(scene, session)
+    if len(charges(session)) <= before:
+        tally.fail(f"{where}, later answers were not charged", "Charge by the kernel alone")
+
+
+def keeps_no_kernel(bench: Bench, tally: Tally) -> None:
+    """No kernel outlives its question, none works that does, and a closed channel says nothing."""
+    for scene in runnable(bench, tally):
+        known = {id(one) for one in kernels(lambda _: False)}
+        session = bench.session(scene.table)
+        change = "Use the kernel of each answer within that answer, and keep none"
+        with bench.opened(session) as channel:
+            _look(tally, scene, session, known, change, "after the opening")
+            for query in scene.queries:
+                try:
+                    channel.release(query)
+                except Closed as error:
+                    if _of_a_question(error):
+                        tally.fail(f"{scene}: its answer raised {error}", change)
+                tally.ran()
+            _look(tally, scene, session, known, change, "after an answer")
+        _closed(tally, scene, channel.release, "after its channel was closed")
+        with bench.opened(session) as again:
+            session.close()
+            _closed(tally, scene, again.release, "after its session was closed")
+
+
+def _of_a_question(error: Closed) -> bool:
+    """Whether what is closed is a question, and not a stream of answers that has ended."""
+    return error.what.startswith(("the question ", "the opening of "))
+
+
+def _look(
+    tally: Tally, scene: Scene, session: Session, known: set[int], change: str, when: str
+) -> None:
+    """Fail if a kernel is alive; try first whether it works."""
+    kept = kernels(lambda one: id(one) in known)
+    tally.ran()
+    for kernel in kept:
+        before = len(charges(session))
+        works = _works(kernel)
+        if works or len(charges(session)) > before:
+            tally.fail(f"{scene}: {when} a kernel that it keeps still works", change)
+    if kept:
+        tally.fail(f"{scene}: {when} it keeps a kernel, by which nothing can be asked", change)
+
+
+def _works(kernel: Kernel) -> bool:
+    """Whether a kernel still takes a request."""
+    form = LinearForm(kernel.facts.domain, [Kronecker((), ())])
+    try:
+        kernel.measure(form, LaplaceNoise("0.001"))
+    except Exception:  # noqa: BLE001  # as it should
+        return False
+    return True
+
+
+def _closed(
+    tally: Tally, scene: Scene, ask: Callable[..., object], when: str
+) -> None:
+    tally.ran()
+    try:
+        ask(scene.queries[0])
+    except Closed:
+        return
+    tally.fail(f"{scene}: {when} it answered", "Keep no way around the kernel")
+

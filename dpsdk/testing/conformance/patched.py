@@ -1,0 +1,56 @@
+"""How the package stands, to see whether a plugin has patched it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+__all__ = ["Walls", "owners"]
+
+_MOVING = {
+    "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__builtins__", "__doc__",
+    "__annotations__",
+}  # fmt: skip
+
+
+class Walls:
+    """All modules and classes of the package as they stand, to see later if they still do."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[str, object, dict[str, object]]] = [
+            (name, owner, dict(vars(owner))) for name, owner in owners()
+        ]
+
+    def changed(self) -> str:
+        """What is no longer as it stood, empty where all is."""
+        for name, owner, before in self._known:
+            now: Mapping[str, object] = vars(owner)
+            for key in before:
+                if key in now and now[key] is before[key]:
+                    continue
+                if key in _MOVING or isinstance(before[key], ModuleType):
+                    continue
+                return f"{name}.{key}"
+        return ""
+
+    def restore(self) -> None:
+        """Set everything as it stood."""
+        for _, owner, before in self._known:
+            now: Mapping[str, object] = vars(owner)
+            for key, value in before.items():
+                if key not in _MOVING and (key not in now or now[key] is not value):
+                    setattr(owner, key, value)
+
+
+def owners() -> Iterator[tuple[str, object]]:
+    """Modules of the package that are loaded, and the classes in them."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != "dpsdk" or not isinstance(module, ModuleType):
+            continue
+        yield name, module
+        for key, value in list(vars(module).items()):
+            if isinstance(value, type) and value.__module__ == name:
+                yield f"{name}.{key}", value
+
+

@@ -1,0 +1,245 @@
+"""Checks that run the same again: on a neighbour, with the same seed, after other tables."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsdk.data import PrivateData
+from dpsdk.domain import Domain
+from dpsdk.noise import NoiseSource
+from dpsdk.testing.audit.programs import Program
+from dpsdk.testing.audit.replay import Difference, Trace, record
+from dpsdk.testing.audit.sampling import sample
+from dpsdk.testing.conformance.bench import (
+    AnyMechanism,
+    AnyQuery,
+    Bench,
+    Scene,
+    Table,
+    combined,
+    runnable,
+)
+from dpsdk.testing.conformance.children import in_child
+from dpsdk.testing.conformance.listening import overheard
+from dpsdk.testing.conformance.prints import short
+from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.spies import spied
+from dpsdk.testing.noise import seeded
+
+__all__ = ["keeps_nothing", "pristine", "randomness", "replays"]
+
+_SAMPLES = 400
+_ALPHA = 1e-6
+
+
+def replays(bench: Bench, tally: Tally) -> None:
+    """With the same noise on a neighbour: the same draws, charges, events, logs and refusals.
+
+    A mechanism whose later steps depend on its noisy answers may differ, as its guarantee allows:
+    whether it does more is sampled.
+    """
+    for scene in runnable(bench, tally):
+        program = _loud(bench.program(scene))
+        for number, (one, other) in enumerate(scene.neighbours):
+            tally.ran()
+            first = _recorded(program, one, bench.seed(number))
+            second = _recorded(program, other, bench.seed(number), first.noise)
+            found = _parted(first, second)
+            if found is not None:
+                _explained(bench, tally, scene, (one, other), found)
+        first = _recorded(program, scene.table, bench.seed(0))
+        again = _recorded(program, scene.table, bench.seed(0), first.noise)
+        if _parted(first, again) is not None or first.outcome != again.outcome:
+            tally.fail(
+                f"{scene}: on the same table with the same noise it did something else",
+                "Take all randomness from the kernel, and keep nothing from one run to the next",
+            )
+
+
+def _loud(program: Program) -> Program:
+    """The same, telling also what was printed and warned of."""
+
+    def run(data: PrivateData, noise: NoiseSource) -> Hashable:
+        with overheard() as told:
+            outcome = program(data, noise)
+        return _Loud(outcome, tuple(one for one in told if one[0] != "log"))
+
+    return run
+
+
+class _Loud(NamedTuple):
+    """What came of a run, and what it printed and warned of."""
+
+    outcome: Hashable
+    told: tuple[tuple[Hashable, ...], ...]
+
+
+def _recorded(
+    program: Program, table: Table, seed: int, script: tuple[tuple[int, ...], ...] = ()
+) -> Trace:
+    trace = record(program, table.made(), seed=seed, script=script)
+    outcome = trace.outcome
+    if isinstance(outcome, _Loud):
+        return Trace((*outcome.told, *trace.events), trace.noise, outcome.outcome)
+    return trace
+
+
+def _parted(first: Trace, second: Trace) -> Difference | None:
+    """The first event in which two runs differ."""
+    end: tuple[Hashable, ...] = ("nothing more",)
+    longest = max(len(first.events), len(second.events))
+    for place in range(longest):
+        one = first.events[place] if place < len(first.events) else end
+        other = second.events[place] if place < len(second.events) else end
+        if one != other:
+            return Difference(place, one, other)
+    return None
+
+
+def _explained(
+    bench: Bench, tally: Tally, scene: Scene, pair: tuple[Table, Table], found: Difference
+) -> None:
+    """Fail if what differs is likelier on one side than the guarantee allows."""
+    program = _loud(bench.program(scene))
+
+    def events(data: PrivateData, noise: NoiseSource) -> Hashable:
+        # A source of its own, which writes down what is asked of it.
+        seed = int(noise.uniform_below(2**62))
+        return short(record(program, data, seed=seed).events)
+
+    guarantee = combined(bench.asked(scene, bench.session(pair[0])).charged)
+    differs = (
+        f"{scene}: with the same noise it did {_event(found.first)} on {pair[0]}, "
+        f"and {_event(found.second)} on {pair[1]}"
+    )
+    change = "Let draws, charges, events and lines of logs follow from public facts and from answers"
+    if guarantee is None:
+        tally.note("what depends on noisy answers was not sampled, for want of one guarantee")
+        return
+    report = sample(
+        events,
+        pair[0].made(),
+        pair[1].made(),
+        guarantee,
+        noise=seeded(bench.seed(9)),
+        samples=_SAMPLES * (5 if bench.thorough else 1),
+        alpha=_ALPHA,
+    )
+    tally.ran(report.samples)
+    tally.note("later steps depend on noisy answers, no more than the guarantee allows")
+    if report.violated:
+        tally.fail(
+            f"{differs}; that is likelier on one of them than {guarantee} allows "
+            f"({report.first:.3g} against {report.second:.3g})",
+            change,
+        )
+
+
+def _event(event: tuple[Hashable, ...]) -> str:
+    text = " ".join(map(str, event))
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+def randomness(bench: Bench, tally: Tally) -> None:
+    """Seeded runs repeat whatever other generators stand at, and none of those is drawn from."""
+    for scene in runnable(bench, tally):
+        traces: list[Trace] = []
+        for start in (1, 2):
+            with _other_generators(start) as unmoved, spied(bench.files) as seen:
+                traces.append(_recorded(bench.program(scene), scene.table, bench.seed(1)))
+                moved = not unmoved()
+            tally.ran()
+            if moved:
+                tally.fail(
+                    f"{scene}: it moved the generator of `random` or of `numpy.random`",
+                    "Draw noise by primitives, and what is public from `kernel.randomness`",
+                )
+            if seen.of("random"):
+                tally.fail(
+                    f"{scene}: it called {seen.of('random')}",
+                    "Draw noise by primitives, and what is public from `kernel.randomness`",
+                )
+        if traces[0].outcome != traces[1].outcome or traces[0].events != traces[1].events:
+            tally.fail(
+                f"{scene}: two runs with the same seed differ",
+                "Draw noise by primitives, and what is public from `kernel.randomness`",
+            )
+
+
+@contextmanager
+def _other_generators(start: int) -> Iterator[Callable[[], bool]]:
+    """Set the generators of a process to something; tells whether they still stand there."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  # whoever uses it
+    try:
+        random.seed(start)
+        np.random.seed(start)  # noqa: NPY002  # the same
+        known = _where()
+        yield lambda: _where() == known
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002  # the same
+
+
+def _where() -> Hashable:
+    return short((random.getstate(), repr(np.random.get_state())))  # noqa: NPY002  # the same
+
+
+def pristine(
+    mechanism: AnyMechanism, queries: tuple[AnyQuery, ...], domain: Domain | None
+) -> str:
+    """What a mechanism does in a process of its own, in which it was not asked before.
+
+    Empty where there are no such processes, or nothing came of it.
+    """
+
+    def work() -> str:
+        return _first(Bench(mechanism, queries, domain, thorough=False, probing=False))
+
+    return in_child(work)
+
+
+def _first(bench: Bench) -> str:
+    """What comes of the first setting that works, and which that is."""
+    for scene in bench.scenes:
+        with suppress(Exception):
+            trace = _recorded(bench.program(scene), scene.table, bench.seed(5))
+            if trace.events[-1] == ("answered",):
+                return f"{scene.neighbors.value} {scene.unit_rows} {short(_told(trace))}"
+    return ""
+
+
+def _told(trace: Trace) -> Hashable:
+    return trace.events, trace.outcome
+
+
+def keeps_nothing(bench: Bench, tally: Tally) -> None:
+    """Answers on one table tell nothing of another: runs on others change none of its."""
+    for scene in runnable(bench, tally):
+        before = _recorded(bench.program(scene), scene.table, bench.seed(5))
+        tag = f"{scene.neighbors.value} {scene.unit_rows} "
+        if bench.pristine.startswith(tag):
+            tally.ran()
+            if bench.pristine != tag + short(_told(before)):
+                tally.fail(
+                    f"{scene}: in a process that had never asked it, it did something else with "
+                    "the same table and noise",
+                    "Keep nothing of answers in a class, a module or the mechanism itself",
+                )
+        for number, table in enumerate(scene.far[1:]):
+            for seed in (5, 60 + number):
+                tally.ran()
+                with suppress(Exception):
+                    bench.asked(scene, bench.session(table, seed=seed))
+            after = _recorded(bench.program(scene), scene.table, bench.seed(5))
+            if _told(after) != _told(before):
+                tally.fail(
+                    f"{scene}: after answers on {table} it did something else on {scene.table} "
+                    "with the same noise",
+                    "Keep nothing of answers in a class, a module or the mechanism itself",
+                )
+    tally.note("as in a new process" if bench.pristine else "not compared with a new process")

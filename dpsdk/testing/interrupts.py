@@ -1,0 +1,111 @@
+"""Interrupts at a chosen line, so that every moment of a call can be tried."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Container
+from pathlib import Path
+from types import FrameType
+from typing import Literal, TypeAlias
+
+import dpsdk
+
+__all__ = ["PACKAGE", "Came", "came_of", "interrupted", "moments"]
+
+PACKAGE = str(Path(dpsdk.__file__).parent)
+
+Came: TypeAlias = Literal["no", "out", "swallowed"]
+"""What became of an interrupt: work ended before it, it came out of the work, or it did not."""
+
+_Spared: TypeAlias = Callable[[FrameType], bool]
+
+_LOCKED = (
+    "_turns.py",
+    "pool.py",
+    "histogram.py",
+    "_beside.py",
+    "_memo.py",
+    "forks.py",
+    "reuse.py",
+)
+"""Lines at the end of a `with` over a built-in lock: an interrupt cannot come between leaving the
+block and giving the lock back, but a trace function can. And finalisers, in which Python tells an
+interrupt to nobody."""
+
+_ENDING = {("server.py", "_connected")}
+"""Functions whose last lines end what they began: a trace function can come right before such a
+line, and a real interrupt only with the calls that follow."""
+
+
+def _in_package(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    spared = name.endswith(_LOCKED) or (Path(name).name, frame.f_code.co_name) in _ENDING
+    return name.startswith(PACKAGE) and not spared
+
+
+def interrupted(work: Callable[[], object], place: int) -> bool:
+    """Do some work, with an interrupt at its `place`-th line in the package; whether it came so far.
+
+    What the work raises otherwise is raised again.
+    """
+    return came_of(work, place)[0] != "no"
+
+
+def came_of(
+    work: Callable[[], object], place: int, files: Container[str] | None = None
+) -> tuple[Came, int]:
+    """The same, what became of the interrupt, and how many lines were counted.
+
+    Parameters
+    ----------
+    work
+        What to interrupt.
+    place
+        The number of the line, from 1.
+    files
+        In which files lines are counted; in the package, where left out.
+    """
+    seen = 0
+    here: _Spared = _in_package if files is None else lambda f: f.f_code.co_filename in files
+
+    def local(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal seen
+        del frame, argument
+        if event == "line":
+            seen += 1
+            if seen == place:
+                raise KeyboardInterrupt
+        return local
+
+    def trace(frame: FrameType, event: str, argument: object) -> object:
+        del event, argument
+        return local if here(frame) else None
+
+    failures: list[BaseException] = []
+    out: list[KeyboardInterrupt] = []
+
+    def traced() -> None:
+        sys.settrace(trace)  # type: ignore[arg-type]  # what it returns may be None
+        try:
+            work()
+        except KeyboardInterrupt as error:
+            out.append(error)
+        except BaseException as error:  # noqa: BLE001  # raised below
+            failures.append(error)
+        finally:
+            sys.settrace(None)
+
+    # In a thread of its own, since what a trace function raises in an `except` block stays the
+    # context of whatever the thread raises later.
+    thread = threading.Thread(target=traced)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return ("out" if out else "swallowed" if seen >= place else "no"), seen
+
+
+def moments(work: Callable[[], object], files: Container[str] | None = None) -> int:
+    """How many lines some work takes, in some files or in the package."""
+    return came_of(work, -1, files)[1]

@@ -11,14 +11,19 @@ from attrs import field, frozen
 from cheats_base import by_heap, truth
 from typing_extensions import override
 
-from dpsdk import Domain, wire
+from dpsdk import Boolean, Budget, Domain, PrivateData, Session, wire
 from dpsdk.errors import QueryError
 from dpsdk.forms import Facts, Kronecker, LinearForm, Weights
-from dpsdk.queries import CountingQuery, LinearQuery
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count, CountingQuery, LinearQuery
+from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Kind
 
 _SLOPE = (0.0, 0.5, 1.0)
+
+OTHER = (0.5, 0.25, 1.0)
+"""Weights that are none that a query has by itself."""
 
 
 def _cells(domain: Domain) -> int:
@@ -59,6 +64,13 @@ class Closing(Slope):
     @override
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return float(self.more(raw)[0])
+
+
+def closing() -> Closing:
+    """One with a session on a table of its own."""
+    data = PrivateData.from_columns({"a": [0]}, Domain(Boolean("a")))
+    session = Session(data, Budget(1), noise=seeded(1))
+    return Closing(more=lambda raw: raw + session.answer(Count(), using=Laplace("0.001")))
 
 
 @frozen
@@ -257,6 +269,11 @@ class Coarse(Slope):
 @frozen
 class Fine(Slope):
     """Is written down with its weights."""
+
+
+def fine() -> Fine:
+    """One with weights of its own."""
+    return Fine(weights=OTHER)
 
 
 KINDS = (

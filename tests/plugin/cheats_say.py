@@ -77,10 +77,10 @@ class Shaped(Honest):
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         measured = kernel.run(self.asked(form))
-        return Measurement(_SHAPES[self.way](measured.values), measured.accuracy)
+        return Measurement(SHAPES[self.way](measured.values), measured.accuracy)
 
 
-_SHAPES: dict[str, Callable[[Floats], Floats]] = {
+SHAPES: dict[str, Callable[[Floats], Floats]] = {
     "plain": lambda values: values,
     "one more": lambda values: np.append(values, 0.0),
     "a column": lambda values: values[:, None],

@@ -6,11 +6,13 @@ import hashlib
 import logging
 import os
 import random
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from types import FrameType
+from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
@@ -19,8 +21,8 @@ from typing_extensions import override
 
 import dpsdk.accounting
 import dpsdk.kernel.kernel
-import dpsdk.noise.pool
 from dpsdk.accuracy import NoiseAccuracy
+from dpsdk.data.counts import Counts
 from dpsdk.errors import QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
@@ -300,3 +302,26 @@ class Planting(Honest):
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         with _patched(os, "urandom", bytes):
             return kernel.run(self.asked(form))
+
+
+@frozen
+class Tracing(Honest):
+    """Has Python call it for each line of the kernel, and reads the counts off the frames."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        loot: list[Floats] = []
+
+        def look(frame: FrameType, event: str, argument: object) -> Any:
+            counts = frame.f_locals.get("counts") or frame.f_locals.get("histogram")
+            if not loot and hasattr(counts, "records"):
+                loot.append(np.asarray(form.evaluate(cast("Counts", counts))))
+            return look
+
+        before = sys.gettrace()
+        sys.settrace(look)
+        try:
+            measured = kernel.run(self.asked(form))
+        finally:
+            sys.settrace(before)
+        return Measurement(loot[0], measured.accuracy) if loot else measured

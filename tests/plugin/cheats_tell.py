@@ -16,7 +16,16 @@ from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
-from cheats_base import Honest, by_frames, by_heap, by_import, by_names, pretended, truth
+from cheats_base import (
+    Honest,
+    by_frames,
+    by_heap,
+    by_import,
+    by_names,
+    by_spelling,
+    pretended,
+    truth,
+)
 from typing_extensions import override
 
 import dpsdk.accounting
@@ -64,6 +73,16 @@ class Underscores(Honest):
 
 
 @frozen
+class Spelled(Honest):
+    """The same, with private names that no reader of its source would find."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        kernel.run(self.asked(form))
+        return pretended(form, kernel, self, truth(by_spelling(kernel), form))
+
+
+@frozen
 class Inside(Honest):
     """Pays nothing, and reads by a module that is no part of the interface."""
 
@@ -74,17 +93,17 @@ class Inside(Honest):
 
 @frozen
 class Foresight(Honest):
-    """Looks first, and pays only where the number is worth it."""
+    """Looks first, and pays only where the number is odd."""
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        if _many(form, kernel):
+        if _odd(form, kernel):
             return kernel.run(self.asked(form))
         return pretended(form, kernel, self, np.zeros(form.rows))
 
 
-def _many(form: LinearForm, kernel: Kernel) -> bool:
-    return bool(truth(by_names(kernel), form)[0] >= 1)
+def _odd(form: LinearForm, kernel: Kernel) -> bool:
+    return bool(truth(by_names(kernel), form)[0] % 2)
 
 
 @frozen
@@ -111,13 +130,13 @@ class Picky(Honest):
 
 @frozen
 class Failing(Honest):
-    """Pays, and then fails where nobody is counted."""
+    """Pays, and then fails where the number is even."""
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         measured = kernel.run(self.asked(form))
-        if not _many(form, kernel):
-            raise QueryError("", "there is nobody like that")
+        if not _odd(form, kernel):
+            raise QueryError("", "the number is even")
         return measured
 
 
@@ -145,7 +164,7 @@ class Telling(Honest):
 
 @frozen
 class Stuttering(Honest):
-    """Charges once more where somebody is counted."""
+    """Charges once more where the number is odd."""
 
     @override
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
@@ -155,7 +174,7 @@ class Stuttering(Honest):
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         measured = kernel.run(self.asked(form))
-        if _many(form, kernel):
+        if _odd(form, kernel):
             kernel.run(self.asked(form))
         return measured
 

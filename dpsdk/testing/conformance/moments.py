@@ -43,6 +43,7 @@ def threads(bench: Bench, tally: Tally) -> None:
         _none_left(tally, scene, before)
         asked = bench.asked(scene, bench.session(scene.table))
         _together(bench, tally, scene, AMPLE)
+        _mixed(bench, tally, scene)
         runs = [*asked.opened.guarantees, *asked.costs[0].guarantees]
         budget = least(runs * 2)
         if budget is not None:
@@ -107,6 +108,39 @@ def _together(bench: Bench, tally: Tally, scene: Scene, budget: Budget) -> None:
                     f"{charged}",
                     "Ask the kernel that the answer was given, and no other",
                 )
+
+
+def _mixed(bench: Bench, tally: Tally, scene: Scene) -> None:
+    """Ask different things at once: each thread gets as many numbers as it would get alone."""
+    asked = [scene.queries[turn % len(scene.queries)] for turn in range(_THREADS)]
+    sizes: list[int] = []
+    try:
+        with bench.opened(bench.session(scene.table)) as channel:
+            sizes = [len(channel.release(query).raw) for query in asked]
+    except DpsdkError:  # it takes fewer questions
+        return
+    got: dict[int, int | str] = {}
+    with bench.opened(bench.session(scene.table)) as channel:
+
+        def work(place: int) -> None:
+            try:
+                got[place] = len(channel.release(asked[place]).raw)
+            except BaseException as error:  # noqa: BLE001  # told below
+                got[place] = f"{type(error).__name__}: {described(error)}"
+
+        workers = [threading.Thread(target=work, args=(place,)) for place in range(_THREADS)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    tally.ran(_THREADS)
+    for place, size in enumerate(sizes):
+        if got[place] != size:
+            tally.fail(
+                f"{scene}: asked from {_THREADS} threads at once {described(asked[place])} got "
+                f"{got[place]}, and {size} numbers alone",
+                "Keep what an answer is made of in the answer, and not in the strategy",
+            )
 
 
 def forks(bench: Bench, tally: Tally) -> None:

@@ -156,6 +156,11 @@ def frozen_value(bench: Bench, tally: Tally) -> None:
         tally.ran()
         if not _equal(mechanism, other) or not _equal(other, mechanism):
             tally.fail(f"It is not equal to its {how}", "Use attrs.frozen, which compares all fields")
+        if _hash(mechanism) is None and type(mechanism).__hash__ is not None:
+            tally.fail(
+                "It says that it has a hash, and has none",
+                "Hold tuples and frozen values in place of lists, dicts and sets",
+            )
         if _hash(other) != _hash(mechanism):
             tally.fail(f"Its {how} has another hash", "Use attrs.frozen, which hashes all fields")
     strangers: tuple[object, ...] = (object(), None, 0, "", Laplace("0.123"))

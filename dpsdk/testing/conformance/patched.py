@@ -14,6 +14,10 @@ _MOVING = {
 }  # fmt: skip
 
 
+_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib", "threading"}
+"""Modules of Python's library on which noise, prices and books rest."""
+
+
 class Walls:
     """All modules and classes of the package as they stand, to see later if they still do."""
 
@@ -44,9 +48,10 @@ class Walls:
 
 
 def owners() -> Iterator[tuple[str, object]]:
-    """Modules of the package that are loaded, and the classes in them."""
+    """Modules of the package that are loaded and what they rest on, and the classes in them."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] != "dpsdk" or not isinstance(module, ModuleType):
+        own = name.partition(".")[0] == "dpsdk"
+        if not (own or name in _RESTS_ON) or not isinstance(module, ModuleType):
             continue
         yield name, module
         for key, value in list(vars(module).items()):

@@ -21,7 +21,7 @@ from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from dpsdk.wire import Catalogue
 
-__all__ = ["CATALOGUE", "MECHANISMS", "QUERIES", "TWINS", "Cheat"]
+__all__ = ["CATALOGUE", "MECHANISMS", "QUERIES", "TWINS", "Cheat", "table"]
 
 Plugin: TypeAlias = "Mechanism[Any] | Query[Any, Any]"
 
@@ -45,6 +45,8 @@ class Cheat:
         Makes one that does the same in an honest way.
     walls
         Whether the walls of a session hold it: nothing private is reached that was not paid for.
+    slow
+        Whether its check takes long to find it.
     name
         What tells it from the others.
     """
@@ -54,6 +56,7 @@ class Cheat:
     session: str
     twin: Callable[[], Plugin] = Honest
     walls: bool = True
+    slow: bool = field(default=False, kw_only=True)
     name: str = field(default="", kw_only=True)
 
     @property
@@ -84,16 +87,16 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(tell.Forecast, "quotes-alike", _WALK, walls=False),
     Cheat(tell.Picky, "quotes-alike", _WALK, walls=False),
     Cheat(tell.Inside, "pays-first", _WALK, walls=False),
-    Cheat(tell.Foresight, "replays", _WALK, walls=False),
+    Cheat(tell.Foresight, "replays", _WALK, walls=False, slow=True),
     Cheat(pay.Swallowing, "refusal-changes-nothing", _REFUSED),
     Cheat(pay.Recalling, "refusal-changes-nothing", _REFUSED),
     Cheat(pay.Bargaining, "refusal-changes-nothing", _PAID),
     Cheat(pay.HalfPaid, "refused-whole", "Names in the error what was charged.", pay.Both),
     Cheat(pay.HalfAnswered, "refused-whole", _PAID, pay.Both),
     Cheat(tell.Failing, "replays", _WALK, walls=False),
-    Cheat(tell.Logging, "replays", _WALK, walls=False),
-    Cheat(tell.Telling, "replays", _WALK, walls=False),
-    Cheat(tell.Stuttering, "replays", _WALK, walls=False),
+    Cheat(tell.Logging, "replays", _WALK, walls=False, slow=True),
+    Cheat(tell.Telling, "replays", _WALK, walls=False, slow=True),
+    Cheat(tell.Stuttering, "replays", _WALK, walls=False, slow=True),
     Cheat(tell.Assured, "audit", _WALK, walls=False),
     Cheat(keep.Confusing, "threads", _TOLD),
     Cheat(pay.Forking, "forks", "Refuses the child: a kernel serves one process (`Closed`)."),
@@ -112,7 +115,6 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(tell.Keyed, "randomness", _PAID),
     Cheat(tell.Library, "randomness", _PAID),
     Cheat(tell.Clockwork, "randomness", _PAID),
-    Cheat(tell.Knowing, "randomness", "Marks what seeded noise made: it protects nobody."),
     Cheat(tell.Exempt, "public-walls", _PATCH, walls=False),
     Cheat(tell.Silenced, "public-walls", _PATCH, walls=False),
     Cheat(tell.Discounted, "public-walls", _PATCH, walls=False),
@@ -121,14 +123,17 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(tell.Underscores, "public-walls", _WALK, walls=False),
     Cheat(tell.Heap, "public-walls", _WALK, walls=False),
     Cheat(tell.Frames, "public-walls", _WALK, walls=False),
-    Cheat(tell.Spelled, "audit", _WALK, walls=False),
+    Cheat(tell.Spelled, "audit", _WALK, walls=False, slow=True),
     Cheat(keep.Counting, "frozen", _TOLD),
     Cheat(keep.Thawed, "quotes-alike", _PAID),
     Cheat(keep.Guarded, "frozen", _TOLD),
     Cheat(keep.Impostor, "frozen", "Asks no plugin whether it equals another."),
-    Cheat(keep.Averaging, "bounds-cover", _FREE, keep.Repeating),
+    Cheat(keep.Averaging, "bounds-cover", _FREE, keep.Repeating, slow=True),
+    Cheat(
+        tell.Knowing, "bounds-cover", "Marks what seeded noise made: it protects nobody.", slow=True
+    ),
     Cheat(say.Boasting, "bounds-cover", _TOLD),
-    Cheat(say.Guessing, "bounds-cover", _TOLD),
+    Cheat(say.Guessing, "bounds-cover", _TOLD, slow=True),
     *(
         Cheat(
             lambda way=way: say.Shaped(way=way),
@@ -172,3 +177,10 @@ TWINS: dict[str, Callable[[], Plugin]] = {
     type(cheat.twin()).__name__: cheat.twin for cheat in (*MECHANISMS, *QUERIES)
 }
 """The honest ones, by the names of their classes."""
+
+
+def table(cheats: tuple[Cheat, ...]) -> str:
+    """The cheats as the page of the documentation has them."""
+    head = ["| cheat | what a session does | found by |", "|---|---|---|"]
+    rows = [f"| `{one.called}`: {one.deed} | {one.session} | `{one.check}` |" for one in cheats]
+    return "\n".join([*head, *rows])

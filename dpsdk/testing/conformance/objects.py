@@ -156,7 +156,7 @@ def frozen_value(bench: Bench, tally: Tally) -> None:
         tally.ran()
         if not _equal(mechanism, other) or not _equal(other, mechanism):
             tally.fail(f"It is not equal to its {how}", "Use attrs.frozen, which compares all fields")
-        if _hash(mechanism) is None and type(mechanism).__hash__ is not None:
+        if _hash(mechanism) == _UNHASHED and type(mechanism).__hash__ is not None:
             tally.fail(
                 "It says that it has a hash, and has none",
                 "Hold tuples and frozen values in place of lists, dicts and sets",
@@ -210,5 +210,8 @@ def _hash(value: object) -> object:
     try:
         return hash(value)
     except TypeError:
-        return "declared not to have one"
+        return _UNHASHED
+
+
+_UNHASHED = "declared not to have one"
 

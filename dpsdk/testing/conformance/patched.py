@@ -14,7 +14,7 @@ _MOVING = {
 }  # fmt: skip
 
 
-_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib", "threading"}
+_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib"}
 """Modules of Python's library on which noise, prices and books rest."""
 
 

@@ -130,7 +130,7 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(keep.Impostor, "frozen", "Asks no plugin whether it equals another."),
     Cheat(keep.Averaging, "bounds-cover", _FREE, keep.Repeating, slow=True),
     Cheat(
-        tell.Knowing, "bounds-cover", "Marks what seeded noise made: it protects nobody.", slow=True
+        tell.Knowing, "bounds-cover", "Marks what seeded noise made.", slow=True
     ),
     Cheat(say.Boasting, "bounds-cover", _TOLD),
     Cheat(say.Guessing, "bounds-cover", _TOLD, slow=True),

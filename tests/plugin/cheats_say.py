@@ -134,7 +134,7 @@ class Choosy(Honest):
         return super().work(self._checked(form), kernel)
 
     def _checked(self, form: LinearForm) -> LinearForm:
-        if form.rows > 1:
+        if not isinstance(form, LinearForm) or form.rows > 1:
             raise QueryError("", "it answers one number only")
         return form
 

@@ -129,11 +129,9 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(keep.Guarded, "frozen", _TOLD),
     Cheat(keep.Impostor, "frozen", "Asks no plugin whether it equals another."),
     Cheat(keep.Averaging, "bounds-cover", _FREE, keep.Repeating, slow=True),
-    Cheat(
-        tell.Knowing, "bounds-cover", "Marks what seeded noise made.", slow=True
-    ),
+    Cheat(tell.Knowing, "bounds-cover", "Marks what seeded noise made.", slow=True),
     Cheat(say.Boasting, "bounds-cover", _TOLD),
-    Cheat(say.Guessing, "bounds-cover", _TOLD, slow=True),
+    Cheat(say.Guessing, "bounds-cover", "Charges nothing, and reads nothing.", slow=True),
     *(
         Cheat(
             lambda way=way: say.Shaped(way=way),

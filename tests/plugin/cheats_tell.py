@@ -74,7 +74,7 @@ class Underscores(Honest):
 
 @frozen
 class Spelled(Honest):
-    """The same, with private names that no reader of its source would find."""
+    """Pays, and answers from the table, by private names that it puts together of letters."""
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
@@ -315,7 +315,7 @@ class Discounted(Honest):
 
 @frozen
 class Planting(Honest):
-    """Has the operating system give bits that it knows, and takes the noise off."""
+    """Has the operating system give bits that it knows, while noise is drawn."""
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:

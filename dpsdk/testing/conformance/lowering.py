@@ -10,6 +10,7 @@ from functools import partial
 from threading import Thread
 
 import attrs
+import numpy as np
 
 from dpsdk._checks import described, shown
 from dpsdk.accounting import Budget, Odometer
@@ -231,6 +232,8 @@ def takes_in(bench: Question, tally: Tally) -> None:
 def _all_of(answer: object) -> Hashable:
     """What an answer shows, holds, and works out when it is asked."""
     shows = deep(answer), repr(answer)
+    if isinstance(answer, np.ndarray | np.generic):
+        return shows
     names = [name for name in dir(answer) if not name.startswith("_")]
     worked_out = {name: getattr(answer, name, None) for name in names}
     return shows, tuple((name, deep(one)) for name, one in worked_out.items() if not callable(one))

@@ -9,6 +9,7 @@ from dpsdk.errors import PublicSizeRequired
 from dpsdk.forms import ConvexForm, LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
+from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Measurement, NoAccuracy
 
 __all__ = ["Fitted", "modelled"]
@@ -45,6 +46,7 @@ class Fitted:
         PublicSizeRequired
             If no number of rows is given and that of the table is private.
         """
+        check_linear(form, "what was fitted once")
         facts = kernel.facts
         rows = facts.rows if self.rows is None else self.rows
         if rows is None:

@@ -45,9 +45,9 @@ def _in_package(frame: FrameType) -> bool:
 
 
 def interrupted(work: Callable[[], object], place: int) -> bool:
-    """Do some work, with an interrupt at its `place`-th line in the package; whether it came so far.
+    """Do some work, with an interrupt at its `place`-th line here; whether it came so far.
 
-    What the work raises otherwise is raised again.
+    Lines of the package are counted. What the work raises otherwise is raised again.
     """
     return came_of(work, place)[0] != "no"
 

@@ -29,6 +29,8 @@ class NoisyRecords(DistributionMechanism):
         facts = kernel.facts
         counted = kernel.measure(_cells(facts), LaplaceNoise(self.epsilon)).values
         kept = np.maximum(np.rint(counted), 0).astype(np.int64)
+        if not kept.any():  # so little was found that any record will do
+            kept[0] = 1
         outside = 0 if facts.outside else None
         return Fitted(SyntheticData.from_counts(facts.domain, kept, outside_count=outside))
 

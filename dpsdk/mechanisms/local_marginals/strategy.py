@@ -17,6 +17,7 @@ from dpsdk.kernel import Kernel, Reference
 from dpsdk.mechanisms.base import FittedTable
 from dpsdk.mechanisms.local_marginals.sets import Attributes, Lattice
 from dpsdk.mechanisms.local_marginals.tables import Tables
+from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import HalfWidths, Measurement, Source, Standing
 from dpsdk.typing import Floats
 
@@ -210,6 +211,7 @@ class LocalStrategy:
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows: of tables where there are any, of the distribution elsewhere."""
         del kernel
+        check_linear(form, "LocalMarginals")
         values: list[Floats] = []
         errors: list[Floats] = []
         rank, variation = 0, 0.0

@@ -40,6 +40,11 @@ class Learner(Protocol):
         ...
 
     @property
+    def begun(self) -> bool:
+        """Whether anything was paid for."""
+        ...
+
+    @property
     def done(self) -> bool:
         """Whether further rounds are not worth their price."""
         ...
@@ -59,7 +64,8 @@ def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
     Raises
     ------
     Unfinished
-        If the opening was stopped, or interrupted or out of budget once something was learnt.
+        If the opening was stopped, interrupted once something was learnt, or out of budget once
+        something was paid for.
     """
     try:
         for done in range(rounds):
@@ -69,7 +75,7 @@ def learn(kernel: Kernel, rounds: int, learner: Learner) -> MWEMStrategy:
             try:
                 learner.round(kernel)
             except BudgetExceeded:
-                if not learner.learnt:
+                if not learner.begun:
                     raise
                 raise Unfinished(learner.strategy(finished=False), "budget") from None
             if learner.done:
@@ -136,6 +142,11 @@ class Marginals:
     @property
     def learnt(self) -> bool:
         """Whether the start was measured."""
+        return self._state.started
+
+    @property
+    def begun(self) -> bool:
+        """The same, since the start is what is paid first."""
         return self._state.started
 
     @property
@@ -218,6 +229,7 @@ class OneByOne:
         self._plan = plan
         self._facts = facts
         self._rows = float(facts.rows or 1)
+        self._begun = False
         # One field, so that an interrupt finds all of a round or nothing.
         self._state = _Averaged(
             DenseHypothesis.uniform(form.domain, outside=facts.outside),
@@ -229,6 +241,11 @@ class OneByOne:
     def learnt(self) -> bool:
         """Whether a round is over."""
         return bool(self._state.chosen)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a choice was paid for."""
+        return self._begun
 
     @property
     def done(self) -> bool:
@@ -250,6 +267,7 @@ class OneByOne:
             step = rate if chosen < form.rows else -rate
         else:
             place = chosen = kernel.select(GapForm.around(form, clipped), plan.choice)
+            self._begun = True
             number = kernel.measure(form.row(place), plan.noise)
             value = min(max(float(number.values[0]) / self._rows, 0.0), 1.0)
             # As printed for functions in [-1, 1]; half of what is proven to gain the most there.

@@ -256,6 +256,7 @@ class Certifying:
         self._form = form
         self._plan = plan
         self._rows = float(facts.rows or 1)
+        self._begun = False
         # One field, so that an interrupt finds all of a round or nothing.
         self._state = _Standing(DenseHypothesis.uniform(form.domain, outside=facts.outside))
 
@@ -263,6 +264,11 @@ class Certifying:
     def learnt(self) -> bool:
         """Whether a round is over."""
         return bool(self._state.chosen)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a choice was paid for."""
+        return self._begun
 
     @property
     def done(self) -> bool:
@@ -274,6 +280,7 @@ class Certifying:
         form, plan, state = self._form, self._plan, self._state
         rates = state.hypothesis.answers(form)
         place = kernel.select(GapForm.around(form, np.clip(rates, 0.0, 1.0)), plan.choice)
+        self._begun = True
         row, rate = form.row(place), float(rates[place])
         number = float(kernel.measure(row, plan.noise).values[0])
         chosen = (*state.chosen, place)

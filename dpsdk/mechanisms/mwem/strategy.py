@@ -9,6 +9,7 @@ from dpsdk.errors import TooLarge
 from dpsdk.forms import LinearForm
 from dpsdk.hypothesis import Distribution
 from dpsdk.kernel import Kernel
+from dpsdk.mechanisms.refusals import check_linear
 from dpsdk.release import Measurement
 
 __all__ = ["MWEMStrategy", "Promised"]
@@ -70,6 +71,7 @@ class MWEMStrategy:
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         """Counts of rows, read off the distribution."""
         del kernel
+        check_linear(form, "MWEM")
         return Measurement(self.distribution.answers(form) * self.rows, self._of(form), "fitted")
 
     def _of(self, form: LinearForm) -> Accuracy:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
@@ -57,10 +57,10 @@ from dpsdk.release import Cost, Quote, Release
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel, Stopped
 from dpsdk.session.desk import Desk
+from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.conformance.listening import Heard
 from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import printed, printed_briefly
-from dpsdk.testing.audit.programs import Program, WatchingNoise
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.conformance.spies import files_of
 from dpsdk.testing.noise import seeded
@@ -69,7 +69,7 @@ from dpsdk.wire import Catalogue
 __all__ = [
     "AMPLE",
     "ANY",
-    "SMALL",
+    "TINY_DOMAINS",
     "TINY",
     "Asked",
     "Bench",
@@ -101,8 +101,8 @@ ANY: Composition = AnyOf((BasicComposition(), ZCDPComposition()))
 WORK = Domain(Integer("level", 0, 2), Boolean("member"))
 """The universe where none is given."""
 
-SMALL = Domain(Boolean("member"))
-"""The universe to enumerate over where none is given."""
+TINY_DOMAINS = (Domain(Boolean("member")), Domain(Integer("level", 0, 1)), WORK)
+"""The universes to enumerate over where none is given."""
 
 _REFUSALS = (
     DomainError,
@@ -419,7 +419,7 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
                 SquaredLoss(), features=[last], label=first, over=Ball(2), intercept=False
             )
         )
-    return tuple(tuple(kind) for kind in (linear, gaps, models))  # type: ignore[misc]  # queries
+    return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in (linear, gaps, models))
 
 
 def charges(session: Session) -> tuple[Guarantee, ...]:
@@ -498,5 +498,3 @@ def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:
     if not bench.scenes:
         tally.fail("Nothing could be run", advise(bench))
     return bench.scenes
-
-

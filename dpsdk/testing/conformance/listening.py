@@ -6,7 +6,7 @@ import hashlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from fractions import Fraction
 
@@ -93,20 +93,22 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def overheard() -> Iterator[list[tuple[Hashable, ...]]]:
+def overheard() -> Generator[list[tuple[Hashable, ...]]]:
     """A list of what is logged, printed and warned of meanwhile; complete at the end."""
     told: list[tuple[Hashable, ...]] = []
     logger, out = logging.getLogger(), io.StringIO()
     level, handler = logger.level, _Lines(told)
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    warned: list[warnings.WarningMessage] = []
     try:
         with (
-            warnings.catch_warnings(record=True) as warned,
+            warnings.catch_warnings(record=True) as caught,
             redirect_stdout(out),
             redirect_stderr(out),
         ):
             warnings.simplefilter("always")
+            warned = caught
             yield told
     finally:
         logger.removeHandler(handler)

@@ -12,7 +12,15 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
-from dpsdk.testing.conformance import auditing, meanings, moments, objects, repeating, spending, walls
+from dpsdk.testing.conformance import (
+    auditing,
+    meanings,
+    moments,
+    objects,
+    repeating,
+    spending,
+    walls,
+)
 from dpsdk.testing.conformance.bench import Bench
 from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived

@@ -37,7 +37,7 @@ def hands_out(bench: Bench, tally: Tally) -> None:
                 for query in (*scene.queries, *scene.queries):
                     quote = session.quote(query, using=bench.mechanism)
                     told.append(printed_quote(quote))
-                    out: list[object] = [quote, *_shown(channel)]
+                    out: list[object] = [quote]
                     with suppress(Exception):
                         release = channel.release(query)
                         told.append(printed(release))
@@ -45,8 +45,10 @@ def hands_out(bench: Bench, tally: Tally) -> None:
                     told += [deep(one) for one in _shown(channel)]
                     if attacked:
                         tally.ran()
-                        _no_secrets(tally, scene, out)
-                        scribble(*out)
+                        shown = _shown(channel)
+                        _no_secrets(tally, scene, [*out, *shown])
+                        # Of a distribution what it tells, and not what it works with.
+                        scribble(*out, *filter(_is_array, shown))
                 told.append(tuple(map(str, charges(session))))
             answers.append(tuple(told))
         if answers[0] != answers[1]:
@@ -66,6 +68,10 @@ def _shown(channel: Channel[Form]) -> list[object]:
         names = channel.distribution.domain.names
         found += [channel.distribution.table(names[:1]), channel.distribution.table(names)]
     return found
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray)
 
 
 def _no_secrets(tally: Tally, scene: Scene, out: list[object]) -> None:
@@ -124,19 +130,19 @@ def _mutable(value: object, path: str = "", depth: int = 3) -> Iterator[tuple[st
     """What of a mechanism can be changed by whoever has it, by name."""
     for name, part in parts(value):
         where = f"{path}{name}"
-        if isinstance(part, list | dict | set | bytearray):
-            yield where, cast("object", part)
-        elif isinstance(part, np.ndarray):
-            if unsealed(cast("Array", part)):
-                yield where, cast("object", part)
-        elif isinstance(part, tuple):
-            for number, inner in enumerate(cast("tuple[object, ...]", part)):
-                if isinstance(inner, list | dict | set | bytearray):
-                    yield f"{where}[{number}]", cast("object", inner)
-                elif isinstance(inner, np.ndarray) and unsealed(cast("Array", inner)):
-                    yield f"{where}[{number}]", cast("object", inner)
+        if isinstance(part, tuple):
+            inside = enumerate(cast("tuple[object, ...]", part))
+            yield from ((f"{where}[{number}]", one) for number, one in inside if _changes(one))
+        elif _changes(part):
+            yield where, part
         elif depth and attrs.has(type(part)) and not _own(part):
             yield from _mutable(part, f"{where}.", depth - 1)
+
+
+def _changes(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return unsealed(cast("Array", value))
+    return isinstance(value, list | dict | set | bytearray)
 
 
 def _own(value: object) -> bool:
@@ -155,8 +161,10 @@ def frozen_value(bench: Bench, tally: Tally) -> None:
             tally.fail(f"{how} raised {type(error).__name__}: {error}", "Use attrs.frozen")
         tally.ran()
         if not _equal(mechanism, other) or not _equal(other, mechanism):
-            tally.fail(f"It is not equal to its {how}", "Use attrs.frozen, which compares all fields")
-        if _hash(mechanism) == _UNHASHED and type(mechanism).__hash__ is not None:
+            tally.fail(
+                f"It is not equal to its {how}", "Use attrs.frozen, which compares all fields"
+            )
+        if _hash(mechanism) is None and type(mechanism).__hash__ is not None:
             tally.fail(
                 "It says that it has a hash, and has none",
                 "Hold tuples and frozen values in place of lists, dicts and sets",
@@ -210,8 +218,4 @@ def _hash(value: object) -> object:
     try:
         return hash(value)
     except TypeError:
-        return _UNHASHED
-
-
-_UNHASHED = "declared not to have one"
-
+        return None

@@ -10,11 +10,11 @@ __all__ = ["Walls", "owners"]
 
 _MOVING = {
     "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__builtins__", "__doc__",
-    "__annotations__",
+    "__annotations__", "_profile_hook", "_trace_hook",
 }  # fmt: skip
 
 
-_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib"}
+_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib", "threading"}
 """Modules of Python's library on which noise, prices and books rest."""
 
 
@@ -57,5 +57,3 @@ def owners() -> Iterator[tuple[str, object]]:
         for key, value in list(vars(module).items()):
             if isinstance(value, type) and value.__module__ == name:
                 yield f"{name}.{key}", value
-
-

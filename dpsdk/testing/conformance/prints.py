@@ -16,7 +16,16 @@ from dpsdk.accuracy import HalfWidths, ScalarAccuracy
 from dpsdk.errors import DpsdkError
 from dpsdk.release import Accuracy, Quote, Release
 
-__all__ = ["deep", "fields_of", "parts", "printed", "printed_accuracy", "printed_briefly", "printed_quote", "short"]
+__all__ = [
+    "deep",
+    "fields_of",
+    "parts",
+    "printed",
+    "printed_accuracy",
+    "printed_briefly",
+    "printed_quote",
+    "short",
+]
 
 _BETAS = (0.5, 0.05, 1e-6)
 
@@ -82,7 +91,7 @@ def _deep(value: object, depth: int, above: set[int]) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         # Truth values and numbers that equal each other are not the same; nor is -0.0 as 0.0.
-        return kind.__name__, repr(value) if kind in (float, complex) else cast("Hashable", value)
+        return kind.__name__, repr(value) if kind in (float, complex) else value
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", value)
         content = repr(array.tolist()) if array.dtype.hasobject else array.tobytes()
@@ -115,7 +124,7 @@ def _deep(value: object, depth: int, above: set[int]) -> Hashable:
 
 def fields_of(value: object) -> dict[str, object]:
     """The parameters of a value by name: its fields, or all that it holds where it has none."""
-    kind = type(value)
+    kind: type = type(value)
     if not attrs.has(kind):
         return dict(parts(value))
     return {one.name: getattr(value, one.name, None) for one in attrs.fields(kind) if one.init}
@@ -124,10 +133,14 @@ def fields_of(value: object) -> dict[str, object]:
 def parts(value: object) -> list[tuple[str, object]]:
     """What an object holds, by name: fields, slots and its dict."""
     names: list[str] = []
-    if attrs.has(type(value)):
-        names += [field.name for field in attrs.fields(type(value))]
-    for kind in type(value).__mro__:
-        slots = cast("object", getattr(kind, "__slots__", ()))
+    kind: type = type(value)
+    if attrs.has(kind):
+        own = kind.__module__.partition(".")[0] == "dpsdk"
+        names += [one.name for one in attrs.fields(kind) if one.init or not own]
+        if own:  # which keeps beside them what it has worked out once
+            return [(name, getattr(value, name, None)) for name in names]
+    for base in kind.__mro__:
+        slots = cast("object", getattr(base, "__slots__", ()))
         names += [slots] if isinstance(slots, str) else list(cast("tuple[str, ...]", slots))
     names += list(cast("dict[str, object]", getattr(value, "__dict__", {})))
     found: dict[str, object] = {}

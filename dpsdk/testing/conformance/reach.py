@@ -52,7 +52,7 @@ def _filled(cell: object) -> bool:
 
 def arrays(*values: object) -> list[Array]:
     """All arrays that can be reached from some objects."""
-    return [cast("Array", one) for one in reached(*values) if isinstance(one, np.ndarray)]
+    return [one for one in reached(*values) if isinstance(one, np.ndarray)]
 
 
 def unsealed(array: Array) -> bool:
@@ -62,7 +62,7 @@ def unsealed(array: Array) -> bool:
         array.flags.writeable = True
     except ValueError:
         base = array.base
-        return isinstance(base, np.ndarray) and unsealed(cast("Array", base))
+        return isinstance(base, np.ndarray) and unsealed(base)
     array.flags.writeable = flag
     return True
 
@@ -73,17 +73,14 @@ def scribble(*values: object) -> int:
     for array in arrays(*values):
         target: Array | None = array
         while target is not None and not _opened(target):
-            target = cast("Array | None", target.base) if _is_array(target.base) else None
+            base: object = target.base
+            target = base if isinstance(base, np.ndarray) else None
         if target is None or not target.size or target.dtype.kind not in "biuf":
             continue
         found += 1
         with np.errstate(all="ignore"):
             target[...] = 1 if target.dtype.kind == "b" else 77
     return found
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray)
 
 
 def _opened(array: Array) -> bool:

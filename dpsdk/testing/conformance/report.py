@@ -10,7 +10,16 @@ from attrs import field, frozen
 from dpsdk._checks import described, shown
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Check", "Failed", "NotApplicable", "Outcome", "Report", "Result", "Tally", "carried_out"]
+__all__ = [
+    "Check",
+    "Failed",
+    "NotApplicable",
+    "Outcome",
+    "Report",
+    "Result",
+    "Tally",
+    "carried_out",
+]
 
 B = TypeVar("B")
 
@@ -25,11 +34,11 @@ _MARKS: dict[Outcome, str] = {
 }
 
 
-class Failed(Exception):  # noqa: N818  # what a check says, and no error of the package
+class Failed(Exception):  # what a check says, and no error of the package
     """Raised by a check: what was done, what came out, and what to change."""
 
 
-class NotApplicable(Exception):  # noqa: N818  # the same
+class NotApplicable(Exception):  # the same
     """Raised by a check that has nothing to look at, with the reason."""
 
 
@@ -205,7 +214,9 @@ def to_waived(waived: Mapping[str, str], checks: Sequence[Check[B]]) -> dict[str
         Says which is wrong.
     """
     if not isinstance(waived, Mapping):
-        raise InvalidArgument("waived", "a mapping of the names of checks to reasons", shown(waived))
+        raise InvalidArgument(
+            "waived", "a mapping of the names of checks to reasons", shown(waived)
+        )
     names = [check.name for check in checks]
     taken: dict[str, str] = {}
     for name, reason in waived.items():

@@ -88,14 +88,12 @@ def _told(bench: Bench, scene: Scene, session: Session) -> Hashable:
 
 
 def pays_first(bench: Bench, tally: Tally) -> None:
-    """No draw before a charge; and with nothing to pay, all that is told is the same on any table."""
+    """No draw before a charge; with nothing to pay, all that is told is the same on any table."""
     for scene in runnable(bench, tally):
         early: list[str] = []
         sessions: list[Session] = []
 
-        def heard(
-            draw: str, early: list[str] = early, sessions: list[Session] = sessions
-        ) -> None:
+        def heard(draw: str, early: list[str] = early, sessions: list[Session] = sessions) -> None:
             if sessions and not charges(sessions[0]):
                 early.append(draw)
 
@@ -223,7 +221,9 @@ def _state(session: Session) -> Hashable:
 def refusal_changes_nothing(bench: Bench, tally: Tally) -> None:
     """A refusal is typed, and afterwards everything is as if it had not been asked."""
     for scene in runnable(bench, tally):
-        runs = [run for run in bench.asked(scene, bench.session(scene.table)).charged if not run.free]
+        runs = [
+            run for run in bench.asked(scene, bench.session(scene.table)).charged if not run.free
+        ]
         cap = _below(runs)
         if cap is None:
             tally.note("what is free cannot be refused")
@@ -295,9 +295,6 @@ def refused_whole(bench: Bench, tally: Tally) -> None:
     for scene in runnable(bench, tally):
         asked = bench.asked(scene, bench.session(scene.table))
         first = next((cost for cost in asked.costs), Cost())
-        most = bench.quotes(scene, scene.table)[0].at_most
-        # One that may end early cannot pay for rounds that it may never need.
-        adaptive = bool(within(most, Cost((*asked.opened.runs, *first.runs))))
         for before, stage in (
             ((), asked.opened.guarantees),
             (asked.opened.guarantees, first.guarantees),
@@ -306,7 +303,7 @@ def refused_whole(bench: Bench, tally: Tally) -> None:
             if len(paid) < 2:
                 continue
             several = True
-            _refuse_each(bench, tally, scene, before, paid, adaptive=adaptive)
+            _refuse_each(bench, tally, scene, before, paid)
     if not several:
         tally.skip("every opening and every answer takes one run, or none")
 
@@ -317,11 +314,9 @@ def _refuse_each(
     scene: Scene,
     before: tuple[Guarantee, ...],
     runs: Sequence[Guarantee],
-    *,
-    adaptive: bool,
 ) -> None:
     """Refuse one stage at each number of its runs that fits."""
-    counts = range(1, len(runs))
+    counts: Sequence[int] = range(1, len(runs))
     if not bench.thorough and len(counts) > _STEPS:
         counts = sorted({1, len(runs) // 3, len(runs) // 2, len(runs) - 1})
     for count in counts:
@@ -338,11 +333,8 @@ def _refuse_each(
         free = len([run for run in before if not run.free])
         if came.error is None or isinstance(came.error, Stopped):
             continue
-        told = came.error.charges if isinstance(came.error, BudgetExceeded) else ()
-        if spent not in (0, free) and not (adaptive and len(told) == spent - free):
+        if spent not in (0, free):
             tally.fail(
                 f"{scene}: {when} it was charged for {spent - free} of them, and no answer came",
                 "Pay for all runs at once, by `kernel.run_all` or an allowance",
             )
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -50,9 +50,9 @@ _WATCHED: dict[str, dict[str, tuple[str, ...]]] = {
 class Seen:
     """What was seen of a plugin's code while it ran."""
 
-    codes: set[CodeType] = Factory(set)
+    codes: set[CodeType] = Factory(set[CodeType])
     """All of its functions that were called."""
-    calls: list[tuple[str, str]] = Factory(list)
+    calls: list[tuple[str, str]] = Factory(list[tuple[str, str]])
     """The kind of what was called, "random", "fork" or "behind", and what and where in words."""
 
     def of(self, kind: str) -> str:
@@ -88,7 +88,7 @@ def _watched(module: object, name: str) -> str:
 
 
 @contextmanager
-def spied(files: frozenset[str]) -> Iterator[Seen]:
+def spied(files: frozenset[str]) -> Generator[Seen]:
     """What the code in some files runs and calls meanwhile, in any thread that begins now."""
     seen = Seen()
 
@@ -138,6 +138,6 @@ def spied(files: frozenset[str]) -> Iterator[Seen]:
         yield seen
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]  # which ends it
+        threading.setprofile(None)
         for name, call in compiled.items():
             setattr(np.random, name, call)

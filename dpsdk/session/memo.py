@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -24,7 +26,7 @@ from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
-__all__ = ["FormMemo"]
+__all__ = ["FormMemo", "lent"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -84,11 +86,28 @@ class FormMemo:
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
-        form, label = query.lower(self._facts.domain), described(query)
+        form, label = _own(query.lower(self._facts.domain)), described(query)
         # A class of another author may not say anything of its parts, or hold what may change.
         with suppress(Exception):
             self._known.keep(query, (_anatomy(query), form, label), _size(form))
         return form, label
+
+
+def _own(form: F) -> F:
+    """A form of the package as another object, of which nothing was worked out yet.
+
+    Whoever lowered to it may have had it read when it was another, or told from others.
+    """
+    return copy(form) if type(form) is LinearForm or type(form) is ConvexForm else form
+
+
+def lent(form: F, mechanism: object) -> F:
+    """A form to hand to a mechanism: to one of another author a copy, which it may write into."""
+    kind = type(mechanism)
+    module = sys.modules.get(kind.__module__)
+    if _packaged(kind) and getattr(module, kind.__qualname__, None) is kind:
+        return form
+    return _own(form)
 
 
 def _size(form: object) -> int:

@@ -109,6 +109,7 @@ MECHANISMS: tuple[Cheat, ...] = (
     Cheat(keep.Haunting, "keeps-no-kernel", _OVER),
     Cheat(keep.Lending, "hands-out", _FREE, keep.Repeating),
     Cheat(keep.Borrowing, "takes-in", _TOLD, keep.Weighing),
+    Cheat(keep.Scribbling, "takes-in", "Hands it a form of its own, which nobody else is asked."),
     Cheat(keep.Gossiping, "keeps-nothing", _SHARED),
     Cheat(keep.Pooling, "keeps-nothing", _SHARED),
     Cheat(tell.Expensive, "randomness", _PAID),

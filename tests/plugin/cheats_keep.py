@@ -18,6 +18,7 @@ from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Strategy
+from dpsdk.queries import Count
 from dpsdk.release import Accuracy, Measurement, Quote
 from dpsdk.typing import Floats
 
@@ -258,6 +259,18 @@ class Borrowing(Weighing):
     """Works with the array that it was given, whoever writes into that."""
 
     factor: Floats = field(factory=lambda: np.ones(1), eq=lambda one: one.tobytes())
+
+
+@frozen
+class Scribbling(Honest):
+    """Writes another question over the form that it is handed, for whoever is asked that next."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        everybody = Count(normalized=False).lower(form.domain)
+        object.__setattr__(form, "blocks", everybody.blocks * form.rows)
+        return measured
 
 
 @frozen

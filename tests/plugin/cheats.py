@@ -25,7 +25,7 @@ __all__ = ["CATALOGUE", "MECHANISMS", "QUERIES", "TWINS", "Cheat", "table"]
 
 Plugin: TypeAlias = "Mechanism[Any] | Query[Any, Any]"
 
-CATALOGUE = Catalogue.shipped().plus(*say.KINDS, *ask.KINDS)
+CATALOGUE = Catalogue.shipped().plus(*say.KINDS).plus(*ask.KINDS)
 """With the kinds of those that have a written form."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -276,12 +276,16 @@ def fine() -> Fine:
     return Fine(weights=OTHER)
 
 
-KINDS = (
+def _fine(normalized: bool, weights: list[float]) -> Fine:
+    return Fine(normalized, tuple(weights))
+
+
+KINDS: tuple[Kind[Any], ...] = (
     Kind(Coarse, "cheats:coarse", {"normalized": wire.FLAG}),
     Kind(
         Fine,
         "cheats:fine",
         {"normalized": wire.FLAG, "weights": wire.ListOf(wire.FLOAT)},
-        lambda normalized, weights: Fine(normalized, tuple(weights)),
+        _fine,
     ),
 )

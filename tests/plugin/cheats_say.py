@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -166,7 +166,7 @@ class _Digits:
         return wire.AMOUNT.schema(codebook)
 
 
-KINDS = (
+KINDS: tuple[Kind[Any], ...] = (
     Kind(Rounded, "cheats:rounded", {"epsilon": _Digits()}),
     Kind(Written, "cheats:written", {"epsilon": wire.AMOUNT}),
 )

@@ -39,7 +39,7 @@ from dpsdk.mechanisms import Strategy
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.release import Cost, Measurement, Quote
 from dpsdk.testing import SeededNoise, seeded
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 
 @frozen
@@ -267,13 +267,21 @@ def _patched(owner: Any, name: str, value: object) -> Generator[None]:
         setattr(owner, name, before)
 
 
+def _nothing(*_: object, **__: object) -> int:
+    return 1
+
+
+def _silence(_: object, law: object, size: int) -> Ints:
+    return np.zeros(size, dtype=np.int64)
+
+
 @frozen
 class Exempt(Honest):
     """Puts an odometer that charges nothing in the place of the true one while it measures."""
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        with _patched(dpsdk.accounting.Odometer, "charge", lambda *_, **__: 1):
+        with _patched(dpsdk.accounting.Odometer, "charge", _nothing):
             return kernel.run(self.asked(form))
 
 
@@ -283,9 +291,9 @@ class Silenced(Honest):
 
     @override
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
-        access: Any = getattr(kernel, "_access")  # noqa: B009
-        kind = type(getattr(access, "_shared").noise)  # noqa: B009
-        with _patched(kind, "draw", lambda _, law, size: np.zeros(size, dtype=np.int64)):
+        access: Any = kernel._access  # pyright: ignore[reportPrivateUsage]  # the cheat
+        noise: object = access._shared.noise
+        with _patched(type(noise), "draw", _silence):
             return kernel.run(self.asked(form))
 
 

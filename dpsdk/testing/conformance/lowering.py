@@ -26,9 +26,9 @@ from dpsdk.session import Session
 from dpsdk.session.channel import Channel
 from dpsdk.session.desk import Desk
 from dpsdk.testing.conformance.bench import ANY, Scene, Table
+from dpsdk.testing.conformance.holding import reachable, writes
 from dpsdk.testing.conformance.prints import deep, printed
 from dpsdk.testing.conformance.questions import Given, Question, askable, told
-from dpsdk.testing.conformance.holding import reachable, writes
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats

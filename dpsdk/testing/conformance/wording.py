@@ -15,8 +15,8 @@ from dpsdk._checks import shown
 from dpsdk.domain import Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Facts, Neighbors
-from dpsdk.testing.conformance.questions import Question, askable, told
 from dpsdk.testing.conformance.holding import reachable
+from dpsdk.testing.conformance.questions import Question, askable, told
 from dpsdk.testing.conformance.report import Tally
 
 __all__ = ["described_well", "refuses_in_words", "written"]

@@ -83,14 +83,15 @@ def came_of(
         return local if here(frame) else None
 
     failures: list[BaseException] = []
-    out: list[KeyboardInterrupt] = []
+    out: list[bool] = []
 
     def traced() -> None:
         sys.settrace(trace)  # type: ignore[arg-type]  # what it returns may be None
         try:
             work()
-        except KeyboardInterrupt as error:
-            out.append(error)
+        except KeyboardInterrupt:
+            # Not the error itself, which would keep alive all that it went through.
+            out.append(True)
         except BaseException as error:  # noqa: BLE001  # raised below
             failures.append(error)
         finally:

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from logging import Logger
 from pathlib import Path
-from typing import assert_type
+from typing import Literal, assert_type
 
 import numpy as np
 from acme_ledger import JSONLedger
@@ -183,7 +183,7 @@ from dpsdk.release import (
     Standing,
 )
 from dpsdk.session.history import Receipt
-from dpsdk.testing import Report, check_query, seeded
+from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
 from dpsdk.typing import Floats, Ints, Label
 
 
@@ -855,3 +855,14 @@ def written_forms_are_read_as_what_is_asked_for(
     wire.loads("queries", text)  # type: ignore[call-overload]  # no group of that name
     wire.loads("query", 3)  # type: ignore[call-overload]  # no text
     wire.dumps(Count(), domain="age")  # type: ignore[arg-type]  # a domain
+
+
+def kits_report_on_plugins() -> None:
+    report = check_mechanism(Laplace(epsilon=1), Count(), Threshold("age", 40), waived={})
+    assert_type(report, Report)
+    assert_type(report.conforms, bool)
+    assert_type(report.failed, tuple[str, ...])
+    assert_type(report.results, tuple[Result, ...])
+    assert_type(report["audit"].outcome, Literal["passed", "failed", "waived", "not applicable"])
+    check_mechanism(NumericSparse(1, tops=1), Above(Count(), 1), thorough=True)
+    check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one

@@ -11,18 +11,25 @@ from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.forms import Neighbors
 from dpsdk.noise import NoiseSource
+from dpsdk.session import Session
 from dpsdk.testing.audit.enumeration import TooManyPaths
 from dpsdk.testing.audit.neighbours import neighbours
+from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.audit.worst_case import audit
-from dpsdk.testing.conformance.bench import TINY_DOMAINS, Bench, Scene, combined
+from dpsdk.testing.conformance.bench import AMPLE, ANY, TINY_DOMAINS, Bench, Scene, combined
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.noise import seeded
 
 __all__ = ["enumerated"]
 
 _PATHS = 150
 """For each table, in a quick run."""
 
+_SAMPLES = 240
+"""On each of two neighbours, where nothing can be enumerated."""
+
 _TAIL = 1e-9
+_CHANGE = "Let what is told follow from what the kernel's primitives gave, and from nothing else"
 _CELLS = 6
 
 
@@ -30,9 +37,8 @@ def enumerated(bench: Bench, tally: Tally) -> None:
     """On tiny tables its exact law, all that it tells included, is within what was charged."""
     domain = _tiny(bench)
     if domain.size > _CELLS:
-        tally.skip(
-            f"a universe of {domain.size:,} cells is too large to enumerate: give a smaller one"
-        )
+        cells = f"a universe of {domain.size:,} cells is too large to enumerate"
+        tally.skip(f"{cells}: give a smaller one; {_sampled(bench, tally)}")
     large: dict[str, str] = {}
     for neighbors in Neighbors:
         for unit_rows in (1, 2) if bench.thorough else (1,):
@@ -49,9 +55,10 @@ def enumerated(bench: Bench, tally: Tally) -> None:
                 except TooManyPaths as error:
                     large[name] = str(error)
     if not tally.runs:
+        instead = _sampled(bench, tally)
         tally.skip(
             f"too large to enumerate ({'; '.join(map(': '.join, large.items()))}): give a smaller "
-            "domain, or another such mechanism with fewer draws, or be thorough"
+            f"domain, or another such mechanism with fewer draws, or be thorough; {instead}"
             if large
             else "nothing was asked over a tiny universe: give a domain that it takes"
         )
@@ -100,8 +107,39 @@ def _audited(bench: Bench, tally: Tally, scene: Scene) -> None:
         tally.fail(
             f"{scene}: on tiny tables {described(found.outcome)} is told with {found.quantity} "
             f"{found.figure:.6g}, where {found.claimed} was charged",
-            "Let what is told follow from what the kernel's primitives gave, and from nothing else",
+            _CHANGE,
         )
+
+
+def _sampled(bench: Bench, tally: Tally) -> str:
+    """Fail if many answers refute what was charged; what was done, in words."""
+    nothing = "nothing was sampled instead"
+    if not bench.scenes:
+        return nothing
+    scene = bench.scenes[0]
+    pair = tuple(table.made() for table in scene.neighbours[0])
+    asked = Scene(scene.domain, scene.neighbors, scene.unit_rows, scene.queries[:1])
+    guarantee = combined(bench.asked(asked, bench.session(scene.table)).charged)
+    if guarantee is None:
+        return nothing
+
+    def run(data: PrivateData, noise: NoiseSource) -> float:
+        session = Session(data, AMPLE, composition=ANY, noise=noise)
+        with bench.opened(session) as channel:
+            return float(channel.release(asked.queries[0]).raw[0])
+
+    found = sample(
+        run, pair[0], pair[1], guarantee, noise=seeded(bench.seed(8)), samples=_SAMPLES, alpha=1e-6
+    )
+    if found.violated:
+        tally.ran(found.samples)
+        tally.fail(
+            f"{asked}: of {found.samples} answers each on {scene.neighbours[0][0]} and "
+            f"{scene.neighbours[0][1]}, those {found.event} are likelier on one of them than "
+            f"{guarantee} allows ({found.first:.3g} against {found.second:.3g})",
+            _CHANGE,
+        )
+    return f"{found.samples} sampled answers did not refute it"
 
 
 def _pairs(scene: Scene) -> Iterator[tuple[PrivateData, PrivateData]]:

@@ -189,9 +189,8 @@ def _problem(given: object, form: Form) -> str:
         return "some of its numbers are not finite"
     if measured.source not in get_args(Source):
         return f"its source is {measured.source!r}"
-    return _bound_problem(
-        cast("Accuracy", measured.accuracy), len(values) if isinstance(form, LinearForm) else None
-    )
+    length = len(values) if isinstance(form, LinearForm) else None
+    return _bound_problem(measured.accuracy, length)
 
 
 def _quote_problem(quote: object, form: Form) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 
 import numpy as np
 from attrs import Factory, define
@@ -75,6 +75,16 @@ def files_of(value: object) -> frozenset[str]:
         own = name.partition(".")[0] in roots
         if own or (not roots and path.startswith(f"{PACKAGE}/mechanisms")):
             found.add(path)
+    # Of a class that was made in no module, as in a notebook.
+    for cls in type(value).__mro__:
+        if cls.__module__.partition(".")[0] in roots:
+            found |= {
+                made.__code__.co_filename
+                for made in vars(cls).values()
+                if isinstance(made, FunctionType)
+                and made.__module__ == cls.__module__
+                and not made.__code__.co_filename.startswith("<")
+            }
     return frozenset(found)
 
 

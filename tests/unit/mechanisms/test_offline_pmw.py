@@ -2,19 +2,20 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
-from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session
+from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, Stopped
 from dpsdk.accounting import BasicComposition
 from dpsdk.accounting.declared.calibration import fits_all
-from dpsdk.accounting.prices.run import zcdp_rho
-from dpsdk.errors import InvalidArgument, NoBound, PublicSizeRequired
+from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
+from dpsdk.errors import BudgetExceeded, InvalidArgument, NoBound, PublicSizeRequired, QueryError
 from dpsdk.kernel import GaussianNoise, LaplaceNoise, Terms
-from dpsdk.mechanisms import OfflinePMW
+from dpsdk.mechanisms import MWEM, OfflinePMW
 from dpsdk.mechanisms.mwem.offline import Certifying
-from dpsdk.queries import Linear, Marginal, Threshold, Workload
+from dpsdk.queries import Above, Count, Linear, Marginal, Threshold, Workload
 from dpsdk.testing import seeded
 
 DOMAIN = Domain(Integer("c", 0, 7))
@@ -42,6 +43,35 @@ def test_the_promise_holds_and_rounds_end_early(unit_rows):
         assert opened.quote(LINE, using=mechanism).at_most.epsilon <= 2
         with pytest.raises(NoBound):
             channel.release(Marginal("c", normalized=False)).error(0.05)
+
+
+@pytest.mark.parametrize("make", [OfflinePMW, partial(MWEM.textbook, rounds=3)])
+def test_a_budget_that_ends_within_the_first_round_stops_it_with_what_was_paid(make):
+    # A choice and a number a round, of which the first alone fits.
+    mechanism = make(LINE, epsilon=2)
+    whole = session()
+    whole.open(mechanism)
+    first = whole.history[0].cost.guarantees[0]
+    opened = session(budget=pure_epsilon(first))
+    with pytest.raises(Stopped) as caught:
+        opened.open(mechanism)
+    assert caught.value.why == "budget"
+    assert caught.value.paid.guarantees == (first,)
+    assert opened.spent.charges == 1
+    # Nothing was learnt, and it says no more than that.
+    release = caught.value.channel.release(LINE)
+    assert release.source == "fitted"
+    assert not release.accuracy.proven
+    nothing = session(budget=Fraction(pure_epsilon(first)) / 2)
+    with pytest.raises(BudgetExceeded):
+        nothing.open(mechanism)
+    assert nothing.spent.charges == 0
+
+
+def test_a_level_is_refused_by_a_typed_error():
+    channel = session().open(OfflinePMW(LINE, epsilon=2))
+    with pytest.raises(QueryError, match="NumericSparse"):
+        channel.answer(Above(Count(normalized=False), 5))
 
 
 def test_the_promise_is_the_sum_of_its_parts():

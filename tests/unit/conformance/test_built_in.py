@@ -1,0 +1,111 @@
+"""Every built-in mechanism conforms, and so do those of the tests' plugins."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import dpsdk.mechanisms
+from dpsdk.mechanisms import (
+    MWEM,
+    ConvexPMW,
+    Gaussian,
+    Laplace,
+    LocalMarginals,
+    Matrix,
+    Mechanism,
+    NoisyDescent,
+    NoisyHistogram,
+    NumericSparse,
+    OfflinePMW,
+    OnlinePMW,
+    PrivateMinimizer,
+    Problem,
+    Projection,
+    ResidualPlanner,
+    SmallDB,
+    SquareRoot,
+    SufficientStatistics,
+    TextbookConvexPMW,
+    Tree,
+)
+from dpsdk.queries import Marginal, Workload
+from dpsdk.testing import check_mechanism
+from dpsdk.testing.conformance import mechanisms
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "plugin"))
+
+from acme_records import NoisyRecords
+from acme_repeated import Repeated
+
+FEW = Workload([Marginal("level", normalized=False), Marginal("member", normalized=False)])
+
+BUILT_IN = (
+    Laplace(1),
+    Gaussian(rho="0.1"),
+    Gaussian(epsilon=1, delta="1e-6"),
+    NoisyHistogram(epsilon=1),
+    NoisyHistogram(rho=1, consistent=True),
+    Projection(epsilon=1, delta="1e-6"),
+    NumericSparse(1, tops=1),
+    NumericSparse(1, "1e-6", tops=3, numbers="gap"),
+    SquareRoot("level", rho=1),
+    Tree("level", epsilon=1),
+    Matrix(FEW, epsilon=1),
+    ResidualPlanner(FEW, rho=1),
+    MWEM(FEW, rho=1, rounds=3),
+    MWEM.textbook(FEW, epsilon=1, rounds=3),
+    OfflinePMW(FEW, epsilon=1, beta=0.1),
+    LocalMarginals(FEW, rho=1),
+    LocalMarginals(FEW, rho=1, first="0.2", look="0.1", certify="0.1"),
+    SmallDB(FEW, epsilon=1, size=3),
+    OnlinePMW(1, updates=3),
+    OnlinePMW(1, "1e-6", updates=3, when_spent="raise"),
+    ConvexPMW(1, "1e-6", updates=3),
+    TextbookConvexPMW(
+        epsilon=1, delta="1e-6", alpha=0.1, beta=0.1, queries=10,
+        problem=Problem(dimension=3, lipschitz=1, smoothness=2.5, radius=1, summed=2.0),
+    ),
+    PrivateMinimizer(epsilon=1),
+    PrivateMinimizer(epsilon=1, delta="1e-6", oracle=NoisyDescent(steps=9)),
+    PrivateMinimizer(epsilon=1, oracle=SufficientStatistics()),
+)  # fmt: skip
+PLUGINS = (Repeated(Fraction(1)), NoisyRecords(Fraction(1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [*BUILT_IN, *PLUGINS], ids=str)
+def test_a_mechanism_conforms(mechanism):
+    report = check_mechanism(mechanism)
+    assert report.conforms, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [Laplace(1), Repeated(Fraction(1))], ids=str)
+def test_a_mechanism_conforms_thoroughly(mechanism):
+    report = check_mechanism(mechanism, thorough=True)
+    assert report.conforms, str(report)
+
+
+@pytest.mark.parametrize("mechanism", [Repeated(Fraction(1)), SquareRoot("level", rho=1)], ids=str)
+def test_a_mechanism_passes_the_quicker_checks(mechanism, monkeypatch):
+    heavy = {"interrupts", "audit", "bounds-cover", "keeps-no-kernel", "public-walls"}
+    kept = tuple(check for check in mechanisms.CHECKS if check.name not in heavy)
+    monkeypatch.setattr(mechanisms, "CHECKS", kept)
+    report = check_mechanism(mechanism)
+    assert report.conforms, str(report)
+
+
+def test_none_is_left_out():
+    kinds = {
+        value
+        for name in dpsdk.mechanisms.__all__
+        if inspect.isclass(value := getattr(dpsdk.mechanisms, name))
+        and issubclass(value, Mechanism)
+        and not inspect.isabstract(value)
+    }
+    assert kinds == {type(mechanism) for mechanism in BUILT_IN}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import date, datetime
 from pathlib import Path
@@ -101,6 +102,13 @@ def test_a_query_that_nobody_can_ask_does_not_conform():
     assert not found.conforms
     assert "no attribute 'age'" in found["lowers-alike"].why
     assert found["lowers-alike"].runs == 0
+
+
+def test_the_guide_names_every_check():
+    page = (Path(__file__).parents[2] / "docs/how-to/check-a-plugin.md").read_text("utf-8")
+    section = page.partition("\n## Queries\n")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
+    assert named == [check.name for check in QUERY_CHECKS]
 
 
 def test_a_privacy_check_is_not_waived_and_another_is():

@@ -164,7 +164,7 @@ class Scene:
 
     @cached_property
     def neighbor(self) -> Table:
-        """A neighbour of it: all rows of a person moved away, or taken out."""
+        """A neighbour of it, where all rows of a person moved away or were taken out."""
         return self.neighbours[0][1]
 
     @cached_property

@@ -34,7 +34,6 @@ from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Release
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of, request_of
-from dpsdk.session.memo import lent
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
@@ -179,7 +178,7 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            raw = self._ask(lent(form, context.by), kernel)
+            raw = self._ask(context.forms.lent(form, context.by), kernel)
             around = question.around
             measurement = settled(query, raw, facts)
             if same is not None and context.reuse is not None:

@@ -52,7 +52,6 @@ from dpsdk.session.channel import (
 )
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of
-from dpsdk.session.memo import lent
 
 __all__ = ["Desk"]
 
@@ -295,7 +294,7 @@ class Desk:
             if known is not None:
                 return Quote(Cost(), Cost(), known.accuracy).for_query(lifting(query), self.facts)
         try:
-            quote = using.quote(lent(form, using), self._context.terms)
+            quote = using.quote(context.forms.lent(form, using), context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)

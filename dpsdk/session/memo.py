@@ -26,7 +26,7 @@ from dpsdk.forms import ConvexForm, Facts, Form, LinearForm
 from dpsdk.queries.base import Query
 from dpsdk.typing import Array
 
-__all__ = ["FormMemo", "lent"]
+__all__ = ["FormMemo"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -78,6 +78,15 @@ class FormMemo:
         """
         return self.described(query)[0]
 
+    @staticmethod
+    def lent(form: F, mechanism: object) -> F:
+        """A form to hand to a mechanism: one of another author gets a copy, to write into."""
+        kind = type(mechanism)
+        module = sys.modules.get(kind.__module__)
+        if _packaged(kind) and getattr(module, kind.__qualname__, None) is kind:
+            return form
+        return _own(form)
+
     def described(self, query: Query[A, F]) -> tuple[F, str]:
         """The form of a query, and what the query calls itself. Raises as `form` does."""
         known = self._known.get(query)
@@ -99,15 +108,6 @@ def _own(form: F) -> F:
     Whoever lowered to it may have had it read when it was another, or told from others.
     """
     return copy(form) if type(form) is LinearForm or type(form) is ConvexForm else form
-
-
-def lent(form: F, mechanism: object) -> F:
-    """A form to hand to a mechanism: to one of another author a copy, which it may write into."""
-    kind = type(mechanism)
-    module = sys.modules.get(kind.__module__)
-    if _packaged(kind) and getattr(module, kind.__qualname__, None) is kind:
-        return form
-    return _own(form)
 
 
 def _size(form: object) -> int:

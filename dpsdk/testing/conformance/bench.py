@@ -169,7 +169,7 @@ class Scene:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[Table, Table], ...]:
-        """Pairs of neighbours, in both orders: a person moves, is outside, or is not there."""
+        """Pairs of neighbours in both orders, where a person moves, is outside, or is not there."""
         counts, many = self.table.counts, self.unit_rows
         last = len(counts) - 2
         if self.neighbors is Neighbors.REPLACE_ONE:

@@ -112,15 +112,13 @@ class Lurking(Honest):
 class _Dying(Keeping):
     @override
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
-        self.kernels.append(kernel)
-        self.known[b""] = np.zeros(0)
         self.form = form
+        self.kernels.append(kernel)
         return self.of.work(form, kernel)
 
     def __del__(self) -> None:
-        for kernel in self.kernels:
-            with suppress(DpsdkError):
-                Lurking.loot.append(self.of.work(self.form, kernel).values)
+        with suppress(AttributeError, IndexError, DpsdkError):  # it may never have been asked
+            Lurking.loot.append(self.of.work(self.form, self.kernels[0]).values)
 
 
 @frozen

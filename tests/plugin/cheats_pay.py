@@ -206,6 +206,9 @@ class Forking(Honest):
 
     def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
         told, tell = os.pipe()
+        # A child that met an interrupt would go on with what its parent does.
+        tracing = sys.gettrace()
+        sys.settrace(None)
         child = os.fork()
         if child == 0:
             with suppress(BaseException):
@@ -215,6 +218,7 @@ class Forking(Honest):
         with os.fdopen(told, "rb") as pipe:
             loot = pipe.read()
         os.waitpid(child, 0)
+        sys.settrace(tracing)
         own = kernel.run(self.asked(form))
         if not loot:
             return own

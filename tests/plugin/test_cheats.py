@@ -77,8 +77,13 @@ def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
 
 
 @pytest.mark.slow
+# An interrupt may meet a finaliser.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("cheat", [*MECHANISMS, *QUERIES], ids=lambda cheat: cheat.called)
-def test_a_cheat_does_not_conform(cheat: Cheat):
+def test_a_cheat_does_not_conform(cheat: Cheat, monkeypatch):
+    if cheat.check == "forks":  # some thousand forks would take a while
+        names = {check.name for check in mechanisms.CHECKS}
+        only(monkeypatch, *(names - {"audit", "bounds-cover", "replays"}))
     found = report(cheat.make())
     assert cheat.check in found.failed, str(found)
     assert not found.conforms

@@ -16,7 +16,7 @@ __all__ = ["PACKAGE", "Came", "came_of", "interrupted", "moments"]
 PACKAGE = str(Path(dpsdk.__file__).parent)
 
 Came: TypeAlias = Literal["no", "out", "swallowed"]
-"""What became of an interrupt: work ended before it, it came out of the work, or it did not."""
+"""What became of an interrupt, where "no" says that the work had ended before it."""
 
 _Spared: TypeAlias = Callable[[FrameType], bool]
 

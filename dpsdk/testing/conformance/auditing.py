@@ -16,7 +16,15 @@ from dpsdk.testing.audit.enumeration import TooManyPaths
 from dpsdk.testing.audit.neighbours import neighbours
 from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.audit.worst_case import audit
-from dpsdk.testing.conformance.bench import AMPLE, ANY, TINY_DOMAINS, Bench, Scene, combined
+from dpsdk.testing.conformance.bench import (
+    AMPLE,
+    ANY,
+    REFUSALS,
+    TINY_DOMAINS,
+    Bench,
+    Scene,
+    combined,
+)
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
 
@@ -52,18 +60,18 @@ def enumerated(bench: Bench, tally: Tally) -> None:
                     continue
                 try:
                     _audited(bench, tally, asked)
-                except TooManyPaths as error:
+                except (TooManyPaths, *REFUSALS) as error:  # of tables as small as these
                     large[name] = str(error)
     if not tally.runs:
         instead = _sampled(bench, tally)
         tally.skip(
-            f"too large to enumerate ({'; '.join(map(': '.join, large.items()))}): give a smaller "
+            f"not enumerated ({'; '.join(map(': '.join, large.items()))}): give a smaller "
             f"domain, or another such mechanism with fewer draws, or be thorough; {instead}"
             if large
             else "nothing was asked over a tiny universe: give a domain that it takes"
         )
     if large:
-        tally.note(f"too large: {', '.join(large)}")
+        tally.note(f"not enumerated: {', '.join(large)}")
 
 
 def _tiny(bench: Bench) -> Domain:

@@ -40,7 +40,7 @@ from dpsdk.errors import (
 )
 from dpsdk.forms import Form, Neighbors
 from dpsdk.losses import SquaredLoss
-from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms import Mechanism, ModelsMechanism
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import Observer
 from dpsdk.queries import (
@@ -69,6 +69,7 @@ from dpsdk.wire import Catalogue
 __all__ = [
     "AMPLE",
     "ANY",
+    "REFUSALS",
     "TINY_DOMAINS",
     "TINY",
     "Asked",
@@ -104,7 +105,7 @@ WORK = Domain(Integer("level", 0, 2), Boolean("member"))
 TINY_DOMAINS = (Domain(Boolean("member")), Domain(Integer("level", 0, 1)), WORK)
 """The universes to enumerate over where none is given."""
 
-_REFUSALS = (
+REFUSALS = (
     DomainError,
     ExactSamplingInfeasible,
     InvalidArgument,
@@ -169,7 +170,7 @@ class Scene:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[Table, Table], ...]:
-        """Pairs of neighbours in both orders, where a person moves, is outside, or is not there."""
+        """Pairs of neighbours in both orders, where a person moves, is outside or not there."""
         counts, many = self.table.counts, self.unit_rows
         last = len(counts) - 2
         if self.neighbors is Neighbors.REPLACE_ONE:
@@ -184,7 +185,7 @@ class Scene:
 
     @cached_property
     def far(self) -> tuple[Table, ...]:
-        """Tables that differ as far as they can: all rows in the first cell, in the last, none."""
+        """Tables that differ as far as they can, such as those with all rows in one cell."""
         rows = sum(self.table.counts)
         cells = len(self.table.counts)
         first, outside = [0] * cells, [0] * cells
@@ -295,7 +296,7 @@ class Bench:
         """The setting with the questions that the mechanism takes in it, if it takes any."""
         bare = Scene(domain, neighbors, unit_rows, ())
         session = Session(bare.table.made(), AMPLE, composition=ANY, noise=seeded(0))
-        for kind in (self.given,) if self.given else questions(domain):
+        for kind in (self.given,) if self.given else self._fitting(domain):
             taken: list[AnyQuery] = []
             for query in kind:
                 asked = f"{described(query)} under {neighbors.value}, unit_rows={unit_rows}"
@@ -317,13 +318,20 @@ class Bench:
                     return found
         return None
 
+    def _fitting(self, domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
+        """Questions of each kind; models and a count together for what watches over models."""
+        linear, gaps, models = questions(domain)
+        if isinstance(self.mechanism, ModelsMechanism):
+            return (*models, linear[0]), linear
+        return linear, gaps, models
+
     def _taken(self, scene: Scene) -> bool:
         """Whether its questions are answered, or fail in a way that a check has to look at."""
         if not self._probing:
             return True
         try:
             self.asked(scene, self.session(scene.table))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             self.refusals[str(scene)] = f"{type(error).__name__}: {error}"
             return False
         except Exception:  # noqa: BLE001  # a plugin may raise what it likes
@@ -489,8 +497,10 @@ def typed(error: BaseException) -> bool:
 
 def advise(bench: Bench) -> str:
     """What to do where a mechanism took nothing."""
-    reasons = "; ".join(f"{asked}: {why}" for asked, why in [*bench.refusals.items()][:3])
-    return f"It took no question ({reasons}). Give a domain and queries that it takes"
+    # Each reason once, with a question that it was given for.
+    reasons = {why: asked for asked, why in reversed(bench.refusals.items())}
+    told = "; ".join(f"{asked}: {why}" for why, asked in [*reasons.items()][-2:])
+    return f"It took no question ({told}). Give a domain and queries that it takes"
 
 
 def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
 __all__ = ["forks", "in_child"]
@@ -47,9 +47,8 @@ def in_child(work: Callable[[], str]) -> str:
 
 
 def _said(work: Callable[[], str]) -> str:
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()), suppress(SystemExit):
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         try:
             return work()
         except BaseException as error:  # noqa: BLE001  # told to whoever waits
             return f"raised {type(error).__name__}: {error}"
-    return "raised SystemExit"

@@ -1,0 +1,245 @@
+"""What single checks see and what they let pass, beside the plugins that cheat."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from types import CodeType
+
+import numpy as np
+import pytest
+
+from dpsdk.accounting import (
+    ApproximateGuarantee,
+    BasicComposition,
+    Budget,
+    DiscreteGaussianGuarantee,
+    PureGuarantee,
+)
+from dpsdk.domain import Boolean, Domain
+from dpsdk.forms import Neighbors
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+from dpsdk.release import Cost
+from dpsdk.testing.conformance import bench, walls
+from dpsdk.testing.conformance.bench import Bench, Scene, combined, fits, least, within
+from dpsdk.testing.conformance.children import forks, in_child
+from dpsdk.testing.conformance.listening import overheard
+from dpsdk.testing.conformance.meanings import _unlikely
+from dpsdk.testing.conformance.patched import Walls
+from dpsdk.testing.conformance.prints import deep
+from dpsdk.testing.conformance.reach import scribble, unsealed
+from dpsdk.testing.conformance.spies import files_of, spied
+from dpsdk.testing.interrupts import came_of, moments
+
+ONE, TWO = PureGuarantee(1), PureGuarantee(2)
+GAUSSIAN = DiscreteGaussianGuarantee(5, 1, 1)
+LEAKY = ApproximateGuarantee(1, "1e-6")
+
+
+@pytest.mark.parametrize(
+    ("charged", "quoted", "word"),
+    [
+        ([ONE, ONE], [TWO], ""),
+        ([TWO], [ONE, ONE], "ρ"),
+        ([ONE], [], "ρ"),
+        ([ONE], [GAUSSIAN, ONE], ""),
+        ([GAUSSIAN], [TWO], "which has no ε"),
+        ([LEAKY], [ONE], "δ"),
+        ([ONE], [LEAKY], ""),
+        ([], [], ""),
+    ],
+)
+def test_what_of_a_charge_is_above_a_quote(charged, quoted, word):
+    excess = within(Cost(charged), Cost(quoted))
+    assert bool(excess) == bool(word)
+    assert word in excess
+
+
+def test_guarantees_are_combined_by_a_theorem_or_not_at_all():
+    assert combined([ONE, TWO]) == PureGuarantee(3)
+    assert combined([ONE, LEAKY]) == ApproximateGuarantee(2, "1e-6")
+    assert combined([GAUSSIAN, GAUSSIAN]).rho == 2 * GAUSSIAN.rho
+    assert combined([GAUSSIAN, LEAKY]) is None
+    assert combined([]).free
+
+
+def test_the_least_budget_fits_and_a_little_less_does_not():
+    budget = least([ONE, TWO])
+    assert fits([ONE, TWO], budget, bench.ANY)
+    assert not fits([ONE, TWO], Budget(Fraction(budget.epsilon) * Fraction("0.999"), "0.01"),
+                    BasicComposition())  # fmt: skip
+    assert least([PureGuarantee(0)]) is None
+
+
+@pytest.mark.parametrize("neighbors", list(Neighbors))
+@pytest.mark.parametrize("unit_rows", [1, 2])
+def test_neighbours_of_a_scene_differ_in_the_rows_of_one_person(neighbors, unit_rows):
+    scene = Scene(bench.WORK, neighbors, unit_rows, ())
+    pairs = scene.neighbours
+    assert {(other, one) for one, other in pairs} == set(pairs)
+    for one, other in pairs:
+        moved = np.array(one.counts) - np.array(other.counts)
+        gone, come = -moved[moved < 0].sum(), moved[moved > 0].sum()
+        if neighbors is Neighbors.REPLACE_ONE:
+            assert gone == come == unit_rows
+        else:
+            assert {gone, come} == {0, unit_rows}
+        assert one.made().facts == other.made().facts
+
+
+def test_misses_are_unlikely_only_far_above_what_a_bound_allows():
+    assert not _unlikely(8, 150, 0.05)
+    assert not _unlikely(20, 150, 0.05)
+    assert _unlikely(40, 150, 0.05)
+    assert not _unlikely(150, 150, 1.0)
+
+
+def test_a_print_tells_apart_what_equality_does_not():
+    alike = [(1, True), (0.0, -0.0), ((1,), [1]), (np.ones(2), np.ones((2, 1))), (1, 1.0)]
+    for one, other in alike:
+        assert deep(one) != deep(other)
+    assert deep(np.arange(3)) == deep(np.arange(3))
+    around: list[object] = []
+    around.append(around)
+    assert deep(around) == deep(around)
+
+
+def test_what_can_be_written_is_written_over():
+    array, sealed = np.zeros(3), np.zeros(3)
+    sealed.setflags(write=False)
+    assert unsealed(array)
+    assert unsealed(sealed)  # by whoever owns it
+    fast = np.frombuffer(bytes(8), dtype=np.int64)
+    assert not unsealed(fast)
+    assert scribble({"a": (array, fast)}) == 1
+    assert (array == 77).all()
+    assert (fast == 0).all()
+
+
+def test_interrupts_that_are_swallowed_are_told_from_those_that_come_out():
+    def deaf() -> None:
+        for _ in range(3):
+            try:
+                Count()
+            except KeyboardInterrupt:
+                continue
+
+    lines = moments(Count)
+    assert lines > 0
+    assert came_of(Count, 1) == ("out", 1)
+    assert came_of(Count, lines + 1)[0] == "no"
+    assert came_of(deaf, 1)[0] == "swallowed"
+    assert came_of(deaf, 1, frozenset())[0] == "no"
+
+
+def test_what_is_said_meanwhile_is_heard():
+    import logging
+    import warnings
+
+    with overheard() as told:
+        sys.stdout.write("seven\n")
+        logging.getLogger("acme").debug("eight")
+        warnings.warn("nine", stacklevel=1)
+    assert told == [("log", "acme", 10, "eight"), ("printed", "seven\n"), ("warned", "nine")]
+
+
+@pytest.mark.skipif(not forks(), reason="needs fork")
+def test_a_child_says_what_came_of_its_work():
+    def fail() -> str:
+        raise ValueError("no")
+
+    assert in_child(lambda: "yes") == "yes"
+    assert in_child(fail) == "raised ValueError: no"
+    assert in_child(lambda: "x" * 200_000) == "x" * 200_000
+    assert in_child(lambda: sys.exit(3)) == "raised SystemExit: 3"
+
+
+def test_what_was_patched_is_seen_and_restored(monkeypatch):
+    standing = Walls()
+    assert standing.changed() == ""
+    before = Laplace.quote
+    monkeypatch.setattr(Laplace, "quote", lambda *_: None)
+    assert standing.changed() == "dpsdk.mechanisms.laplace.Laplace.quote"
+    standing.restore()
+    assert Laplace.quote is before
+    assert standing.changed() == ""
+
+
+def test_generators_are_told_of_if_the_code_in_question_calls_them():
+    import random
+
+    def draw() -> float:
+        return random.random() + np.random.default_rng(1).random()
+
+    with spied(frozenset({__file__})) as seen:
+        draw()
+    assert [kind for kind, _ in seen.calls] == ["random", "random"]
+    assert "default_rng" in seen.calls[1][1]
+    assert draw.__code__ in seen.codes
+    with spied(frozenset({"elsewhere.py"})) as seen:
+        draw()
+    assert seen.calls == []
+    assert np.random.default_rng.__name__ == "default_rng"
+
+
+def test_the_files_of_a_plugin_are_its_own():
+    assert all("mechanisms" in path for path in files_of(Laplace(1)))
+
+    class Mine(Laplace):
+        """Another author's."""
+
+    assert __file__ in files_of(Mine(1))
+    assert not any(path.endswith("laplace.py") for path in files_of(Mine(1)))
+
+
+def private(kernel):
+    return kernel._access
+
+
+def spelled(kernel):
+    return getattr(kernel, "_access")  # noqa: B009
+
+
+def deep_import(kernel):
+    from dpsdk.data.vault import open_histogram
+
+    return open_histogram
+
+
+def closed_over(function):
+    return function.__closure__
+
+
+class Own:
+    """Uses what it has itself."""
+
+    def __init__(self) -> None:
+        self._mine = Fraction(1)
+
+    def work(self, pair):
+        return self._mine, pair._replace(a=1), Count, Neighbors.ADD_REMOVE, Domain(Boolean("a"))
+
+
+def code(function) -> CodeType:
+    return function.__code__
+
+
+@pytest.mark.parametrize("function", [private, spelled, deep_import, closed_over])
+def test_private_names_are_found_in_what_was_run(function):
+    names = walls._PLAIN | walls._own_names(__file__) - {"_access"}
+    assert function.__name__ in walls._reached(code(function), names)
+
+
+def test_own_names_and_public_ones_are_let_pass():
+    names = walls._PLAIN | walls._own_names(__file__)
+    assert walls._reached(code(Own.work), names) == ""
+    assert walls._public("dpsdk.testing.audit.audit")
+    assert walls._public("numpy.random._generator")
+    for name in ("dpsdk._checks.shown", "dpsdk.kernel.access", "dpsdk.data.vault.open_histogram"):
+        assert not walls._public(name)
+
+
+def test_a_bench_makes_seeds_of_the_mechanism():
+    one, other = (Bench(Laplace(e), (), None, thorough=False, probing=False) for e in (1, 2))
+    assert one.seed(1) != other.seed(1) > 10**6

@@ -161,6 +161,7 @@ QUERIES: tuple[Cheat, ...] = (
     Cheat(ask.Clinging, "takes-in", _PUBLIC, ask.Slope),
     Cheat(ask.Reusing, "hands-out", _PUBLIC, ask.Slope),
     Cheat(ask.Scrawling, "lifts", _PUBLIC, ask.Slope),
+    Cheat(ask.Meddling, "lifts", "Prices and reads by facts of its own.", ask.Slope),
     Cheat(ask.Blending, "lifts", _PUBLIC, ask.Slope),
     Cheat(ask.Changeling, "lifts", _PUBLIC, ask.Slope),
     Cheat(ask.Undefined, "lifts", _PUBLIC, ask.Slope),

@@ -155,6 +155,16 @@ class Scrawling(Slope):
 
 
 @frozen
+class Meddling(Slope):
+    """Writes into the facts of the table, by which others turn counts into shares."""
+
+    @override
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
+        object.__setattr__(facts, "rows", 1)
+        return float(raw[0])
+
+
+@frozen
 class Reusing(LinearQuery["list[float]"]):
     """Gives out one list for all of its answers, which whoever has an earlier one can change."""
 

@@ -131,6 +131,7 @@ def test_a_privacy_check_is_not_waived_and_another_is():
     [
         ("query", Laplace(1)),
         ("domain", "level"),
+        ("domain", Domain(Integer("level", 0, 2**20))),
         ("using", Count()),
         ("catalogue", {}),
         ("thorough", 1),

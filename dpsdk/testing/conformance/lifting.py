@@ -23,10 +23,11 @@ _SLACK = 1e-9
 
 
 def lifts(bench: Question, tally: Tally) -> None:
-    """Answers were of one type, the same for the same numbers, and left these as they were."""
+    """Answers were of one type, the same for the same numbers, and left those as they were."""
     query, kinds = bench.query, set[type]()
     for scene in askable(bench, tally):
         facts = scene.table.made().facts
+        public = deep(facts)
         for raw in bench.raws(scene):
             given = bench.settled(raw, facts)
             mine = given.copy()
@@ -44,6 +45,8 @@ def lifts(bench: Question, tally: Tally) -> None:
                 )
             if isinstance(query, LinearQuery):
                 _check_numbers(query, given, facts, tally)
+        if deep(facts) != public:
+            tally.fail("it wrote into the facts of the table", "Leave what it is given as it is")
     answers = kinds - {type(None)}
     if len(answers) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in answers))

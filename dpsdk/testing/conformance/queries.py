@@ -66,6 +66,9 @@ QUERY_CHECKS: tuple[Check[Question], ...] = (
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
+_CELLS = 2**16
+"""Tables are made over all cells of a universe."""
+
 
 def check_query(
     query: Query[object, F],
@@ -83,8 +86,8 @@ def check_query(
     query
         What is checked, such as one of another author.
     domain
-        The universe of the tables that are made for it, a small one; one of two attributes, "level"
-        from 0 to 2 and "member", if left out.
+        The universe of the tables that are made for it, of at most 65,536 cells; one of two
+        attributes, "level" from 0 to 2 and "member", if left out.
     using
         A mechanism that answers it; a built-in one if left out. Needed for forms of another
         author's kind.
@@ -114,6 +117,8 @@ def check_query(
         raise InvalidArgument("query", "a query", shown(query))
     if domain is not None and not isinstance(domain, Domain):
         raise InvalidArgument("domain", "a Domain", shown(domain))
+    if domain is not None and domain.size > _CELLS:
+        raise InvalidArgument("domain", f"of at most {_CELLS:,} cells", f"one of {domain.size:,}")
     if using is not None and not isinstance(using, Mechanism):
         raise InvalidArgument("using", "a mechanism", shown(using))
     if type(thorough) is not bool:

@@ -180,7 +180,8 @@ class Workload(LinearQuery[Answers[A_co]]):
                 yield query.lower(domain)
 
     def lift(self, raw: Floats, facts: Facts, /) -> Answers[A_co]:
-        parts = self._split(raw, facts)
+        # The numbers as a whole are worked out when they are first asked for.
+        parts = self._split(raw.copy(), facts)
         pairs = list(zip(self._lifted, parts, strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
         return Answers(items, partial(_joined, pairs, facts))

@@ -203,7 +203,7 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            raw = self._ask(form, kernel)
+            raw = self._ask(context.forms.lent(form, context.by), kernel)
             around = question.around
             measurement = settled(query, raw, facts)
             if context.reuse is not None:

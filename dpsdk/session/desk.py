@@ -307,7 +307,7 @@ class Desk:
                 free = Quote(Cost(), Cost(), known.accuracy)
                 return free.for_query(lifting(query), self.facts, believed)
         try:
-            quote = using.quote(form, self._context.terms)
+            quote = using.quote(context.forms.lent(form, using), context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)

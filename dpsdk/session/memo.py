@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -76,6 +78,15 @@ class FormMemo:
         """
         return self.described(query)[0]
 
+    @staticmethod
+    def lent(form: F, mechanism: object) -> F:
+        """A form to hand to a mechanism: one of another author gets a copy, to write into."""
+        kind = type(mechanism)
+        module = sys.modules.get(kind.__module__)
+        if _packaged(kind) and getattr(module, kind.__qualname__, None) is kind:
+            return form
+        return _own(form)
+
     def described(self, query: Query[A, F]) -> tuple[F, str]:
         """The form of a query, and what the query calls itself. Raises as `form` does."""
         known = self._known.get(query)
@@ -84,11 +95,19 @@ class FormMemo:
         if not isinstance(query, Query):
             raise InvalidArgument("query", "a query", shown(query))
         query.check(self._facts)
-        form, label = query.lower(self._facts.domain), described(query)
+        form, label = _own(query.lower(self._facts.domain)), described(query)
         # A class of another author may not say anything of its parts, or hold what may change.
         with suppress(Exception):
             self._known.keep(query, (_anatomy(query), form, label), _size(form))
         return form, label
+
+
+def _own(form: F) -> F:
+    """A form of the package as another object, of which nothing was worked out yet.
+
+    Whoever lowered to it may have had it read when it was another, or told from others.
+    """
+    return copy(form) if type(form) is LinearForm or type(form) is ConvexForm else form
 
 
 def _size(form: object) -> int:

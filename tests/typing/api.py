@@ -190,7 +190,7 @@ from dpsdk.release import (
     Standing,
 )
 from dpsdk.session.history import Receipt
-from dpsdk.testing import Report, Result, check_mechanism, seeded
+from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
 from dpsdk.typing import Floats, Ints, Label
 
 
@@ -723,6 +723,14 @@ def samples_take_seeds_of_three_kinds(data: SyntheticData) -> None:
     data.sample(3, np.random.default_rng(7))
     data.sample(3, seeded(7))
     data.sample(3, "7")  # type: ignore[arg-type]  # a text
+
+
+def kits_take_queries_and_give_reports(domain: Domain) -> None:
+    report = check_query(Median("age"), domain=domain, using=Laplace(epsilon=1))
+    assert_type(report, Report)
+    assert_type(report.conforms, bool)
+    check_query(Laplace(epsilon=1))  # type: ignore[arg-type]  # a mechanism
+    check_query(Median("age"), using=Threshold("age", 40))  # type: ignore[arg-type]  # a query
 
 
 def strangers_are_inferred_as_exactly(session: Session) -> None:

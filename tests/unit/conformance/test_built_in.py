@@ -39,8 +39,8 @@ from dpsdk.testing.conformance import mechanisms
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "plugin"))
 
-from acme_records import NoisyRecords
-from acme_repeated import Repeated
+from acme_dp.records import NoisyRecords
+from acme_dp.repeated import Repeated
 
 FEW = Workload([Marginal("level", normalized=False), Marginal("member", normalized=False)])
 

@@ -248,6 +248,68 @@ def test_a_mechanism_that_was_initialised_again_is_another():
     assert release.cost.epsilon == Fraction(1, 5)
 
 
+@frozen
+class Asking(Query[float, LinearForm]):
+    """Asks for a form that somebody else holds as well."""
+
+    form: LinearForm
+
+    def lower(self, domain):
+        return self.form
+
+    def lift(self, raw, facts):
+        return float(raw[0])
+
+
+@frozen
+class Writing(OneShot[LinearForm]):
+    """Writes another form over each that it has measured, and over each that it has quoted."""
+
+    over: LinearForm
+
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        object.__setattr__(form, "blocks", self.over.blocks)
+        return QUIET.quote(form, terms)
+
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return Overwriting(QUIET.open(kernel), self.over)
+
+
+@frozen
+class Overwriting:
+    inner: Strategy[LinearForm]
+    over: LinearForm
+
+    def answer(self, form, kernel):
+        try:
+            return self.inner.answer(form, kernel)
+        finally:
+            object.__setattr__(form, "blocks", self.over.blocks)
+
+
+QUIET = Laplace(10**6)
+YOUNG, ALL = (one.lower(DOMAIN) for one in (Count({"age": 17}), Count()))
+
+
+def test_a_form_that_was_written_over_after_it_was_read_poisons_no_other_question():
+    session = opened(budget=10**8)
+    held = LinearForm(DOMAIN, YOUNG.blocks)
+    assert session.answer(Asking(held), using=Writing(YOUNG)) == 50
+    object.__setattr__(held, "blocks", ALL.blocks)
+    assert session.answer(Asking(held), using=QUIET) == 200
+    assert session.answer(ROWS, using=QUIET) == 200
+
+
+def test_a_mechanism_that_writes_over_forms_changes_no_question():
+    session = opened(budget=10**8)
+    query = Asking(LinearForm(DOMAIN, YOUNG.blocks))
+    session.quote(query, using=Writing(ALL))
+    assert session.answer(query, using=Writing(ALL)) == 50
+    for _ in range(2):
+        assert session.answer(query, using=QUIET) == 50
+    assert session.answer(ROWS, using=QUIET) == 200
+
+
 def test_writing_into_an_answer_changes_no_other():
     session = opened()
     first = session.release(Marginal("age"), using=TENTH)

@@ -1,0 +1,135 @@
+"""The kit for queries: its checks, in the order in which they are carried out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar, cast
+
+import numpy as np
+
+from dpsdk._checks import described, shown
+from dpsdk.domain import Domain
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Form
+from dpsdk.mechanisms import Mechanism
+from dpsdk.queries import Query
+from dpsdk.testing.conformance import lifting, lowering, wording
+from dpsdk.testing.conformance.questions import AnyQuery, Question
+from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.wire import Catalogue
+
+__all__ = ["QUERY_CHECKS", "check_query"]
+
+F = TypeVar("F", bound=Form)
+
+QUERY_CHECKS: tuple[Check[Question], ...] = (
+    Check(
+        "lowers-alike", True, lowering.lowers_alike,
+        "it asked the same each time, of equal universes, on whatever table, and as a copy",
+    ),
+    Check(
+        "reads-nothing", True, lowering.reads_nothing,
+        "it holds no table, session or kernel, and made the same of equal numbers on any table",
+    ),
+    Check(
+        "takes-in", True, lowering.takes_in,
+        "writing into what it was made of, and into numbers that it had lifted, changed nothing",
+    ),
+    Check(
+        "hands-out", True, lowering.hands_out,
+        "writing into its forms and answers changed none that came later",
+    ),
+    Check(
+        "lifts", False, lifting.lifts,
+        "its answers were of one type, the same for the same numbers, and it wrote into none",
+    ),
+    Check(
+        "spreads", False, lifting.spreads,
+        "the truth lay within its bounds, however raw numbers were off",
+    ),
+    Check(
+        "written-form", False, wording.written,
+        "it came back equal from its written form",
+    ),
+    Check(
+        "typed-refusals", False, wording.refuses_in_words,
+        "it refused other universes by errors of the package, and met numbers that are NaN",
+    ),
+    Check(
+        "described", False, wording.described_well,
+        "its text is one short line that prints, the same each time and of a copy",
+    ),
+)  # fmt: skip
+"""What is checked, in this order. Privacy rests on the first four."""
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+_CELLS = 2**16
+"""Tables are made over all cells of a universe."""
+
+
+def check_query(
+    query: Query[object, F],
+    *,
+    domain: Domain | None = None,
+    using: Mechanism[F] | None = None,
+    waived: Mapping[str, str] = _NONE,
+    thorough: bool = False,
+    catalogue: Catalogue | None = None,
+) -> Report:
+    """Try a query as a stranger would, and report on it.
+
+    Parameters
+    ----------
+    query
+        What is checked, such as one of another author.
+    domain
+        The universe of the tables that are made for it, of at most 65,536 cells; one of two
+        attributes, "level" from 0 to 2 and "member", if left out.
+    using
+        A mechanism that answers it; a built-in one if left out. Needed for forms of another
+        author's kind.
+    waived
+        For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
+        query does not conform then.
+    thorough
+        Whether to try it with people who have several rows, too.
+    catalogue
+        The kinds of written forms, with that of the query; those of the package if left out.
+
+    Returns
+    -------
+    Report
+        The same for the same query; print it, and ask whether it `conforms`.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not what it should be.
+
+    >>> from dpsdk.queries import Marginal
+    >>> check_query(Marginal("level", normalized=False)).conforms
+    True
+    """
+    if not isinstance(query, Query):
+        raise InvalidArgument("query", "a query", shown(query))
+    if domain is not None and not isinstance(domain, Domain):
+        raise InvalidArgument("domain", "a Domain", shown(domain))
+    if domain is not None and domain.size > _CELLS:
+        raise InvalidArgument("domain", f"of at most {_CELLS:,} cells", f"one of {domain.size:,}")
+    if using is not None and not isinstance(using, Mechanism):
+        raise InvalidArgument("using", "a mechanism", shown(using))
+    if type(thorough) is not bool:
+        raise InvalidArgument("thorough", "True or False", shown(thorough))
+    if catalogue is not None and not isinstance(catalogue, Catalogue):
+        raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
+    reasons = to_waived(waived, QUERY_CHECKS)
+    asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
+    # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bench = Question(asked, domain, answers, catalogue, thorough=thorough)
+        results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
+    return Report(described(query), results)

@@ -1,0 +1,339 @@
+"""Mechanisms that cheat by what they keep: kernels, answers, arrays, threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+from cheats_base import EPSILON, Honest, pretended
+from typing_extensions import override
+
+from dpsdk.accuracy import HalfWidths, Standing
+from dpsdk.errors import DpsdkError
+from dpsdk.forms import LinearForm
+from dpsdk.kernel import Kernel, Terms
+from dpsdk.mechanisms import Strategy
+from dpsdk.queries import Count
+from dpsdk.release import Accuracy, Measurement, Quote
+from dpsdk.typing import Floats
+
+
+class Keeping:
+    """A strategy with room for what it keeps."""
+
+    def __init__(self, of: Honest) -> None:
+        self.of = of
+        self.kernels: list[Kernel] = []
+        self.known: dict[bytes, Floats] = {}
+        self.times: dict[bytes, int] = {}
+
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        return self.of.work(form, kernel)
+
+
+class _Stale(Keeping):
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        self.kernels.append(kernel)
+        return self.of.work(form, self.kernels[0])
+
+
+@frozen
+class Stashing(Honest):
+    """Keeps the kernel of its first question, and asks that for all others."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Stale(self)
+
+
+class _Quiet(Keeping):
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        loot = [np.zeros(0)]
+        for old in self.kernels:
+            with suppress(DpsdkError):
+                loot.append(self.of.work(form, old).values)
+        self.kernels.append(kernel)
+        own = self.of.work(form, kernel)
+        return Measurement(np.mean([own.values, *loot[1:]], axis=0), own.accuracy)
+
+
+@frozen
+class Rummaging(Honest):
+    """Tries the kernels of all earlier questions first, and tells nobody that it did."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        keeping = _Quiet(self)
+        keeping.kernels.append(kernel)
+        return keeping
+
+
+@frozen
+class Opener(Honest):
+    """Answers through the kernel of the opening."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        keeping = _Stale(self)
+        keeping.kernels.append(kernel)
+        return keeping
+
+
+@frozen
+class Lurking(Honest):
+    """Leaves a thread behind that measures once nobody looks."""
+
+    loot: ClassVar[list[Floats]] = []
+    threads: ClassVar[list[threading.Thread]] = []
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        thread = threading.Thread(target=self._lurk, args=(form, kernel), daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return kernel.run(self.asked(form))
+
+    def _lurk(self, form: LinearForm, kernel: Kernel) -> None:
+        with suppress(DpsdkError):
+            for turn in range(10_000):  # until the question is over
+                kernel.progress(turn)
+                time.sleep(0.0005)
+        with suppress(DpsdkError):
+            self.loot.append(kernel.run(self.asked(form)).values)
+
+
+class _Dying(Keeping):
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        self.form = form
+        self.kernels.append(kernel)
+        return self.of.work(form, kernel)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, IndexError, DpsdkError):  # it may never have been asked
+            Lurking.loot.append(self.of.work(self.form, self.kernels[0]).values)
+
+
+@frozen
+class Haunting(Honest):
+    """Measures when it is thrown away, after its channel was closed."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Dying(self)
+
+
+@frozen
+class Gossiping(Honest):
+    """Gives what one session has paid for to every other, whatever table that asks."""
+
+    heard: ClassVar[dict[bytes, Floats]] = {}
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        known = self.heard.get(form.identity)
+        if known is None:
+            known = self.heard[form.identity] = kernel.run(self.asked(form)).values
+        return pretended(form, kernel, self, known)
+
+
+@frozen
+class Pooling(Honest):
+    """Takes the mean of all that any session has ever measured of a form."""
+
+    heard: ClassVar[dict[bytes, list[Floats]]] = {}
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        heard = self.heard.setdefault(form.identity, [])
+        heard.append(measured.values)
+        return Measurement(np.mean(heard, axis=0), measured.accuracy)
+
+
+@frozen
+class _Narrower(HalfWidths):
+    """As if so many independent numbers had been averaged."""
+
+    each: HalfWidths
+    times: int
+    kind: str = "the mean of repeated answers"
+    standing: Standing = "proven"
+
+    @override
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        return self.each.radii(beta, joint=joint) / self.times
+
+
+class _Averaging(Keeping):
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        if form.identity not in self.known:
+            self.known[form.identity] = self.of.work(form, kernel).values
+        times = self.times[form.identity] = self.times.get(form.identity, 0) + 1
+        accuracy: Accuracy = self.of.asked(form).price(kernel.terms).accuracy
+        assert isinstance(accuracy, HalfWidths)
+        return Measurement(self.known[form.identity].copy(), _Narrower(accuracy, times))
+
+
+@frozen
+class Averaging(Honest):
+    """Repeats an answer for free, and says each time that the mean has become more exact."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Averaging(self)
+
+
+class Once(Keeping):
+    """Measures a form once, and gives the number again for free. Hands out copies."""
+
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        known = self.known.get(form.identity)
+        if known is None:
+            known = self.known[form.identity] = self.of.work(form, kernel).values
+        return pretended(form, kernel, self.of, self.given(known))
+
+    def given(self, known: Floats) -> Floats:
+        return known.copy()
+
+
+@frozen
+class Repeating(Honest):
+    """Measures a form once a channel; the honest twin of those that keep what they measured."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return Once(self)
+
+
+class _Lending(Once):
+    @override
+    def given(self, known: Floats) -> Floats:
+        return known
+
+
+@frozen
+class Lending(Honest):
+    """Hands out the array that it answers from next time."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Lending(self)
+
+
+def _kept(weights: Floats) -> Floats:
+    return np.frombuffer(np.array(weights, dtype=np.float64).tobytes(), dtype=np.float64)
+
+
+def _bytes(array: Floats) -> bytes:
+    return array.tobytes()
+
+
+@frozen
+class Weighing(Honest):
+    """Multiplies what it measured by a factor of its own, of which it holds a copy."""
+
+    factor: Floats = field(factory=lambda: np.ones(1), converter=_kept, eq=_bytes)
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        return Measurement(measured.values * self.factor[0], measured.accuracy)
+
+
+@frozen
+class Borrowing(Honest):
+    """Works with the array that it was given, whoever writes into that."""
+
+    factor: Floats = field(factory=lambda: np.ones(1), eq=_bytes)
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        return Measurement(measured.values * self.factor[0], measured.accuracy)
+
+
+@frozen
+class Scribbling(Honest):
+    """Writes another question over the form that it is handed, for whoever is asked that next."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        everybody = Count(normalized=False).lower(form.domain)
+        object.__setattr__(form, "blocks", everybody.blocks * form.rows)
+        return measured
+
+
+@frozen
+class Counting(Honest):
+    """Holds a list in a frozen value, in which all sessions find what the others have asked."""
+
+    asked_before: list[bytes] = field(factory=list[bytes])
+
+    @override
+    def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
+        self.asked_before.append(form.identity)
+        return super().quote(form, terms)
+
+
+class Thawed(Honest):
+    """Is no frozen value: its epsilon follows from how often it was asked."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "epsilon", EPSILON)
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        try:
+            return kernel.run(self.asked(form))
+        finally:
+            object.__setattr__(self, "epsilon", self.epsilon * Fraction(9, 10))
+
+
+@frozen
+class Guarded(Honest):
+    """Holds a lock, so that it can be neither copied nor sent to another process."""
+
+    lock: object = field(factory=threading.Lock, eq=False)
+
+
+@frozen(eq=False)
+class Impostor(Honest):
+    """Is equal to every other mechanism, so that whoever keeps answers mixes them up."""
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    @override
+    def __hash__(self) -> int:
+        return 0
+
+
+class _Confused(Keeping):
+    form: LinearForm
+
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        self.form = form
+        time.sleep(0.001)  # as long as its work would take
+        return self.of.work(self.form, kernel)
+
+
+@frozen
+class Confusing(Honest):
+    """Keeps the question that it works on in one place for all threads."""
+
+    @override
+    def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:
+        return _Confused(self)

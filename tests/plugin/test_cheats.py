@@ -1,0 +1,204 @@
+"""Every plugin that cheats fails the check that is named for it, and its honest twin conforms."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cheats_base
+import cheats_keep
+import cheats_pay
+import cheats_tell
+from cheats import CATALOGUE, MECHANISMS, QUERIES, TWINS, Cheat, table
+
+from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
+from dpsdk.errors import Closed, DpsdkError, InvalidArgument
+from dpsdk.mechanisms import Mechanism
+from dpsdk.queries import Marginal
+from dpsdk.testing import SeededNoise, check_mechanism, check_query
+from dpsdk.testing.conformance import mechanisms, queries
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "cheats.md"
+
+HEAVY = {
+    "audit", "bounds-cover", "interrupts", "keeps-no-kernel", "public-walls", "replays",
+    "refusal-changes-nothing",
+}  # fmt: skip
+"""Checks that an honest mechanism passes only after a while."""
+
+
+def only(monkeypatch, *names):
+    """Have the kits carry out a few of their checks."""
+    for module, kit in ((mechanisms, "CHECKS"), (queries, "QUERY_CHECKS")):
+        kept = tuple(check for check in getattr(module, kit) if check.name in names)
+        monkeypatch.setattr(module, kit, kept)
+
+
+def report(plugin):
+    check = check_mechanism if isinstance(plugin, Mechanism) else check_query
+    return check(plugin, catalogue=CATALOGUE)
+
+
+def cases(cheats):
+    """A quick run takes one cheat for each check, and a slow one the rest."""
+    found, quick = [], set()
+    for cheat in cheats:
+        slow = cheat.slow or cheat.check in quick
+        if not slow:
+            quick.add(cheat.check)
+        marks = [pytest.mark.slow] if slow else []
+        found.append(pytest.param(cheat, id=cheat.called, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("cheat", [*cases(MECHANISMS), *cases(QUERIES)])
+def test_a_cheat_fails_the_check_that_is_named_for_it(cheat: Cheat, monkeypatch):
+    only(monkeypatch, cheat.check)
+    found = report(cheat.make())
+    assert found.failed == (cheat.check,), str(found)
+    assert not found.conforms
+
+
+@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
+def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
+    kind = type(twin())
+    named = {one.check for one in (*MECHANISMS, *QUERIES) if type(one.twin()) is kind}
+    only(monkeypatch, *(named - HEAVY))
+    found = report(twin())
+    assert not found.failed, str(found)
+
+
+@pytest.mark.slow
+# An interrupt may meet a finaliser.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("cheat", [*MECHANISMS, *QUERIES], ids=lambda cheat: cheat.called)
+def test_a_cheat_does_not_conform(cheat: Cheat, monkeypatch):
+    if cheat.check == "forks":  # some thousand forks would take a while
+        names = {check.name for check in mechanisms.CHECKS}
+        only(monkeypatch, *(names - {"audit", "bounds-cover", "replays"}))
+    found = report(cheat.make())
+    assert cheat.check in found.failed, str(found)
+    assert not found.conforms
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
+def test_the_honest_twin_conforms(twin):
+    found = report(twin())
+    assert found.conforms, str(found)
+
+
+# What a session does with them.
+
+DOMAIN = Domain(Integer("level", 0, 2), Boolean("member"))
+ASKED = Marginal("level", normalized=False)
+COUNTS = [7, 4, 9]
+
+
+class Drawn(SeededNoise):
+    """Counts the draws."""
+
+    __slots__ = ("draws",)
+
+    def draw(self, law, size):
+        self.draws = getattr(self, "draws", 0) + 1
+        return super().draw(law, size)
+
+
+def session(noise=None):
+    levels = np.repeat([0, 1, 2], COUNTS)
+    data = PrivateData.from_columns({"level": levels, "member": levels > 0}, DOMAIN)
+    return Session(data, Budget(epsilon=10**9), noise=noise or Drawn(3))
+
+
+def charged(asked):
+    return [run for receipt in asked.history for run in receipt.cost.guarantees]
+
+
+def taken(mechanism, asked):
+    """What a mechanism answers to three questions; the errors too."""
+    found = []
+    with asked.open(mechanism) as channel:
+        for _ in range(3):
+            try:
+                found.append(channel.release(ASKED).raw)
+            except (DpsdkError, AttributeError, TypeError, ValueError) as error:
+                found.append(error)
+    return found
+
+
+@pytest.mark.parametrize(
+    "cheat", [one for one in MECHANISMS if one.walls], ids=lambda one: one.called
+)
+def test_what_a_cheat_reads_was_charged_and_is_in_the_history(cheat: Cheat):
+    noise = Drawn(3)
+    asked = session(noise)
+    cheats_keep.Lurking.loot.clear()
+    taken(cheat.make(), asked)
+    gc.collect()  # whoever does something when it is thrown away does it now
+    for thread in cheats_keep.Lurking.threads:
+        thread.join()
+    assert cheats_keep.Lurking.loot == []
+    assert getattr(noise, "draws", 0) == len(charged(asked)) == asked.spent.charges
+
+
+@pytest.mark.parametrize("make", [cheats_keep.Stashing, cheats_keep.Opener])
+def test_a_kernel_whose_question_is_over_is_closed(make):
+    found = taken(make(), session())
+    assert isinstance(found[-1], Closed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_gets_nothing():
+    forked, alone = (taken(make(), session()) for make in (cheats_pay.Forking, cheats_base.Honest))
+    assert np.array_equal(forked, alone)
+
+
+def test_a_form_of_another_authors_parts_is_refused_before_it_is_charged():
+    asked = session()
+    with pytest.raises(InvalidArgument, match=r"made of dpsdk\.forms"):
+        asked.answer(QUERIES[1].make(), using=cheats_base.Honest())
+    assert asked.spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [cheats_tell.Heap, cheats_tell.Frames, cheats_tell.Underscores, cheats_tell.Spelled,
+     cheats_tell.Inside, cheats_tell.Tracing],
+)  # fmt: skip
+def test_no_wall_holds_code_that_walks_memory_or_frames(make):
+    """Which the threat model says."""
+    assert [list(raw) for raw in taken(make(), session())] == [COUNTS] * 3
+
+
+def test_no_wall_holds_code_that_patches_what_runs():
+    asked = session(noise := Drawn(3))
+    taken(cheats_tell.Exempt(), asked)
+    assert (noise.draws, asked.spent.charges) == (3, 0)
+    assert [list(raw) for raw in taken(cheats_tell.Silenced(), session())] == [COUNTS] * 3
+    asked = session()
+    taken(cheats_tell.Discounted(), asked)
+    assert asked.spent.epsilon == Fraction(3, 2000)
+
+
+# The page that shows them.
+
+
+@pytest.mark.parametrize("cheats", [MECHANISMS, QUERIES], ids=["mechanisms", "queries"])
+def test_the_page_shows_every_cheat_and_the_check_that_finds_it(cheats):
+    assert table(cheats) in PAGE.read_text("utf-8"), table(cheats)
+
+
+def test_each_check_has_a_cheat():
+    without = {"written-form"} - {one.check for one in QUERIES}
+    for kit, cheats in ((mechanisms.CHECKS, MECHANISMS), (queries.QUERY_CHECKS, QUERIES)):
+        assert {check.name for check in kit} - without == {cheat.check for cheat in cheats}

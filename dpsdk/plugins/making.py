@@ -26,6 +26,7 @@ from dpsdk.mechanisms import (
     NumericSparse,
     OfflinePMW,
     OnlinePMW,
+    Parts,
     PrivateMinimizer,
     Projection,
     ResidualPlanner,
@@ -87,6 +88,8 @@ def mechanism(name: Literal["gaussian"], /, **given: object) -> Gaussian: ...
 def mechanism(name: Literal["noisy-histogram"], /, **given: object) -> NoisyHistogram: ...
 @overload
 def mechanism(name: Literal["projection"], /, **given: object) -> Projection: ...
+@overload
+def mechanism(name: Literal["parts"], /, **given: object) -> Parts: ...
 @overload
 def mechanism(name: Literal["numeric-sparse"], /, **given: object) -> NumericSparse: ...
 @overload

@@ -211,6 +211,7 @@ class _Best(Channel[F]):
         self._outer = context
         self._context = context.until(Lifetime(_NAME, context.lifetime))
         self._name = _NAME
+        self._access = self._context.access(_NAME)
         self._using = Using(_NAME, BEST, context.facts.domain, _DIGEST)
         self.plan: Plan[F] | None = None
 

@@ -29,7 +29,17 @@ from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trial, Trials, in_rows
 from dpsdk.release import Cost, Quote, Reason
 
-__all__ = ["Judged", "fitting", "for_alpha", "for_budget", "judged", "listed", "of_one", "reaching"]
+__all__ = [
+    "Judged",
+    "fitting",
+    "for_alpha",
+    "for_budget",
+    "judged",
+    "listed",
+    "of_one",
+    "reaching",
+    "span_of",
+]
 
 F = TypeVar("F", bound=Form)
 
@@ -141,7 +151,7 @@ def reaching(
     promised = first.promised
     if promised is None or not reached(_alone(trials, first, promised)):
         reasons.append(reason("assumed-only", words=" and ".join(trials.task.assumes)))
-    span = _span(trials.task)
+    span = span_of(trials.task)
     if alpha >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
     plan = judged(trials, first, reasons, feasible=True, attainable=None)
@@ -181,7 +191,7 @@ def _short(trials: Trials[F], most: Trial[F]) -> Reason:
     if bound is None:
         return _unbounded(trials, most)
     if bound.vacuous:
-        return reason("vacuous", error=number(bound.error), span=number(_span(trials.task)))
+        return reason("vacuous", error=number(bound.error), span=number(span_of(trials.task)))
     return reason("too-dear", error=number(bound.error))
 
 
@@ -212,7 +222,7 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
             found = exact
     if found is None:
         return _refused(trials)
-    span = _span(trials.task)
+    span = span_of(trials.task)
     median = math.inf if found.forecast is None else found.forecast.median
     bound = found.bound
     reasons: list[Reason] = []
@@ -304,7 +314,7 @@ def _expected(trial: Trial[F], plan: Plan[F]) -> float:
     return min(trial.errors, default=math.inf)
 
 
-def _span(task: Task[Any, F]) -> float:
+def span_of(task: Task[Any, F]) -> float:
     """The span of the answer, infinite where a query does not tell it."""
     try:
         span = float(task.span)
@@ -330,7 +340,7 @@ def listed(
         if plan.feasible and first is not None:
             if one is first:
                 compared = [reason(best)]
-            elif first.size > 0 and one.size < math.inf:
+            elif one.key[0] == first.key[0] and first.size > 0 and one.size < math.inf:
                 compared = [reason(other, times=f"{one.size / first.size:.3g}")]
             else:
                 compared = []

@@ -136,7 +136,7 @@ class Trials(Generic[F]):
     family: Family
     balance: Balance
     aims: Aims
-    _known: dict[int, Trial[F] | None] = field(init=False, factory=dict)
+    _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
 
     @property
     def ladder(self) -> Ladder[Trial[F]]:

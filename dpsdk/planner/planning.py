@@ -92,7 +92,11 @@ def for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
     trials = [Trials(task, family, balance, of_one) for family in families(task)]
     found = [one for tried in trials if (one := _for_total(tried, allowed, whole)) is not None]
-    return listed(task, found, "least-error", "less-exact", trials)
+    # Without a δ, what would have Gaussian noise may come to be what another family has.
+    known: dict[tuple[type, str, str], Judged] = {}
+    for one in found:
+        known.setdefault((type(one.plan.mechanism), str(one.plan), str(one.plan.cost)), one)
+    return listed(task, list(known.values()), "least-error", "less-exact", trials)
 
 
 def of_one(
@@ -200,12 +204,12 @@ def _unbounded(trials: Trials[F], trial: Trial[F]) -> Reason:
     return reason("no-bound", why=why)
 
 
-def _refused(trials: Trials[F]) -> Judged | None:
-    """The plan of a family of which nothing fits, or nothing can be run."""
+def _refused(trials: Trials[F], given: Reason | None = None) -> Judged | None:
+    """The plan of a family of which nothing fits, or nothing can be run; the reason, if known."""
     some = trials.some or trials.at(-A_DECADE)
     if some is None:
         return None
-    why = reason("nothing-left") if some.refusal is None else some.refusal
+    why = given or some.refusal or reason("nothing-left")
     plan = judged(trials, some, [why], feasible=False, attainable=None)
     return Judged(plan, (3, 0.0, 0.0), math.inf)
 
@@ -221,7 +225,8 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
         if usable and exact is not None and (found is None or _no_worse(exact, found)):
             found = exact
     if found is None:
-        return _refused(trials)
+        gaussian = trials.family.unit != "epsilon" and whole is not None and not whole.delta
+        return _refused(trials, reason("needs-delta") if gaussian else None)
     span = span_of(trials.task)
     median = math.inf if found.forecast is None else found.forecast.median
     bound = found.bound

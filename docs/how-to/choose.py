@@ -42,7 +42,8 @@ from dpsdk.queries import (
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "choose-a-mechanism.md"
 ADULT = Domain.load(FOLDER.parent / "examples" / "adult-domain.json")
-SIX = Domain(*[ADULT[name] for name in ADULT.names if name not in ("age", "hours")])
+SIX = Domain(*[ADULT[name] for name in ADULT.names if name not in ("workclass", "hours")])
+"""Those of the measured tables."""
 INCOME = Domain(Integer("income", 0, 4095))
 CELLS = Domain(Integer("cell", 0, 255))
 
@@ -114,7 +115,7 @@ QUESTIONS: dict[str, tuple[Domain, Callable[[], Query[Any, Any]]]] = {
             [
                 Marginal(*names, normalized=False)
                 for names in (
-                    ("workclass", "race"),
+                    ("age", "race"),
                     ("education", "income"),
                     ("marital-status", "sex"),
                     ("race", "income"),
@@ -176,8 +177,10 @@ def choices(
     if bounded:
         error, best = min(bounded, key=lambda pair: (pair[0], str(pair[1].mechanism)))
         found["promised"] = Choice(_words(best.mechanism), error)
-    if able and able[0].expected is not None:
-        found["expected"] = Choice(_words(able[0].mechanism), able[0].expected.median)
+    forecasts = [(plan.expected.median, plan) for plan in able if plan.expected is not None]
+    if forecasts:
+        median, best = min(forecasts, key=lambda pair: (pair[0], str(pair[1].mechanism)))
+        found["expected"] = Choice(_words(best.mechanism), median)
     return found
 
 
@@ -206,12 +209,18 @@ def _cell(name: str, delta: Fraction, relation: Neighbors, mode: Mode) -> str:
         if not runs or runs[-1][0] != words:
             runs.append((words, epsilon))
         if choice is not None:
-            told = f" ({choice.error:.2g})"
+            told = f" ({_number(choice.error)})"
     parts = [
         words if place == 0 else f"from {_strength(epsilon)} on {words}"
         for place, (words, epsilon) in enumerate(runs)
     ]
     return "; ".join(parts) + told
+
+
+def _number(error: float) -> str:
+    """Two digits that count, without an exponent."""
+    whole = float(f"{error:.2g}")
+    return f"{whole:,.0f}" if whole >= 10 else f"{whole:.2g}"
 
 
 def _strength(epsilon: Fraction) -> str:

@@ -19,6 +19,9 @@ __all__ = ["fitted"]
 _FEWEST = 12
 """Families of fewer answers are left out."""
 
+_FEWEST_SIZED = 5
+"""Of so many the memory is fitted; of fewer that of all families is taken."""
+
 _RIDGE = 1.0
 """What weights cost, in squared decades; features count in their own deviations."""
 
@@ -33,9 +36,13 @@ _USED: dict[Base, tuple[str, ...]] = {
     "bound": _OF_NOISE,
     "noise": ("strength", *_OF_NOISE),
     "predicted": ("strength", "numbers"),
-    "answer": ("strength", "pure"),
+    "span": ("strength", "spread", "cells", "pure"),
+    "answer": ("strength", "cells", "pure"),
 }
 """What may matter of a question, by what its error is compared with."""
+
+_FULL = ("rows", "span", "answer")
+"""Bases that do not change with what is paid."""
 
 _OF_EFFORT = ("cells", "universe", "numbers", "blocks", "strength")
 _SAFE = 0.3
@@ -55,17 +62,25 @@ def fitted(observations: Iterable[Observation], made: str) -> Calibration:
     errors: dict[str, ErrorModel] = {}
     efforts: dict[str, EffortModel] = {}
     for family, grouped in groupby(ordered, key=_family):
-        seen = list(grouped)
-        error, effort = _errors(seen), _efforts(seen)
+        error = _errors(list(grouped))
         if error is not None:
             errors[family] = error
+    ordered = sorted(ordered, key=_kind)
+    for kind, grouped in groupby(ordered, key=_kind):
+        effort = _efforts(list(grouped), ordered)
         if effort is not None:
-            efforts[family] = effort
+            efforts[kind] = effort
     return Calibration(made, errors, efforts)
 
 
 def _family(one: Observation) -> str:
     return one.family
+
+
+def _kind(one: Observation) -> str:
+    """The family, of models apart: how long it takes is told by the numbers that are asked."""
+    code, _, what = one.family.partition(":")
+    return one.family if what == "model" else code
 
 
 def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
@@ -82,7 +97,7 @@ def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
     limited = base == "rows" and bool(np.isfinite(trivial).any())
     ceiling = float(np.log10(np.median(trivial[np.isfinite(trivial)]))) if limited else math.inf
     told = logs < np.log10(np.maximum(trivial * _NEAR, _LEAST)) if limited else logs > -math.inf
-    used, most = _USED[base], 0.0 if base in ("rows", "answer") else 1.0
+    used, most = _USED[base], 0.0 if base in _FULL else 1.0
     design = _design(seen, used)
     tables = np.array([one.table for one in seen])
 
@@ -120,25 +135,40 @@ def _exact(one: Observation) -> bool:
 
 
 def _least(one: Observation) -> float:
-    """Errors below a tenth of a row, or what is as good as none, count as that much."""
+    """Errors below a tenth of a row or of a cell, or as good as none, count as that much."""
     if one.base == "rows":
         return 0.1 / one.rows
+    if one.base == "span":
+        return 0.1 * 10 ** -one.features["cells"]
     return 1e-7 if one.base == "answer" else 0.02
 
 
-def _efforts(observations: Sequence[Observation]) -> EffortModel | None:
-    seconds = _upper(observations, lambda one: one.seconds, 1e-4)
-    size = _upper(observations, lambda one: one.bytes, 1e4)
+def _efforts(
+    observations: Sequence[Observation], every: Sequence[Observation]
+) -> EffortModel | None:
+    seconds = _upper(observations, _seconds, 1e-4, _FEWEST)
+    size = _upper(observations, _bytes, 1e4, _FEWEST_SIZED) or _upper(every, _bytes, 1e4, _FEWEST)
     if seconds is None or size is None:
         return None
     return EffortModel(seconds, size, _ranges(observations, _OF_EFFORT))
 
 
+def _seconds(one: Observation) -> float | None:
+    return one.seconds
+
+
+def _bytes(one: Observation) -> float | None:
+    return one.bytes
+
+
 def _upper(
-    observations: Sequence[Observation], value: Callable[[Observation], float | None], least: float
+    observations: Sequence[Observation],
+    value: Callable[[Observation], float | None],
+    least: float,
+    fewest: int,
 ) -> Line | None:
     seen = [(one, found) for one in observations if (found := value(one)) is not None]
-    if len(seen) < _FEWEST:
+    if len(seen) < fewest:
         return None
     logs = np.array([math.log10(max(found, least)) for _, found in seen])
     design = _design([one for one, _ in seen], _OF_EFFORT)

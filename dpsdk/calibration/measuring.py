@@ -229,7 +229,7 @@ def measure(
             continue
         compared = over(task, quote)
         yield Observation(
-            key(task, family),
+            key(task, family, None if compared is None else compared[0]),
             table.name,
             table.rows,
             question or str(query),

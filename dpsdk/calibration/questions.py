@@ -14,7 +14,16 @@ from attrs import frozen
 from dpsdk.calibration.tables import PublicTable
 from dpsdk.domain import Binned, Domain, Integer
 from dpsdk.losses import LogisticLoss, SquaredLoss
-from dpsdk.queries import Ball, ConvexMinimization, Marginal, Mean, Query, Rectangles, Workload
+from dpsdk.queries import (
+    Ball,
+    ConvexMinimization,
+    Marginal,
+    Mean,
+    Median,
+    Query,
+    Rectangles,
+    Workload,
+)
 
 __all__ = ["Question", "questions"]
 
@@ -67,13 +76,14 @@ def questions(table: PublicTable, seed: int) -> Iterator[Question]:
 
 
 def _means(table: PublicTable) -> Iterator[Question]:
-    """The mean of the longest attribute, of all rows and of the groups of a short one."""
+    """The mean and the median of the longest attribute, and means of the groups of a short one."""
     domain = table.domain
     numeric = [name for name in domain.names if isinstance(domain[name], Integer | Binned)]
     if not numeric:
         return
     about = max(numeric, key=lambda name: domain[name].size)
     yield Question("mean", Mean(about), Fraction(1))
+    yield Question("median", Median(about))
     groups = [name for name in domain.names if name != about and domain[name].size <= _GROUPS]
     for name in groups[:1]:
         shares = table.records.counts(name) / table.rows

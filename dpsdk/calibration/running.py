@@ -123,7 +123,7 @@ def _observed(
         for number, question in enumerate(asked(table, seed + place)):
             chosen = rng.permutation(len(every))[:settings]
             for turn, index in enumerate(chosen.tolist()):
-                sized = (number + turn) % _SIZED == 0
+                sized = (number + turn) % _SIZED == _SIZED - 1
                 most = _SIZABLE if sized else _SLOW
                 for one in measure(
                     table,

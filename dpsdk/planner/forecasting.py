@@ -133,9 +133,16 @@ def _noise(task: Task[Any, Any]) -> float:
     return min(found, default=float(task.form.rows))
 
 
-def key(task: Task[Any, Any], family: Family) -> str:
-    """The name of the model of a family: models and numbers are not alike."""
-    return family.code if isinstance(task.form, LinearForm) else f"{family.code}:model"
+def key(task: Task[Any, Any], family: Family, base: Base | None) -> str:
+    """The name of the model of a family.
+
+    Models, ratios as means are, places as medians are, and plain numbers are not alike.
+    """
+    if not isinstance(task.form, LinearForm):
+        return f"{family.code}:model"
+    if unit_of(task, task.form.rows) is not None:
+        return family.code
+    return f"{family.code}:{'span' if base == 'span' else 'ratio'}"
 
 
 def features(task: Task[Any, Any], quote: Quote) -> Features:
@@ -165,9 +172,9 @@ def over(task: Task[Any, Any], quote: Quote) -> tuple[Base, float] | None:
     if not isinstance(task.form, LinearForm):
         return "answer", 1.0
     unit = unit_of(task, task.form.rows)
-    if unit is None or task.rows is None:
-        return None
-    return _positive("rows", unit.largest * task.rows)
+    if unit is None:
+        return _spanned(task)
+    return None if task.rows is None else _positive("rows", unit.largest * task.rows)
 
 
 def _says(accuracy: HalfWidths) -> bool:
@@ -188,8 +195,16 @@ def _spread(
     said = quote.for_query(lifting(task.query), task.facts, task.assumptions)
     bounds = [one for one in (said.bound(0.5), said.assumed(0.5)) if one is not None]
     # Where they say no more than the range of possible answers, nothing is known of it.
-    errors = [one.error for one in bounds if one.proven and not one.vacuous]
-    return _positive(base, min(errors, default=math.inf))
+    errors = [one.error for one in bounds if not one.vacuous]
+    return _positive(base, min(errors)) if errors else _spanned(task)
+
+
+def _spanned(task: Task[Any, Any]) -> tuple[Base, float] | None:
+    """The range of the answers of a query about about so many rows."""
+    lift = lifting(task.query)
+    if lift is None or task.rows is None:
+        return None
+    return _positive("span", lift.span(task.facts))
 
 
 def _positive(base: Base, value: float) -> tuple[Base, float] | None:
@@ -210,16 +225,17 @@ def forecast(task: Task[Any, Any], family: Family, quote: Quote) -> Forecast | N
         if unit is not None and len(unit.distinct) <= _MOST_DISTINCT:
             median, low, high = (_rounded(unit.noisy(noise, share)) for share in _ENDS)
             return Forecast(median, low, high, "noise")
-    model = known_to(task).error(key(task, family))
-    base = None if model is None else over(task, quote)
+    base = over(task, quote)
+    model = None if base is None else known_to(task).error(key(task, family, base[0]))
     if model is None or base is None or base[0] != model.base:
         return None
     if isinstance(quote.accuracy, ScalarAccuracy):
         span = min(span, quote.accuracy.span)
     given = features(task, quote)
-    median, low, high = (
-        _rounded(min(base[1] * 10 ** min(log, 300.0), span)) for log in model.logs(given)
-    )
+    # A place is told to a cell: what is off by less is right.
+    least = base[1] * 10 ** -given["cells"] if base[0] == "span" else 0.0
+    errors = [base[1] * 10 ** min(log, 300.0) for log in model.logs(given)]
+    median, low, high = (_rounded(min(one, span)) if one >= least else 0.0 for one in errors)
     basis: Basis = "extrapolated" if model.extrapolates(given) else "calibrated"
     return Forecast(median, low, high, basis)
 
@@ -231,7 +247,9 @@ def known_to(task: Task[Any, Any]) -> Calibration:
 
 def effort(task: Task[Any, Any], family: Family, quote: Quote) -> Effort | None:
     """What answering takes of a machine, such that nineteen in twenty take less."""
-    model = known_to(task).effort(key(task, family))
+    known = known_to(task)
+    linear = isinstance(task.form, LinearForm)
+    model = known.effort(family.code if linear else key(task, family, None))
     if model is None:
         return None
     given = features(task, quote)

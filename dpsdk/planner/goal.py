@@ -6,12 +6,11 @@ from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown, to_positive
+from dpsdk._checks import shown, to_finite
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries import Query
-from dpsdk.typing import Real
 
 __all__ = ["Assumptions", "Goal", "to_alpha"]
 
@@ -19,15 +18,11 @@ A_co = TypeVar("A_co", covariant=True)
 F_co = TypeVar("F_co", bound=Form, covariant=True)
 
 
-def to_alpha(value: Real) -> float:
+def to_alpha(value: float) -> float:
     """A positive, finite error."""
-    expected = "a positive number that a float holds"
-    try:
-        alpha = float(to_positive("alpha", value))
-    except OverflowError:
-        alpha = 0.0
-    if not alpha:
-        raise InvalidArgument("alpha", expected, shown(value))
+    alpha = float(to_finite("alpha", value))
+    if not alpha > 0:
+        raise InvalidArgument("alpha", "a positive number", shown(value))
     return alpha
 
 

@@ -13,16 +13,16 @@ from dpsdk.planner.features import FEATURES, Features
 
 __all__ = ["Base", "EffortModel", "ErrorModel", "Line"]
 
-Base: TypeAlias = Literal["rows", "bound", "noise", "predicted", "answer"]
+Base: TypeAlias = Literal["rows", "bound", "noise", "predicted", "span", "answer"]
 """What an error is compared with.
 
 "rows" is the number of rows; "bound" what half of all answers stay within by theorem; "noise" the
 same of the noisy numbers that an answer was made of; "predicted" what the mechanism itself expects;
-and "answer" one in the unit of the answer.
+"span" how far two answers can be apart; and "answer" one in the unit of the answer.
 """
 
 _BASES: tuple[Base, ...] = get_args(Base)
-_FULL = ("rows", "answer")
+_FULL = ("rows", "span", "answer")
 """Bases that do not change with what is paid."""
 
 _LARGEST = 1e6

@@ -28,13 +28,12 @@ from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trial, Trials, in_rows
 from dpsdk.release import Cost, Quote, Reason
-from dpsdk.typing import Real
 
 __all__ = ["Judged", "fitting", "for_alpha", "for_budget", "judged", "listed", "of_one", "reaching"]
 
 F = TypeVar("F", bound=Form)
 
-Key: TypeAlias = tuple[float, ...]
+Key: TypeAlias = tuple[int, float | Fraction, float]
 
 
 class Judged(NamedTuple):
@@ -55,7 +54,7 @@ class Judged(NamedTuple):
     size: float
 
 
-def for_alpha(task: Task[Any, F], alpha: Real) -> Plans[F]:
+def for_alpha(task: Task[Any, F], alpha: float) -> Plans[F]:
     """The cheapest way of each family to be off by no more than alpha."""
     level = to_alpha(alpha)
     trials = [Trials(task, family, task.balance, of_one) for family in families(task)]
@@ -146,8 +145,8 @@ def reaching(
     if alpha >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
     plan = judged(trials, first, reasons, feasible=True, attainable=None)
-    takes = float(plan.share_of_remaining or 0)
-    return Judged(plan, (0, takes, _expected(first, plan)), takes)
+    share = plan.share_of_remaining or Fraction(0)
+    return Judged(plan, (0, share, _expected(first, plan)), float(share))
 
 
 def _alone(trials: Trials[F], trial: Trial[F], promised: Bound | None) -> tuple[float, ...]:
@@ -171,7 +170,7 @@ def _failed(
     if hopeful is not None and hopeful.share is not None:
         why = reason("promise-only-expected", error=number(_high(hopeful)))
         plan = judged(trials, hopeful, [why], feasible=False, attainable=_error(most))
-        return Judged(plan, (1, float(plan.share_of_remaining or 0), 0.0), math.inf)
+        return Judged(plan, (1, plan.share_of_remaining or Fraction(0), 0.0), math.inf)
     plan = judged(trials, most, [short(trials, most)], feasible=False, attainable=_error(most))
     return Judged(plan, (2, _error(most) or math.inf, 0.0), math.inf)
 
@@ -322,7 +321,8 @@ def listed(
     trials: Sequence[Trials[F]],
 ) -> Plans[F]:
     """The plans in their order, each with how it compares to the first."""
-    ordered = sorted(found, key=lambda one: (one.key, str(one.plan.mechanism)))
+    # Of alike ones that of the family which is listed first.
+    ordered = sorted(found, key=lambda one: one.key)
     plans: list[Plan[F]] = []
     first = ordered[0] if ordered else None
     for one in ordered:

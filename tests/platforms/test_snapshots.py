@@ -17,6 +17,7 @@ from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import InvalidArgument, ReleaseFailed
 from dpsdk.mechanisms import MWEM, Gaussian, Laplace, NoisyHistogram, SmallDB
+from dpsdk.planner import Goal
 from dpsdk.queries import Conjunction, Count, Marginal, Workload
 from dpsdk.testing import seeded
 
@@ -112,6 +113,20 @@ def test_an_engine_counts_what_is_counted_in_memory(frame):
             codes, counts = other.records(("age", "owns"))
             table[tuple(codes)] = counts
             np.testing.assert_array_equal(table, one.table(("age", "owns")))
+
+
+@every_engine
+def test_an_engine_is_asked_nothing_for_a_plan(frame, monkeypatch):
+    session = Session(both(frame)[1], Budget(1, "1e-6"))
+
+    def never(self, plan):
+        raise AssertionError("planning asked the engine")
+
+    monkeypatch.setattr(Snapshot, "_asked", never)
+    tables = [Goal(Marginal("age"), 0.3), Goal(Marginal("age", "sex"), 0.3)]
+    plans = session.plan(tables), session.plan(Marginal("age"), budget=Budget("0.5"))
+    assert all(plan.because for each in plans for plan in each)
+    assert session.spent.charges == 0
 
 
 def released(data):

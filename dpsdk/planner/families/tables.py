@@ -21,6 +21,9 @@ _PARTS = 2**10
 
 _WIDTH = 3
 
+_MANY = 256
+"""Fewer queries that are no tables are measured better than tables that they lie in are fitted."""
+
 
 def residuals(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Iterator[Family]:
     """Unbiased tables from residuals, of the least largest variance; and possible ones."""
@@ -41,7 +44,7 @@ def residuals(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Ite
 def fitted(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Iterator[Family]:
     """Distributions that are fitted to what was measured of tables, or of the queries."""
     domain, several = shape.form.domain, len(shape.names) > 1
-    if not several:
+    if not several or (shape.form.rows < _MANY and not shape.tables):
         return
     frees = "every linear query and every model, as far as the fitted tables tell"
     wanted = workload if shape.tables else _tables(shape, domain)

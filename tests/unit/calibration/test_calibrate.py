@@ -24,12 +24,12 @@ def table(seed, rows=200):
     return PublicTable(SyntheticData(DOMAIN, rng.integers(0, (13, 2, 2), (rows, 3))), f"t{seed}")
 
 
-LINE = Domain(Integer("age", 0, 15))
+LINE = Domain(Integer("age", 0, 19))
 
 
 def line(seed, rows=150):
     rng = np.random.default_rng(seed)
-    return PublicTable(SyntheticData(LINE, rng.integers(0, 16, (rows, 1))), f"line{seed}")
+    return PublicTable(SyntheticData(LINE, rng.integers(0, 20, (rows, 1))), f"line{seed}")
 
 
 def made(tables, settings=2):

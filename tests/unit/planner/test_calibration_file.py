@@ -184,5 +184,5 @@ def test_the_package_has_one_of_many_families():
     assert {"mwem", "local-marginals", "residual-planner", "tree", "noisy-histogram"} <= set(
         found.errors
     )
-    assert set(found.errors) <= set(found.efforts) | {"matrix", "matrix+gaussian"}
+    assert set(found.errors) <= set(found.efforts)
     assert all(isinstance(model, EffortModel) for model in found.efforts.values())

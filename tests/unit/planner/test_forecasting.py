@@ -89,7 +89,7 @@ def test_more_budget_is_never_expected_to_be_worse_and_ends_are_in_order(neighbo
     for asked in (marginals(DOMAIN, 2, normalized=False), line):
         for family in families(task_of(asked, "1", delta, neighbors)):
             before = None
-            for budget in ("0.001", "0.01", "0.1", "1", "10"):
+            for budget in ("0.001", "0.1", "10"):
                 task = task_of(asked, budget, delta, neighbors, rows=TABLE.rows)
                 twin = family_of(task, family.code)
                 if twin.barred:

@@ -1,17 +1,21 @@
 """Plans as a value: a sequence, a table, a curve."""
 
 import pickle
+import re
 import sys
 from copy import copy, deepcopy
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from worlds_of_plans import AGES, ONE, SEXES, session
 
 from dpsdk import Budget
+from dpsdk.accounting import BasicComposition
 from dpsdk.errors import InvalidArgument, MissingExtra, NoMechanism
 from dpsdk.planner import Curve, Goal, Plans
+from dpsdk.planner.reasons import SENTENCES
 
 
 def test_plans_are_a_sequence_with_a_best():
@@ -75,7 +79,7 @@ def test_other_libraries_are_refused_and_missing_ones_named():
 
 
 def test_a_curve_falls_with_what_is_taken():
-    plans = session().plan(AGES, alpha=80.0)
+    plans = session(BasicComposition()).plan(AGES, alpha=80.0)
     curve = plans.curve()
     codes = dict.fromkeys(point.family for point in curve.points)
     assert 1 < len(codes) <= 4
@@ -95,3 +99,9 @@ def test_a_plan_for_goals_shows_its_parts():
     plan = own.plan([Goal(AGES, 60.0), Goal(SEXES, 8.0)]).best
     assert len(plan.parts) == 2
     assert "Parts(" in repr(plan)
+
+
+def test_the_reference_tells_every_code():
+    page = Path(__file__).parents[3] / "docs" / "reference" / "planner.md"
+    told = re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"`([a-z-]+)`", " ".join(told))) == sorted(SENTENCES)

@@ -246,8 +246,9 @@ def _for_each(
     plan = evolve(plan, parts=plans)
     if needs is not None:
         plan = evolve(plan, seconds=needs.seconds, bytes=needs.bytes)
-    takes = float(best[0]) if best is not None and able else math.inf
-    return [Judged(plan, (0, takes, math.inf) if able else (2, math.inf, 0.0), takes)]
+    if best is None or not able:
+        return [Judged(plan, (2, math.inf, 0.0), math.inf)]
+    return [Judged(plan, (0, best[0], math.inf), float(best[0]))]
 
 
 def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:

@@ -45,13 +45,13 @@ def codes(plan):
 
 def test_the_order_of_goals_changes_nothing():
     own = session(budget=AMPLE)
-    found = [own.plan(order) for order in list(permutations(THREE))[::2]]
+    found = [own.plan(order) for order in list(permutations(THREE))[::3]]
     assert all(one == found[0] and repr(one) == repr(found[0]) for one in found)
     assert len({repr(one.plans) for one in found}) == 1
     assert isinstance(found[0].best.mechanism, Parts)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)

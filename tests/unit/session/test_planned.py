@@ -492,7 +492,7 @@ def test_threads_that_ask_the_same_pay_once():
     ("given", "named"),
     [
         ({}, "alpha"), ({"alpha": 0.1, "budget": Budget(1)}, "alpha"), ({"alpha": 0}, "alpha"),
-        ({"alpha": -1}, "alpha"), ({"alpha": float("nan")}, "alpha"), ({"alpha": "0.1"}, "alpha"),
+        ({"alpha": -1}, "alpha"), ({"alpha": float("nan")}, "alpha"), ({"alpha": "x"}, "alpha"),
         ({"alpha": True}, "alpha"), ({"budget": 1}, "budget"), ({"budget": "1"}, "budget"),
         ({"alpha": 0.1, "beta": 0}, "beta"), ({"alpha": 0.1, "beta": 1}, "beta"),
         ({"alpha": 0.1, "beta": "x"}, "beta"), ({"alpha": 0.1, "limits": 3}, "limits"),

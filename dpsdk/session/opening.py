@@ -23,6 +23,7 @@ from dpsdk.mechanisms.base import (
     Unfinished,
     WhyStopped,
 )
+from dpsdk.planner.families.family import quoted
 from dpsdk.release import Cost, Measurement
 from dpsdk.session.channel import (
     Channel,
@@ -106,7 +107,7 @@ class Opening(Generic[F]):
         """
         mine = access_of(kernel)
         if not isinstance(self.mechanism, OneShot):
-            mine.check_whole(self.mechanism.quote(form, kernel.terms).at_most.runs)
+            mine.check_whole(quoted(self.mechanism, form, kernel.terms).at_most.runs)
         using, context = self.using, self.context
         channel, ended = channel_to(self.mechanism, kernel, using, self.access, context)
         if ended is not None and isinstance(channel, DistributionChannel):

@@ -8,7 +8,17 @@ from itertools import pairwise
 import pytest
 from attrs import evolve, frozen
 
-from dpsdk import Budget, Categorical, Domain, Integer, Neighbors, PrivateData, Session, Stopped
+from dpsdk import (
+    Budget,
+    Categorical,
+    Domain,
+    Integer,
+    Neighbors,
+    PrivateData,
+    Session,
+    Stopped,
+    wire,
+)
 from dpsdk.accounting import BasicComposition, SQLiteLedger
 from dpsdk.errors import (
     AnswerLost,
@@ -34,7 +44,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.observe import Charged, Refused
-from dpsdk.planner import Plan, Reason
+from dpsdk.planner import Goal, Plan, Reason
 from dpsdk.queries import (
     Ball,
     ConvexMinimization,
@@ -43,6 +53,7 @@ from dpsdk.queries import (
     Mean,
     Median,
     Threshold,
+    Workload,
     marginals,
 )
 from dpsdk.release import Cost, Release
@@ -492,7 +503,7 @@ def test_threads_that_ask_the_same_pay_once():
     ("given", "named"),
     [
         ({}, "alpha"), ({"alpha": 0.1, "budget": Budget(1)}, "alpha"), ({"alpha": 0}, "alpha"),
-        ({"alpha": -1}, "alpha"), ({"alpha": float("nan")}, "alpha"), ({"alpha": "0.1"}, "alpha"),
+        ({"alpha": -1}, "alpha"), ({"alpha": float("nan")}, "alpha"), ({"alpha": "x"}, "alpha"),
         ({"alpha": True}, "alpha"), ({"budget": 1}, "budget"), ({"budget": "1"}, "budget"),
         ({"alpha": 0.1, "beta": 0}, "beta"), ({"alpha": 0.1, "beta": 1}, "beta"),
         ({"alpha": 0.1, "beta": "x"}, "beta"), ({"alpha": 0.1, "limits": 3}, "limits"),
@@ -518,6 +529,8 @@ def test_plans_spend_nothing_and_are_equal_over_tables():
         first, second = one.plan(query, **given), other.plan(query, **given)
         assert first == second
         assert repr(first) == repr(second)
+        assert wire.dumps(first) == wire.dumps(second)
+        assert wire.loads("plans", wire.dumps(first)) == first
     assert one.spent.charges == 0
     assert one.history == ()
 
@@ -530,3 +543,29 @@ def test_a_release_shows_why_its_mechanism_was_chosen():
     assert isinstance(release, Release)
     assert hash(release)
     assert release != evolve(release, because=())
+
+
+def test_goals_are_reached_by_one_answer_to_all_of_their_queries():
+    ages, count = Workload([Threshold("age", t) for t in range(17, 33)]), Count({"sex": "F"})
+    goals = [Goal(ages, 0.05), Goal(count, 0.004)]
+    session = session_of(reuse=True)
+    plan = session.plan(goals).best
+    assert plan == session.plan(reversed(goals)).best
+    assert session.plan(iter(goals), beta=0.2).best.cost.rho < plan.cost.rho
+    release = session.release(Workload([ages, count]), using=plan)
+    assert release.cost == plan.cost
+    assert release.because == plan.because
+    lift, radii = ages, release.accuracy.radii(0.05, joint=True)
+    assert lift.spread(release.raw[:16], radii[:16], session.facts).max() <= 0.05
+    assert count.spread(release.raw[16:], radii[16:], session.facts).max() <= 0.004
+    other = session.release(Workload([count, ages]), using=plan)
+    assert other.cost == plan.cost
+    assert session.release(Workload([ages, count]), using=plan).reused
+    for given in ({"alpha": 0.1}, {"budget": Budget(1)}):
+        with pytest.raises(InvalidArgument, match="left out, since goals carry their own"):
+            session.plan(goals, **given)
+    for wrong in ([], [QUERY], "goals", 3, None, [Goal(QUERY, 0.1), 3]):
+        with pytest.raises(InvalidArgument, match="goals"):
+            session.plan(wrong)
+    with pytest.raises(DomainError):
+        session.plan([Goal(QUERY, 0.1), Goal(Threshold("height", 3), 0.1)])

@@ -341,9 +341,10 @@ def test_using_takes_a_one_shot_mechanism_or_an_open_channel_only(using):
     assert session.spent.charges == 0
 
 
-def test_a_mechanism_must_be_named():
+def test_a_mechanism_need_not_be_named_but_must_be_found():
+    assert opened().release(Count(normalized=False)).because
     with pytest.raises(NoMechanism, match="Count"):
-        opened().answer(Count())
+        opened(Fraction(1, 10**9)).answer(Count())
 
 
 def test_what_is_no_query_or_mechanism_is_refused():

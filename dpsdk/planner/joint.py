@@ -18,12 +18,12 @@ from dpsdk.forms import Form, LinearForm
 from dpsdk.mechanisms import Mechanism, OneRun, Parts
 from dpsdk.planner.families import Family, families, shared
 from dpsdk.planner.goal import Goal
-from dpsdk.planner.plan import Plan
+from dpsdk.planner.plan import Effort, Plan
 from dpsdk.planner.planning import Judged, for_alpha, judged, listed, of_one, reaching
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
-from dpsdk.planner.trial import Aims, Errors, Trial, Trials
+from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
 from dpsdk.queries import Query, Workload
 from dpsdk.release import Quote, Reason
 from dpsdk.typing import Floats
@@ -231,33 +231,39 @@ def _for_each(
     if taken is None:
         return []
     pairs = [(goal.query, part.trial.mechanism) for goal, part in zip(wanted, taken, strict=True)]
-    family = _parts_of(pairs)
-    tried = Trials(whole, family, whole.balance, _of_each(tasks))
+    tried = Trials(whole, _parts_of(pairs), whole.balance, _of_each(tasks))
     trial = tried.of(lambda: Parts(pairs))
-    if trial is None or trial.refusal is not None:
+    if trial is None:
         return []
-    plans = tuple(judged(part.trials, part.trial, (), feasible=True, attainable=None)
-                  for part in taken)  # fmt: skip
-    reasons = [reason("one-for-each", count=count) if best else reason("not-together")]
-    plan = judged(tried, trial, reasons, feasible=best is not None, attainable=None)
-    plan = evolve(plan, parts=plans, **_effort(plans))
-    takes = math.inf if best is None else float(best[0])
-    return [Judged(plan, (0, takes, math.inf) if best else (2, math.inf, 0.0), takes)]
+    plans = tuple([judged(one.trials, one.trial, (), feasible=True, attainable=None)
+                   for one in taken])  # fmt: skip
+    needs = _effort(plans)
+    beyond = None if whole.limits is None else beyond_limits(whole.limits, needs)
+    able = best is not None and trial.refusal is None and beyond is None
+    why = reason("one-for-each", count=count) if able else reason("not-together")
+    why = beyond if beyond is not None else trial.refusal or why
+    plan = judged(tried, trial, [why], feasible=able, attainable=None)
+    plan = evolve(plan, parts=plans)
+    if needs is not None:
+        plan = evolve(plan, seconds=needs.seconds, bytes=needs.bytes)
+    if best is None or not able:
+        return [Judged(plan, (2, math.inf, 0.0), math.inf)]
+    return [Judged(plan, (0, best[0], math.inf), float(best[0]))]
 
 
-def _effort(plans: Sequence[Plan[Any]]) -> dict[str, Any]:
+def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
     """What all parts take: their times together, and the memory of the largest."""
     seconds = [plan.seconds for plan in plans if plan.seconds is not None]
     sizes = [plan.bytes for plan in plans if plan.bytes is not None]
     known = len(seconds) == len(sizes) == len(plans)
-    return {"seconds": sum(seconds), "bytes": max(sizes)} if known and plans else {}
+    return Effort(sum(seconds), max(sizes)) if known else None
 
 
 def _kinds_for(task: Task[Any, Any], alpha: float) -> list[_Part]:
     """The cheapest of all families with Laplace noise, and with Gaussian noise, for one goal."""
     best: dict[str, _Part] = {}
     for family in families(task):
-        if family.barred is not None or family.unit == "pair" or family.slow:
+        if family.barred is not None or family.unit == "pair":
             continue
         trials = Trials(task, family, task.balance, of_one)
         if not isinstance(_some(family), OneRun):

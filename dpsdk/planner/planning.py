@@ -33,7 +33,7 @@ __all__ = ["Judged", "fitting", "for_alpha", "for_budget", "judged", "listed", "
 
 F = TypeVar("F", bound=Form)
 
-Key: TypeAlias = tuple[float, ...]
+Key: TypeAlias = tuple[int, float | Fraction, float]
 
 
 class Judged(NamedTuple):
@@ -145,8 +145,8 @@ def reaching(
     if alpha >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
     plan = judged(trials, first, reasons, feasible=True, attainable=None)
-    takes = float(plan.share_of_remaining or 0)
-    return Judged(plan, (0, takes, _expected(first, plan)), takes)
+    share = plan.share_of_remaining or Fraction(0)
+    return Judged(plan, (0, share, _expected(first, plan)), float(share))
 
 
 def _alone(trials: Trials[F], trial: Trial[F], promised: Bound | None) -> tuple[float, ...]:
@@ -170,7 +170,7 @@ def _failed(
     if hopeful is not None and hopeful.share is not None:
         why = reason("promise-only-expected", error=number(_high(hopeful)))
         plan = judged(trials, hopeful, [why], feasible=False, attainable=_error(most))
-        return Judged(plan, (1, float(plan.share_of_remaining or 0), 0.0), math.inf)
+        return Judged(plan, (1, plan.share_of_remaining or Fraction(0), 0.0), math.inf)
     plan = judged(trials, most, [short(trials, most)], feasible=False, attainable=_error(most))
     return Judged(plan, (2, _error(most) or math.inf, 0.0), math.inf)
 

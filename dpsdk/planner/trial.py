@@ -17,6 +17,7 @@ from dpsdk.accounting.copies import checked_copy
 from dpsdk.accuracy import Bound, HalfWidths
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import Form
+from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
 from dpsdk.planner.families import Family
 from dpsdk.planner.forecasting import effort, forecast
@@ -27,7 +28,7 @@ from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Cost, Quote, Reason
 
-__all__ = ["Aims", "Errors", "Trial", "Trials", "in_order", "in_rows"]
+__all__ = ["Aims", "Errors", "Trial", "Trials", "beyond_limits", "in_order", "in_rows"]
 
 F = TypeVar("F", bound=Form)
 R = TypeVar("R")
@@ -213,7 +214,7 @@ class Trials(Generic[F]):
             partial(_guarded, forecast, task, self.family, quote),
             partial(_guarded, effort, task, self.family, quote),
         )
-        beyond = _beyond(task, trial)
+        beyond = None if task.limits is None else beyond_limits(task.limits, trial.effort)
         return trial if beyond is None else evolve(trial, refusal=beyond)
 
 
@@ -234,10 +235,9 @@ def _holding(bound: Bound) -> Bound | None:
     return bound if bound.proven and bound.error < math.inf else None
 
 
-def _beyond(task: Task[Any, F], trial: Trial[F]) -> Reason | None:
-    limits = task.limits
-    needs = None if limits is None else trial.effort
-    if limits is None or needs is None:
+def beyond_limits(limits: Limits, needs: Effort | None) -> Reason | None:
+    """Why something takes more of a machine than it may, if that is known."""
+    if needs is None:
         return None
     if needs.seconds > limits.seconds:
         return reason("too-slow", seconds=f"{needs.seconds:.3g}", limit=f"{limits.seconds:.3g}")

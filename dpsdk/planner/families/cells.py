@@ -18,8 +18,8 @@ _QUOTED = 2**18
 
 _SLOW = 2**12
 
-_DESIGNED = 16
-"""For so many cells a strategy is designed within what a plan may take."""
+_DESIGNED = 32
+"""For so many cells a strategy is designed in less than a second, once for a workload."""
 
 _PATIENT = 2**9
 """And for so many where there is time."""
@@ -45,7 +45,9 @@ def cells(
         )
         if delta:
             yield concentrated("noisy-histogram+gaussian", NoisyHistogram, every, slow=slow)
-    if 1 < shape.cells <= (_PATIENT if patient else _DESIGNED):
+    # One query alone is planned within milliseconds.
+    designed = _PATIENT if patient else _DESIGNED if shape.several else 1
+    if 1 < shape.cells <= designed:
         together = f"every linear query on {', '.join(shape.names)}"
         yield pure("matrix", lambda epsilon: Matrix(workload, epsilon=epsilon), together)
         if delta and not shape.tables:  # which the residuals are best for

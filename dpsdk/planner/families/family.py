@@ -63,11 +63,6 @@ class Family:
     slow: bool = False
     barred: Reason | None = None
 
-    @property
-    def name(self) -> str:
-        """The code without its suffix: that of the mechanism."""
-        return self.code.partition("+")[0]
-
     def quote(self, mechanism: Mechanism[Any], task: Task[Any, Any]) -> Quote:
         """What one of its mechanisms would cost for a task, and how far off it would be.
 

@@ -71,6 +71,12 @@ class Shape:
         """Whether every row counts once in each block, as in marginals."""
         return all(isinstance(one, Kronecker) and one.partition for one in self.form.blocks)
 
+    @property
+    def several(self) -> bool:
+        """Whether it has more than one block, or one of functions that have nothing in common."""
+        blocks = self.form.blocks
+        return len(blocks) > 1 or (blocks[0].rows > 1 and not isinstance(blocks[0], Kronecker))
+
     @cached_property
     def runs(self) -> bool:
         """Whether it counts runs of cells, such as thresholds and intervals, times what it may."""

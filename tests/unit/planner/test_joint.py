@@ -45,13 +45,13 @@ def codes(plan):
 
 def test_the_order_of_goals_changes_nothing():
     own = session(budget=AMPLE)
-    found = [own.plan(order) for order in list(permutations(THREE))[::2]]
+    found = [own.plan(order) for order in list(permutations(THREE))[::3]]
     assert all(one == found[0] and repr(one) == repr(found[0]) for one in found)
     assert len({repr(one.plans) for one in found}) == 1
     assert isinstance(found[0].best.mechanism, Parts)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)
@@ -176,15 +176,19 @@ def test_nothing_is_read_for_goals():
     assert plans == session(shift=1).plan(THREE)
 
 
-def test_limits_hold_for_parts():
+def test_limits_hold_for_all_parts_together():
     def effort(task, family, quote):
-        del task, quote
-        return Effort(5.0, 10**9 if family.code == "parts" else 1000)
+        del task, family, quote
+        return Effort(4.0, 1000)
 
-    goals = THREE[:2]
     with patch("dpsdk.planner.trial.effort", effort):
-        plan = session().plan(goals, limits=Limits(seconds=6, bytes=10**6))
-    assert all(not one.parts for one in plan if one.feasible)
+        (able,) = [p for p in session(budget=AMPLE).plan(THREE[:2]) if p.parts]
+        plans = session(budget=AMPLE).plan(THREE[:2], limits=Limits(seconds=6))
+    assert able.feasible
+    assert (able.seconds, able.bytes) == (8.0, 1000)
+    (slow,) = [plan for plan in plans if plan.parts]
+    assert not slow.feasible
+    assert codes(slow) == ["too-slow"]
 
 
 def test_the_cheapest_kind_of_noise_is_found_for_each():

@@ -12,6 +12,7 @@ import pytest
 from worlds_of_plans import AGES, ONE, SEXES, session
 
 from dpsdk import Budget
+from dpsdk.accounting import BasicComposition
 from dpsdk.errors import InvalidArgument, MissingExtra, NoMechanism
 from dpsdk.planner import Curve, Goal, Plans
 from dpsdk.planner.reasons import SENTENCES
@@ -78,7 +79,7 @@ def test_other_libraries_are_refused_and_missing_ones_named():
 
 
 def test_a_curve_falls_with_what_is_taken():
-    plans = session().plan(AGES, alpha=80.0)
+    plans = session(BasicComposition()).plan(AGES, alpha=80.0)
     curve = plans.curve()
     codes = dict.fromkeys(point.family for point in curve.points)
     assert 1 < len(codes) <= 4

@@ -26,7 +26,19 @@ _RIDGE = 1.0
 """What weights cost, in squared decades; features count in their own deviations."""
 
 _LEAST = 1e-12
-_BAND = (0.05, 0.95)
+_HALF = 0.45
+"""Half of what a band is to hold."""
+
+_FEW = 0.5
+"""Over the number of tables: by how much the band is wider for being taken from few.
+
+Conformal prediction would take 1, if tables differed in one number each; bands were wider than
+they say then.
+"""
+
+_MOST = 0.95
+"""The share of efforts that are to be below what is said."""
+
 _NEAR = 0.5
 """Errors above this share of that of the uniform distribution tell nothing of a slope."""
 
@@ -56,7 +68,8 @@ def fitted(observations: Iterable[Observation], made: str) -> Calibration:
 
     Weights are least squares of decimal logarithms, kept small by a ridge. The band is that of the
     differences which each table has from a line that was fitted on all others, so that it is one
-    for tables that were never seen. Tables count by the root of how many answers they have.
+    for tables that were never seen, a little widened where these are few. Tables count by the
+    root of how many answers they have.
     """
     ordered = sorted(observations, key=_family)
     errors: dict[str, ErrorModel] = {}
@@ -117,7 +130,8 @@ def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
         left[own] = logs[own] - at(line(~own if several else everything), own)
         weights[own] = 1.0 / math.sqrt(float(own.sum()))
     found = line(everything)
-    low, middle, high = (_quantile(left, weights, share) for share in (_BAND[0], 0.5, _BAND[1]))
+    half = min(_HALF * (1 + _FEW / len(set(tables.tolist()))), 0.5)
+    low, middle, high = (_quantile(left, weights, 0.5 + by) for by in (-half, 0.0, half))
     return ErrorModel(
         base,
         Line(found[0] + middle, found[1]),
@@ -174,7 +188,7 @@ def _upper(
     design = _design([one for one, _ in seen], _OF_EFFORT)
     start, weights = _least_squares(design, logs, _OF_EFFORT, 1.0, growing=True)
     left = logs - start - design @ _vector(weights, _OF_EFFORT)
-    return Line(start + float(np.quantile(left, _BAND[1])) + _SAFE, weights)
+    return Line(start + float(np.quantile(left, _MOST)) + _SAFE, weights)
 
 
 def _design(observations: Sequence[Observation], used: Sequence[str]) -> Floats:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._checks import kept
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import SyntheticData
@@ -17,7 +18,7 @@ from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
 
-__all__ = ["ConsistentAccuracy", "possible", "records"]
+__all__ = ["ConsistentAccuracy", "ProjectedAccuracy", "possible", "records"]
 
 _ROUND = 1 + 1e-9
 """What floats may round off in a bound."""
@@ -109,4 +110,30 @@ class ConsistentAccuracy(HalfWidths):
         distance = math.sqrt(self.cells * variance + beyond)
         sums, roots = self._norms
         result: Floats = np.minimum(2 * largest * sums, distance * roots) * _ROUND
+        return result
+
+
+@frozen
+class ProjectedAccuracy(HalfWidths):
+    """The same once the counts are there: also by how far the projection moved each answer.
+
+    The truth is within the bound of an answer before it was moved, and how far it was moved is
+    public. Half of what may fail goes to that, and half to the bound of the projection; the smaller
+    of the two holds.
+    """
+
+    projection: ConsistentAccuracy
+    before: EstimateAccuracy
+    distances: Floats = field(
+        converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    kind: str = field(
+        init=False, default="projection of noisy counts on possible ones, and how far it moved them"
+    )
+    standing: Standing = field(init=False, default="proven")
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        moved = self.before.radii(beta / 2, joint=joint) + self.distances
+        result: Floats = np.minimum(self.projection.radii(beta / 2, joint=joint), moved * _ROUND)
         return result

@@ -23,7 +23,12 @@ from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import DistributionMechanism, Single
 from dpsdk.mechanisms.cell_sums import of_block
 from dpsdk.mechanisms.combined import Combination
-from dpsdk.mechanisms.consistent import ConsistentAccuracy, possible, records
+from dpsdk.mechanisms.consistent import (
+    ConsistentAccuracy,
+    ProjectedAccuracy,
+    possible,
+    records,
+)
 from dpsdk.mechanisms.estimates import (
     Cells,
     Estimate,
@@ -91,10 +96,10 @@ class CellByCell:
         return Combination.stack([of_block(block, sizes) for block in form.blocks])
 
 
-def _consistent(accuracy: Accuracy, form: LinearForm, facts: Facts) -> Accuracy:
+def _estimate(accuracy: Accuracy) -> EstimateAccuracy:
     if not isinstance(accuracy, EstimateAccuracy):
         raise TypeError(type(accuracy).__name__)
-    return ConsistentAccuracy.of(accuracy, form, facts)
+    return accuracy
 
 
 @frozen(eq=False)
@@ -129,8 +134,10 @@ class HistogramStrategy:
         measurement = self._estimate.told(form, self._facts)
         if not self._consistent:
             return measurement
-        accuracy = _consistent(measurement.accuracy, form, self._facts)
-        return Measurement(self._possible.answers(form), accuracy, "fitted")
+        before, values = _estimate(measurement.accuracy), self._possible.answers(form)
+        projection = ConsistentAccuracy.of(before, form, self._facts)
+        accuracy = ProjectedAccuracy(projection, before, np.abs(values - measurement.values))
+        return Measurement(values, accuracy, "fitted")
 
 
 def _to_consistent(value: bool) -> bool:  # noqa: FBT001 - a reader of an argument
@@ -162,8 +169,9 @@ class NoisyHistogram(DistributionMechanism):
     consistent
         Whether answers are read off non-negative counts, whose sum is no more than the number of
         rows where that is public, and is it where no row lies outside the domain: the nearest such
-        counts to the noisy ones. That lowers most errors, and what is proven of them is weaker: the
-        bound is then that of a projection.
+        counts to the noisy ones. That lowers most errors, and what is proven of them beforehand is
+        weaker: the bound of a quote is then that of a projection. That of a release also knows how
+        far an answer was moved.
 
     Raises
     ------
@@ -190,7 +198,8 @@ class NoisyHistogram(DistributionMechanism):
         quote = quoted(form, terms, "NoisyHistogram", CellByCell.over(facts), self._noise())
         if not self.consistent:
             return quote
-        return Quote(quote.at_open, quote.at_most, _consistent(quote.accuracy, form, facts))
+        accuracy = ConsistentAccuracy.of(_estimate(quote.accuracy), form, facts)
+        return Quote(quote.at_open, quote.at_most, accuracy)
 
     def open(self, kernel: Kernel, /) -> HistogramStrategy:
         facts = kernel.facts

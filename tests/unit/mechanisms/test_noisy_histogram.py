@@ -193,6 +193,23 @@ def test_consistent_counts_are_possible_ones(neighbors, outside):
     assert np.abs(np.cumsum(inside) - np.cumsum(cells)).max() <= 0.5 + 1e-6
 
 
+@pytest.mark.parametrize("total", [{"epsilon": "0.2"}, {"rho": "0.02"}], ids=str)
+def test_a_release_of_possible_counts_is_bounded_by_how_far_they_were_moved(total):
+    asked = session(21, budget=10**6)
+    mechanism = NoisyHistogram(**total, consistent=True)
+    query = Marginal("age", normalized=False)
+    truth = COUNTS.reshape(16, 2).sum(axis=1)
+    quoted = asked.quote(query, using=mechanism).error(0.2)
+    missed, bounds, runs = 0, [], 200
+    for _ in range(runs):
+        release = asked.open(mechanism).release(query)
+        bounds.append(release.error(0.2))
+        missed += np.abs(release.value.values - truth).max() > bounds[-1]
+    # Five deviations above 20% of 200.
+    assert missed <= 40 + 28
+    assert np.median(bounds) < 0.7 * quoted
+
+
 def test_weights_of_both_signs_have_no_complement_among_possible_counts():
     domain = Domain(Binned("balance", [-2, 0, 2]))
     columns = {"balance": [-1.0] * 60 + [1.0] * 40}

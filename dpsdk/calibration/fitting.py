@@ -19,8 +19,8 @@ __all__ = ["fitted"]
 _FEWEST = 12
 """Families of fewer answers are left out."""
 
-_FEWEST_SIZED = 5
-"""Of so many the memory is fitted; of fewer that of all families is taken."""
+_FEWEST_TIMED = 5
+"""Of so many the time and memory are fitted; of fewer the memory of all families is taken."""
 
 _RIDGE = 1.0
 """What weights cost, in squared decades; features count in their own deviations."""
@@ -160,8 +160,8 @@ def _least(one: Observation) -> float:
 def _efforts(
     observations: Sequence[Observation], every: Sequence[Observation]
 ) -> EffortModel | None:
-    seconds = _upper(observations, _seconds, 1e-4, _FEWEST)
-    size = _upper(observations, _bytes, 1e4, _FEWEST_SIZED) or _upper(every, _bytes, 1e4, _FEWEST)
+    seconds = _upper(observations, _seconds, 1e-4, _FEWEST_TIMED)
+    size = _upper(observations, _bytes, 1e4, _FEWEST_TIMED) or _upper(every, _bytes, 1e4, _FEWEST)
     if seconds is None or size is None:
         return None
     return EffortModel(seconds, size, _ranges(observations, _OF_EFFORT))

@@ -5,7 +5,7 @@ python tests/bench/bench_planner.py DATA [--calibrate FILE] [--held-out] [--show
 DATA is a folder of public data as public_tables.py reads it. `--calibrate` measures its tables and
 writes the file that the package ships. `--held-out` asks the questions of a calibration of other
 tables, and says what share of answers lay in the stated 90 % band, for each family; and how far off
-the first choice was beside the best of all families. `--shows` plans twelve tasks on census tables
+the first choice was beside the best of all families. `--shows` plans thirteen tasks on public tables
 at ε = 0.1 and 1, runs every plan that may be run, and prints a table. δ is 1e-9, or 0. Noise is
 seeded, so that errors repeat; seconds do not.
 """
@@ -187,7 +187,7 @@ def models(table: PublicTable, label: str, many: int) -> list[Query[Any, Any]]:
 
 
 def cases(data: Data) -> Iterator[Case]:
-    """The twelve tasks."""
+    """The thirteen tasks."""
     adult, pums, hist = data.adult(), data.pums(), data.line("MEDCOST")
     six = adult.projected("age", "education-num", "marital-status", "race", "sex", "income>50K")
     cube = pums.projected("sex", "educ", "latino", "married")
@@ -218,7 +218,6 @@ def cases(data: Data) -> Iterator[Case]:
     yield Case("one table of 3,200 cells", wide, Marginal("age", "educ", "married"))
     tables = [Marginal(*c) for k in (1, 2, 3) for c in combinations(cube.domain.names, k)]
     yield Case("small cube", cube, Workload(tables))
-    yield Case("pairs of 8", pums, marginals(pums.domain, 2))
 
 
 @frozen
@@ -348,7 +347,7 @@ def measured(
 
 
 def shows(data: Data, seeds: int, only: Sequence[str], kept: Path | None) -> None:
-    """The table of the twelve tasks."""
+    """The table of the tasks."""
     known: Known = {}
     if kept is not None and kept.exists():
         known = json.loads(kept.read_text())

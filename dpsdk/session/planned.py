@@ -232,7 +232,7 @@ class _Best(Channel[F]):
     def __init__(self, context: Context) -> None:
         self._outer = context
         self._context = context.until(Lifetime(_NAME, context.lifetime))
-        self._name = _NAME
+        self._name, self._access = _NAME, self._context.access(_NAME)
         self._using = Using(_NAME, BEST, context.facts.domain, _DIGEST)
         self.plan: Plan[F] | None = None
 

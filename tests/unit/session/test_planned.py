@@ -381,7 +381,7 @@ def test_what_nothing_can_be_promised_of_is_answered_as_well():
     mean, median = session.release(Mean("age")), session.release(Median("age"))
     assert mean.error() < 1
     assert 17 <= median.value <= 32
-    assert median.error() <= 3
+    assert not median.bound().vacuous
     assert mean.because[0].code == median.because[0].code == "least-error"
     private = session_of(data=data_of(neighbors=Neighbors.ADD_REMOVE, max_rows=10**6))
     assert private.release(Mean("age")).error() < 1

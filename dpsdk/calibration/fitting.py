@@ -98,7 +98,7 @@ def _kind(one: Observation) -> str:
 
 def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
     seen = [one for one in observations if one.base is not None and not _exact(one)]
-    bases = sorted({one.base for one in seen if one.base is not None})
+    bases: list[Base] = sorted({one.base for one in seen if one.base is not None})
     if not bases:
         return None
     base = max(bases, key=lambda b: sum(one.base == b for one in seen))
@@ -213,10 +213,11 @@ def _least_squares(
         middle = design[:, kept].mean(axis=0)
         scaled = (design[:, kept] - middle) / spread[kept]
         gram = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
-        solved = np.linalg.solve(gram, scaled.T @ (logs - logs.mean())) / spread[kept]
+        solved: Floats = np.linalg.solve(gram, scaled.T @ (logs - logs.mean())) / spread[kept]
+        weights: list[float] = solved.tolist()
         wrong = [
             place
-            for place, weight in zip(kept, solved.tolist(), strict=True)
+            for place, weight in zip(kept, weights, strict=True)
             if (used[place] == "strength" and weight > most)
             or (growing and used[place] != "strength" and weight < 0)
         ]
@@ -224,7 +225,7 @@ def _least_squares(
             break
         kept = [place for place in kept if place not in wrong]
     start = float(logs.mean() - middle @ solved)
-    return start, {used[place]: float(one) for place, one in zip(kept, solved, strict=True)}
+    return start, {used[place]: one for place, one in zip(kept, weights, strict=True)}
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:

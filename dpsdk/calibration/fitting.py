@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 
@@ -207,14 +208,15 @@ def _least_squares(
 
     The weight of `strength` is at most `most`; where all grows, no other weight is below 0.
     """
-    spread = design.std(axis=0)
+    spread: Floats = design.std(axis=0)
     kept = [place for place in range(len(used)) if spread[place] > 0.05]
     while True:
-        middle = design[:, kept].mean(axis=0)
-        scaled = (design[:, kept] - middle) / spread[kept]
-        gram = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
-        solved: Floats = np.linalg.solve(gram, scaled.T @ (logs - logs.mean())) / spread[kept]
-        weights: list[float] = solved.tolist()
+        middle: Floats = design[:, kept].mean(axis=0)
+        scaled: Floats = (design[:, kept] - middle) / spread[kept]
+        gram: Floats = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
+        told: Floats = scaled.T @ (logs - logs.mean())
+        solved = cast("Floats", np.linalg.solve(gram, told)) / spread[kept]
+        weights = [float(one) for one in solved]
         wrong = [
             place
             for place, weight in zip(kept, weights, strict=True)
@@ -222,16 +224,15 @@ def _least_squares(
             or (growing and used[place] != "strength" and weight < 0)
         ]
         if not wrong:
-            break
+            start = float(logs.mean()) - float(middle @ solved)
+            return start, {used[place]: one for place, one in zip(kept, weights, strict=True)}
         kept = [place for place in kept if place not in wrong]
-    start = float(logs.mean() - middle @ solved)
-    return start, {used[place]: one for place, one in zip(kept, weights, strict=True)}
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
-    heights = np.cumsum(weights[order])
-    place = int(np.searchsorted(heights, share * heights[-1]))
+    heights: Floats = np.cumsum(weights[order])
+    place = int((heights < share * float(heights[-1])).sum())
     return float(values[order[min(place, len(order) - 1)]])
 
 

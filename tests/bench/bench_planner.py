@@ -382,8 +382,8 @@ def shows(data: Data, seeds: int, only: Sequence[str], kept: Path | None) -> Non
             names = [named(one.plan.mechanism) for one in (first, best)]
             lines.append(
                 f"| {case.name} | {epsilon} | {names[0]} | {words} | {first.error:.2g} | "
-                f"{names[1]}: {best.error:.2g} | {'∞' if ratio > 1e6 else f'{ratio:.2f}'} | {len(found)} | "
-                f"{sum(covered)}/{len(covered)} |"
+                f"{names[1]}: {best.error:.2g} | {'∞' if ratio > 1e6 else f'{ratio:.2f}'} | "
+                f"{len(found)} | {sum(covered)}/{len(covered)} |"
             )
     heads = "task | ε | first choice | expected | measured | best, measured | ratio | run | within"
     print(f"\n| {heads} |")

@@ -5,6 +5,7 @@ import threading
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from attrs import evolve, frozen
 
@@ -52,6 +53,7 @@ from dpsdk.queries import (
     Marginal,
     Mean,
     Median,
+    Query,
     Threshold,
     Workload,
     marginals,
@@ -379,7 +381,7 @@ def test_what_nothing_can_be_promised_of_is_answered_as_well():
     mean, median = session.release(Mean("age")), session.release(Median("age"))
     assert mean.error() < 1
     assert 17 <= median.value <= 32
-    assert median.error() <= 3
+    assert not median.bound().vacuous
     assert mean.because[0].code == median.because[0].code == "least-error"
     private = session_of(data=data_of(neighbors=Neighbors.ADD_REMOVE, max_rows=10**6))
     assert private.release(Mean("age")).error() < 1
@@ -425,6 +427,34 @@ def test_where_nothing_can_be_taken_every_reason_is_given():
         session_of(data=data_of(neighbors=Neighbors.ADD_REMOVE)).answer(QUERY)
     with pytest.raises(InvalidArgument, match="query"):
         session.answer("how many?")
+
+
+class Odd(Count):
+    """A count of another author, of which nothing can be learnt without an error of its own."""
+
+    def span(self, facts, /):
+        raise ZeroDivisionError
+
+    def presumed(self, radii, apart, facts, assumptions, /):
+        return np.zeros(0)
+
+
+class Blind(Query[float]):
+    """A query that does not say what its raw numbers are worth."""
+
+    def lower(self, domain, /):
+        return Count().lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+def test_queries_of_other_authors_are_answered_as_far_as_they_can_be():
+    session = session_of()
+    assert session.answer(Odd(normalized=False)) == pytest.approx(4000, abs=100)
+    assert session.answer(Blind()) == pytest.approx(4000, abs=100)
+    with pytest.raises(NoMechanism):
+        session_of(Budget("1e-9")).answer(Odd(normalized=False))
 
 
 def test_scopes_and_parts_plan_with_what_is_theirs():

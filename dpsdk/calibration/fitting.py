@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _kind(one: Observation) -> str:
 
 def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
     seen = [one for one in observations if one.base is not None and not _exact(one)]
-    bases = sorted({one.base for one in seen if one.base is not None})
+    bases: list[Base] = sorted({one.base for one in seen if one.base is not None})
     if not bases:
         return None
     base = max(bases, key=lambda b: sum(one.base == b for one in seen))
@@ -207,30 +208,31 @@ def _least_squares(
 
     The weight of `strength` is at most `most`; where all grows, no other weight is below 0.
     """
-    spread = design.std(axis=0)
+    spread: Floats = design.std(axis=0)
     kept = [place for place in range(len(used)) if spread[place] > 0.05]
     while True:
-        middle = design[:, kept].mean(axis=0)
-        scaled = (design[:, kept] - middle) / spread[kept]
-        gram = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
-        solved = np.linalg.solve(gram, scaled.T @ (logs - logs.mean())) / spread[kept]
+        middle: Floats = design[:, kept].mean(axis=0)
+        scaled: Floats = (design[:, kept] - middle) / spread[kept]
+        gram: Floats = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
+        told: Floats = scaled.T @ (logs - logs.mean())
+        solved = cast("Floats", np.linalg.solve(gram, told)) / spread[kept]
+        weights = [float(one) for one in solved]
         wrong = [
             place
-            for place, weight in zip(kept, solved.tolist(), strict=True)
+            for place, weight in zip(kept, weights, strict=True)
             if (used[place] == "strength" and weight > most)
             or (growing and used[place] != "strength" and weight < 0)
         ]
         if not wrong:
-            break
+            start = float(logs.mean()) - float(middle @ solved)
+            return start, {used[place]: one for place, one in zip(kept, weights, strict=True)}
         kept = [place for place in kept if place not in wrong]
-    start = float(logs.mean() - middle @ solved)
-    return start, {used[place]: float(one) for place, one in zip(kept, solved, strict=True)}
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
-    heights = np.cumsum(weights[order])
-    place = int(np.searchsorted(heights, share * heights[-1]))
+    heights: Floats = np.cumsum(weights[order])
+    place = int((heights < share * float(heights[-1])).sum())
     return float(values[order[min(place, len(order) - 1)]])
 
 

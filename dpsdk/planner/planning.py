@@ -249,7 +249,8 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
     plan = judged(trials, found, reasons, feasible=True, attainable=_error(found))
     if whole is None:
         return Judged(plan, (0, least, median), least)
-    return Judged(plan, (0, min(median, least), least), min(median, least))
+    # Of equal medians, as of places that are told to a cell, that which is not far off either.
+    return Judged(plan, (0, min(median, least), least, _high(found)), min(median, least))
 
 
 def _no_worse(one: Trial[F], other: Trial[F]) -> bool:

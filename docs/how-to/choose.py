@@ -69,13 +69,15 @@ def _some(domain: Domain, count: int) -> Rectangles:
 
 def _few(count: int) -> Workload[float]:
     """Overlapping counts of two conditions each."""
-    pairs = [
-        {"sex": sex, "education": education}
-        for education in ADULT["education"].values  # type: ignore[attr-defined]  # a categorical
-        for sex in ("Female", "Male")
-    ]
-    wide = [{"education": {pair["education"], "Masters"}, "sex": pair["sex"]} for pair in pairs]
-    return Workload([Conjunction(one, normalized=False) for one in wide[:count]])
+    attribute = ADULT["education"]
+    schools = [str(attribute.label(place)) for place in range(attribute.size)]
+    pairs = [(school, sex) for school in schools for sex in ("Female", "Male")]
+    return Workload(
+        [
+            Conjunction({"education": {school, "Masters"}, "sex": sex}, normalized=False)
+            for school, sex in pairs[:count]
+        ]
+    )
 
 
 def _functions(count: int) -> Workload[float]:
@@ -157,7 +159,9 @@ def _asked(name: str) -> Query[Any, Any]:
 
 @cache
 def _table(domain: Domain, relation: Neighbors) -> PrivateData:
-    nothing = {one.name: [one.label(0)] * ROWS for one in domain.attributes}
+    nothing: dict[str, list[object]] = {
+        one.name: [one.label(0)] * ROWS for one in domain.attributes
+    }
     return PrivateData.from_columns(
         nothing, domain, neighbors=relation, outside="raise", max_rows=ROWS
     )
@@ -175,11 +179,12 @@ def choices(
     able = [plan for plan in plans if plan.feasible]
     bounded = [(bound.error, plan) for plan in able if (bound := _bound(plan)) is not None]
     if bounded:
-        error, best = min(bounded, key=lambda pair: (pair[0], str(pair[1].mechanism)))
+        # Of equal ones the first of the plans.
+        error, best = min(bounded, key=lambda pair: pair[0])
         found["promised"] = Choice(_words(best.mechanism), error)
     forecasts = [(plan.expected.median, plan) for plan in able if plan.expected is not None]
     if forecasts:
-        median, best = min(forecasts, key=lambda pair: (pair[0], str(pair[1].mechanism)))
+        median, best = min(forecasts, key=lambda pair: pair[0])
         found["expected"] = Choice(_words(best.mechanism), median)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 
@@ -19,14 +20,26 @@ __all__ = ["fitted"]
 _FEWEST = 12
 """Families of fewer answers are left out."""
 
-_FEWEST_SIZED = 5
-"""Of so many the memory is fitted; of fewer that of all families is taken."""
+_FEWEST_TIMED = 5
+"""Of so many the time and memory are fitted; of fewer the memory of all families is taken."""
 
 _RIDGE = 1.0
 """What weights cost, in squared decades; features count in their own deviations."""
 
 _LEAST = 1e-12
-_BAND = (0.05, 0.95)
+_HALF = 0.45
+"""Half of what a band is to hold."""
+
+_FEW = 0.5
+"""Over the number of tables: by how much the band is wider for being taken from few.
+
+Conformal prediction would take 1, if tables differed in one number each; bands were wider than
+they say then.
+"""
+
+_MOST = 0.95
+"""The share of efforts that are to be below what is said."""
+
 _NEAR = 0.5
 """Errors above this share of that of the uniform distribution tell nothing of a slope."""
 
@@ -56,7 +69,8 @@ def fitted(observations: Iterable[Observation], made: str) -> Calibration:
 
     Weights are least squares of decimal logarithms, kept small by a ridge. The band is that of the
     differences which each table has from a line that was fitted on all others, so that it is one
-    for tables that were never seen. Tables count by the root of how many answers they have.
+    for tables that were never seen, a little widened where these are few. Tables count by the
+    root of how many answers they have.
     """
     ordered = sorted(observations, key=_family)
     errors: dict[str, ErrorModel] = {}
@@ -85,7 +99,7 @@ def _kind(one: Observation) -> str:
 
 def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
     seen = [one for one in observations if one.base is not None and not _exact(one)]
-    bases = sorted({one.base for one in seen if one.base is not None})
+    bases: list[Base] = sorted({one.base for one in seen if one.base is not None})
     if not bases:
         return None
     base = max(bases, key=lambda b: sum(one.base == b for one in seen))
@@ -117,7 +131,8 @@ def _errors(observations: Sequence[Observation]) -> ErrorModel | None:
         left[own] = logs[own] - at(line(~own if several else everything), own)
         weights[own] = 1.0 / math.sqrt(float(own.sum()))
     found = line(everything)
-    low, middle, high = (_quantile(left, weights, share) for share in (_BAND[0], 0.5, _BAND[1]))
+    half = min(_HALF * (1 + _FEW / len(set(tables.tolist()))), 0.5)
+    low, middle, high = (_quantile(left, weights, 0.5 + by) for by in (-half, 0.0, half))
     return ErrorModel(
         base,
         Line(found[0] + middle, found[1]),
@@ -146,8 +161,8 @@ def _least(one: Observation) -> float:
 def _efforts(
     observations: Sequence[Observation], every: Sequence[Observation]
 ) -> EffortModel | None:
-    seconds = _upper(observations, _seconds, 1e-4, _FEWEST)
-    size = _upper(observations, _bytes, 1e4, _FEWEST_SIZED) or _upper(every, _bytes, 1e4, _FEWEST)
+    seconds = _upper(observations, _seconds, 1e-4, _FEWEST_TIMED)
+    size = _upper(observations, _bytes, 1e4, _FEWEST_TIMED) or _upper(every, _bytes, 1e4, _FEWEST)
     if seconds is None or size is None:
         return None
     return EffortModel(seconds, size, _ranges(observations, _OF_EFFORT))
@@ -174,7 +189,7 @@ def _upper(
     design = _design([one for one, _ in seen], _OF_EFFORT)
     start, weights = _least_squares(design, logs, _OF_EFFORT, 1.0, growing=True)
     left = logs - start - design @ _vector(weights, _OF_EFFORT)
-    return Line(start + float(np.quantile(left, _BAND[1])) + _SAFE, weights)
+    return Line(start + float(np.quantile(left, _MOST)) + _SAFE, weights)
 
 
 def _design(observations: Sequence[Observation], used: Sequence[str]) -> Floats:
@@ -193,30 +208,31 @@ def _least_squares(
 
     The weight of `strength` is at most `most`; where all grows, no other weight is below 0.
     """
-    spread = design.std(axis=0)
+    spread: Floats = design.std(axis=0)
     kept = [place for place in range(len(used)) if spread[place] > 0.05]
     while True:
-        middle = design[:, kept].mean(axis=0)
-        scaled = (design[:, kept] - middle) / spread[kept]
-        gram = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
-        solved = np.linalg.solve(gram, scaled.T @ (logs - logs.mean())) / spread[kept]
+        middle: Floats = design[:, kept].mean(axis=0)
+        scaled: Floats = (design[:, kept] - middle) / spread[kept]
+        gram: Floats = scaled.T @ scaled + _RIDGE * np.eye(len(kept))
+        told: Floats = scaled.T @ (logs - logs.mean())
+        solved = cast("Floats", np.linalg.solve(gram, told)) / spread[kept]
+        weights = [float(one) for one in solved]
         wrong = [
             place
-            for place, weight in zip(kept, solved.tolist(), strict=True)
+            for place, weight in zip(kept, weights, strict=True)
             if (used[place] == "strength" and weight > most)
             or (growing and used[place] != "strength" and weight < 0)
         ]
         if not wrong:
-            break
+            start = float(logs.mean()) - float(middle @ solved)
+            return start, {used[place]: one for place, one in zip(kept, weights, strict=True)}
         kept = [place for place in kept if place not in wrong]
-    start = float(logs.mean() - middle @ solved)
-    return start, {used[place]: float(one) for place, one in zip(kept, solved, strict=True)}
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
-    heights = np.cumsum(weights[order])
-    place = int(np.searchsorted(heights, share * heights[-1]))
+    heights: Floats = np.cumsum(weights[order])
+    place = int((heights < share * float(heights[-1])).sum())
     return float(values[order[min(place, len(order) - 1)]])
 
 

@@ -131,7 +131,11 @@ def run(
 
 
 def error_of(table: PublicTable, task: Task[Any, Any], raw: Floats) -> float:
-    """The largest error of an answer, of a model what it loses by; NaN where there is no answer."""
+    """The largest error of an answer, of a model what it loses by.
+
+    A number that is NaN, which says that nothing was learnt, is off by the range of the answers.
+    The result is NaN for a query that does not say what its numbers are.
+    """
     form, query = task.form, task.query
     if isinstance(form, ConvexForm):
         theta, best = raw[: form.dimension], form.minimise(table.records, tolerance=1e-9)[0]
@@ -140,7 +144,8 @@ def error_of(table: PublicTable, task: Task[Any, Any], raw: Floats) -> float:
         return math.nan
     found, true = (query.numbers(one, task.facts) for one in (raw, table.answers(form)))
     errors = np.abs(np.asarray(found) - np.asarray(true))
-    return float(np.nanmax(errors)) if not np.isnan(errors).all() else math.nan
+    told = errors[~np.isnan(np.asarray(true))]
+    return float(np.nan_to_num(told, nan=query.span(task.facts)).max()) if len(told) else math.nan
 
 
 def _trivial(table: PublicTable, task: Task[Any, Any]) -> float:

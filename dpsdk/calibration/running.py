@@ -121,8 +121,8 @@ def _observed(
         taken = {neighbors: table.as_if_private(neighbors) for neighbors in Neighbors}
         took: dict[str, float] = {}
         for number, question in enumerate(asked(table, seed + place)):
-            chosen = rng.permutation(len(every))[:settings]
-            for turn, index in enumerate(chosen.tolist()):
+            chosen: list[int] = rng.permutation(len(every))[:settings].tolist()
+            for turn, index in enumerate(chosen):
                 sized = (number + turn) % _SIZED == _SIZED - 1
                 most = _SIZABLE if sized else _SLOW
                 for one in measure(

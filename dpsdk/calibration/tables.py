@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from attrs import field, frozen
@@ -86,7 +86,7 @@ class PublicTable:
             raise InvalidArgument("domain", "a domain", shown(domain))
         if not isinstance(columns, Mapping) and not hasattr(columns, "columns"):
             raise InvalidArgument("table", _EXPECTED, type(columns).__name__)
-        codes = read_codes(columns, domain.attributes)
+        codes = read_codes(cast("object", columns), domain.attributes)
         stacked = np.stack([codes[attribute] for attribute in domain.names], axis=1)
         inside = stacked[(stacked >= 0).all(axis=1)]
         if not len(inside):

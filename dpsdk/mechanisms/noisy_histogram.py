@@ -216,7 +216,7 @@ class NoisyHistogram(DistributionMechanism):
 
         def answered(found: Measurement[NoiseAccuracy]) -> Measurement:
             estimate = estimated(found, "NoisyHistogram", cells)
-            return HistogramStrategy(estimate, facts, consistent=True).told(form)
+            return HistogramStrategy(estimate, facts, self.consistent).told(form)
 
         return Single(plain.request, answered)
 

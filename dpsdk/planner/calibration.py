@@ -253,9 +253,11 @@ def _read_line(value: dict[str, Any], where: str) -> Line:
 def _read_ranges(value: object, where: str) -> dict[str, tuple[float, float]]:
     ranges: dict[str, tuple[float, float]] = {}
     for name, ends in _any(value, where).items():
-        if type(ends) is not list or len(cast("list[object]", ends)) != 2:
-            raise RecordError(f"{where}.{name}", "a list of two numbers", shown(ends))
-        low, high = cast("list[float]", ends)
+        pair = cast("list[float]", ends) if type(ends) is list else []
+        if len(pair) != 2:
+            given = shown(cast("object", ends))
+            raise RecordError(f"{where}.{name}", "a list of two numbers", given)
+        low, high = pair
         ranges[name] = low, high
     return ranges
 

@@ -19,7 +19,7 @@ from dpsdk.mechanisms import Mechanism, OneRun, Parts
 from dpsdk.planner.families import Family, families, shared
 from dpsdk.planner.goal import Goal
 from dpsdk.planner.plan import Effort, Plan
-from dpsdk.planner.planning import Judged, for_alpha, judged, listed, of_one, reaching
+from dpsdk.planner.planning import Judged, for_alpha, judged, listed, of_one, reaching, span_of
 from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
@@ -83,7 +83,22 @@ def for_goals(goals: Iterable[Goal[Any, Any]], task_of: TaskOf, beta: float) -> 
     trials = [Trials(whole, family, whole.balance, _of_each(tasks)) for family in families(whole)]
     found = [_for_all(tried, alphas) for tried in trials]
     found += _for_each(whole, wanted, tasks, task_of, beta)
-    return listed(whole, [one for one in found if one is not None], "cheapest", "dearer", ())
+    loose = _loose(alphas, tasks)
+    kept = [_noted(one, loose) for one in found if one is not None]
+    return listed(whole, kept, "cheapest", "dearer", ())
+
+
+def _loose(alphas: Sequence[float], tasks: Sequence[Task[Any, Any]]) -> tuple[float, ...]:
+    """The spans of those questions that a guess would answer as well as it is asked for."""
+    pairs = [(alpha, span_of(task)) for alpha, task in zip(alphas, tasks, strict=True)]
+    return tuple(dict.fromkeys(span for alpha, span in pairs if alpha >= span))
+
+
+def _noted(one: Judged, loose: Sequence[float]) -> Judged:
+    if not loose or not one.plan.feasible:
+        return one
+    notes = [reason("loose-alpha", span=number(span)) for span in loose]
+    return one._replace(plan=evolve(one.plan, because=(*one.plan.because, *notes)))
 
 
 def _to_goals(goals: Iterable[Goal[Any, Any]]) -> list[Goal[Any, Any]]:

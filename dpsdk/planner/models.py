@@ -25,6 +25,7 @@ _BASES: tuple[Base, ...] = get_args(Base)
 _FULL = ("rows", "span", "answer")
 """Bases that do not change with what is paid."""
 
+_WIDEST = 1.0
 _LARGEST = 1e6
 _DIGITS = 4
 _MOST_RUNS = 10**9
@@ -161,21 +162,24 @@ class ErrorModel:
     def logs(self, features: Features) -> tuple[float, float, float]:
         """The decimal logarithms of the median and of the ends of the band, over the base.
 
-        Outside of what was measured the band is the wider by half of that in decades. More privacy
-        loss than was measured is taken to help no further, and less of it to hurt.
+        What lies outside of what was measured is taken to lie at its end, and the band is the wider
+        by half of that in decades, up to a factor of ten. But less privacy loss than was measured
+        does more harm, and more of it no good.
         """
         taken, up, down = dict(features), 0.0, 0.0
         for name, low, high in self.ranges:
             below, above = max(low - features[name], 0.0), max(features[name] - high, 0.0)
+            taken[name] -= above
             if name != "strength":
+                taken[name] += below
                 up, down = up + below + above, down + below + above
             else:
-                taken[name] -= above
                 up, down = up + below, down + above
                 if self.base not in _FULL:
                     taken[name] += below
         middle = self.line.at(taken)
-        low, high = middle + self.low - down / 2, middle + self.high + up / 2
+        low = middle + self.low - min(down / 2, _WIDEST)
+        high = middle + self.high + min(up / 2, _WIDEST)
         if self.ceiling is not None:
             # The band of the ceiling is that of the rest: other tables lie farther from uniform.
             middle, low = min(middle, self.ceiling), min(low, self.ceiling)

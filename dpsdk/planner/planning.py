@@ -29,7 +29,17 @@ from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trial, Trials, in_rows
 from dpsdk.release import Cost, Quote, Reason
 
-__all__ = ["Judged", "fitting", "for_alpha", "for_budget", "judged", "listed", "of_one", "reaching"]
+__all__ = [
+    "Judged",
+    "fitting",
+    "for_alpha",
+    "for_budget",
+    "judged",
+    "listed",
+    "of_one",
+    "reaching",
+    "span_of",
+]
 
 F = TypeVar("F", bound=Form)
 
@@ -82,7 +92,11 @@ def for_budget(task: Task[Any, F], budget: Budget | Cost) -> Plans[F]:
         raise InvalidArgument("budget", "a Budget or a Cost", shown(budget))
     trials = [Trials(task, family, balance, of_one) for family in families(task)]
     found = [one for tried in trials if (one := _for_total(tried, allowed, whole)) is not None]
-    return listed(task, found, "least-error", "less-exact", trials)
+    # Without a δ, what would have Gaussian noise may come to be what another family has.
+    known: dict[tuple[type, str, str], Judged] = {}
+    for one in found:
+        known.setdefault((type(one.plan.mechanism), str(one.plan), str(one.plan.cost)), one)
+    return listed(task, list(known.values()), "least-error", "less-exact", trials)
 
 
 def of_one(
@@ -141,7 +155,7 @@ def reaching(
     promised = first.promised
     if promised is None or not reached(_alone(trials, first, promised)):
         reasons.append(reason("assumed-only", words=" and ".join(trials.task.assumes)))
-    span = _span(trials.task)
+    span = span_of(trials.task)
     if alpha >= span:
         reasons.append(reason("loose-alpha", span=number(span)))
     plan = judged(trials, first, reasons, feasible=True, attainable=None)
@@ -181,7 +195,7 @@ def _short(trials: Trials[F], most: Trial[F]) -> Reason:
     if bound is None:
         return _unbounded(trials, most)
     if bound.vacuous:
-        return reason("vacuous", error=number(bound.error), span=number(_span(trials.task)))
+        return reason("vacuous", error=number(bound.error), span=number(span_of(trials.task)))
     return reason("too-dear", error=number(bound.error))
 
 
@@ -190,12 +204,12 @@ def _unbounded(trials: Trials[F], trial: Trial[F]) -> Reason:
     return reason("no-bound", why=why)
 
 
-def _refused(trials: Trials[F]) -> Judged | None:
-    """The plan of a family of which nothing fits, or nothing can be run."""
+def _refused(trials: Trials[F], given: Reason | None = None) -> Judged | None:
+    """The plan of a family of which nothing fits, or nothing can be run; the reason, if known."""
     some = trials.some or trials.at(-A_DECADE)
     if some is None:
         return None
-    why = reason("nothing-left") if some.refusal is None else some.refusal
+    why = given or some.refusal or reason("nothing-left")
     plan = judged(trials, some, [why], feasible=False, attainable=None)
     return Judged(plan, (3, 0.0, 0.0), math.inf)
 
@@ -211,8 +225,9 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
         if usable and exact is not None and (found is None or _no_worse(exact, found)):
             found = exact
     if found is None:
-        return _refused(trials)
-    span = _span(trials.task)
+        gaussian = trials.family.unit != "epsilon" and whole is not None and not whole.delta
+        return _refused(trials, reason("needs-delta") if gaussian else None)
+    span = span_of(trials.task)
     median = math.inf if found.forecast is None else found.forecast.median
     bound = found.bound
     reasons: list[Reason] = []
@@ -234,7 +249,8 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
     plan = judged(trials, found, reasons, feasible=True, attainable=_error(found))
     if whole is None:
         return Judged(plan, (0, least, median), least)
-    return Judged(plan, (0, min(median, least), least), min(median, least))
+    # Of equal medians, as of places that are told to a cell, that which is not far off either.
+    return Judged(plan, (0, min(median, least), least, _high(found)), min(median, least))
 
 
 def _no_worse(one: Trial[F], other: Trial[F]) -> bool:
@@ -304,7 +320,7 @@ def _expected(trial: Trial[F], plan: Plan[F]) -> float:
     return min(trial.errors, default=math.inf)
 
 
-def _span(task: Task[Any, F]) -> float:
+def span_of(task: Task[Any, F]) -> float:
     """The span of the answer, infinite where a query does not tell it."""
     try:
         span = float(task.span)
@@ -330,7 +346,7 @@ def listed(
         if plan.feasible and first is not None:
             if one is first:
                 compared = [reason(best)]
-            elif first.size > 0 and one.size < math.inf:
+            elif one.key[0] == first.key[0] and first.size > 0 and one.size < math.inf:
                 compared = [reason(other, times=f"{one.size / first.size:.3g}")]
             else:
                 compared = []

@@ -12,10 +12,11 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from dpsdk._checks import described
+from dpsdk.accounting import Budget
 from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.copies import checked_copy
 from dpsdk.accuracy import Bound, HalfWidths
-from dpsdk.errors import DpsdkError
+from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
@@ -70,6 +71,8 @@ class Trial(Generic[F]):
         said of errors.
     refusal
         Why it cannot be run at all; None if it can.
+    unpriced
+        Whether that is because no theorem of the composition prices it.
     """
 
     mechanism: Mechanism[F]
@@ -81,6 +84,7 @@ class Trial(Generic[F]):
     refusal: Reason | None = None
     _forecast: Callable[[], Forecast | None] = _nothing
     _effort: Callable[[], Effort | None] = _nothing
+    unpriced: bool = False
 
     @cached_property
     def forecast(self) -> Forecast | None:
@@ -136,7 +140,7 @@ class Trials(Generic[F]):
     family: Family
     balance: Balance
     aims: Aims
-    _known: dict[int, Trial[F] | None] = field(init=False, factory=dict)
+    _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
 
     @property
     def ladder(self) -> Ladder[Trial[F]]:
@@ -158,8 +162,19 @@ class Trials(Generic[F]):
     def at(self, place: int) -> Trial[F] | None:
         """The trial of an amount; None where the family has no such mechanism."""
         if place not in self._known:
-            self._known[place] = self._made(lambda: self.family.at(amount(place)))
+            trial = self._made(lambda: self.family.at(amount(place)))
+            if trial is not None and trial.unpriced and self.family.unit == "rho":
+                # Where no theorem prices a ρ, as in basic composition, pairs (ε, δ) may have a
+                # price: those that take as much of the one as of the other.
+                paired = self._made(lambda: self.family.within(self._pair(amount(place))))
+                if paired is not None and not paired.unpriced:
+                    trial = paired
+            self._known[place] = trial
         return self._known[place]
+
+    def _pair(self, epsilon: Fraction) -> Budget:
+        budget = self.task.balance.budget
+        return Budget(epsilon, epsilon * budget.delta / budget.epsilon)
 
     def of(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
         """The trial of a mechanism; None where it cannot be made."""
@@ -186,6 +201,8 @@ class Trials(Generic[F]):
             return None
         try:
             return self._quoted(mechanism)
+        except UnsupportedGuarantee as error:
+            return Trial(mechanism, refusal=reason("refused", why=str(error)), unpriced=True)
         except DpsdkError as error:
             return Trial(mechanism, refusal=reason("refused", why=str(error)))
         except Exception as error:  # noqa: BLE001  # a query of another author may raise anything

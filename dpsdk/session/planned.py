@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any, Final, TypeVar, final
 
 import numpy as np
+from attrs import evolve
 from typing_extensions import override
 
 from dpsdk._checks import described, shown, to_beta
@@ -26,6 +27,7 @@ from dpsdk.planner import Calibration, Goal, Plan, Plans
 from dpsdk.planner.calibration import to_calibration
 from dpsdk.planner.joint import for_goals
 from dpsdk.planner.planning import for_alpha, for_budget
+from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
@@ -46,6 +48,9 @@ _PART: Final = Fraction(1, 10)
 
 _FINE: Final = 100
 """It is to be off by no more than the answer's span over this."""
+
+_COMPARED: Final = frozenset({"least-error", "less-exact"})
+"""Codes of reasons that compare a plan with others."""
 
 _NAME: Final = "the best plan"
 _DIGEST: Final = sha256(b"whatever mechanism is best").hexdigest()
@@ -144,28 +149,45 @@ def best_plan(query: Query[A, F], form: F, context: Context) -> Plan[F]:
     """
     balance = context.payer.balance.at_most(_PART)
     task = Task(query, form, context.terms, balance, _BETA)
-    lift = lifting(query)
-    alpha = 0.0 if lift is None else float(lift.span(context.facts)) / _FINE
-    if lift is not None and 0 < alpha < math.inf and not _untold(lift, form, context.facts):
+    alpha = _aim(lifting(query), form, context.facts)
+    if 0 < alpha < math.inf:
         for plan in for_alpha(task, alpha):
             if plan.feasible and plan.promised is not None and plan.promised.error <= alpha:
                 return plan
     with suppress(NoMechanism):
         return for_budget(task, balance.budget).best
-    in_rows = _InRows(query, form, context.terms, balance, _BETA)
+    plans = for_budget(_InRows(query, form, context.terms, balance, _BETA), balance.budget)
+    # What is expected is in the unit of the answer, and compares with nothing here.
+    bounded = [plan for plan in plans if plan.feasible and plan.promised is not None]
+    if bounded:
+        return _least(bounded)
     try:
-        return for_budget(in_rows, balance.budget).best
+        return plans.best
     except NoMechanism as none:
         raise NoMechanism(described(query), none.reasons) from None
 
 
-def _untold(lift: Lifting[object], form: Form, facts: Facts) -> bool:
-    """Whether nothing could be told of an answer beforehand even if no noise were added."""
-    if not isinstance(form, LinearForm):
-        return False
-    radii = np.zeros(form.rows)
-    told = lift.presumed(radii, radii.copy, facts, NOTHING)
-    return float(told.max()) >= lift.span(facts)
+def _least(plans: Sequence[Plan[F]]) -> Plan[F]:
+    """The plan of the least bound, with that for a reason."""
+    best = min(plans, key=lambda plan: math.inf if plan.promised is None else plan.promised.error)
+    others = [one for one in best.because if one.code not in _COMPARED]
+    return evolve(best, because=(reason("least-error"), *others))
+
+
+def _aim(lift: Lifting[object] | None, form: Form, facts: Facts) -> float:
+    """How far off an answer may be that nobody set an error for; 0 where none can be promised."""
+    try:
+        if lift is None:
+            return 0.0
+        span = float(lift.span(facts))
+        if isinstance(form, LinearForm):
+            # What nothing could be told of even if no noise were added.
+            radii = np.zeros(form.rows)
+            told = lift.presumed(radii, radii.copy, facts, NOTHING)
+            span = 0.0 if float(told.max()) >= span else span
+        return span / _FINE
+    except Exception:  # noqa: BLE001  # a query of another author may raise anything
+        return 0.0
 
 
 def release_by_plan(
@@ -210,8 +232,7 @@ class _Best(Channel[F]):
     def __init__(self, context: Context) -> None:
         self._outer = context
         self._context = context.until(Lifetime(_NAME, context.lifetime))
-        self._name = _NAME
-        self._access = self._context.access(_NAME)
+        self._name, self._access = _NAME, self._context.access(_NAME)
         self._using = Using(_NAME, BEST, context.facts.domain, _DIGEST)
         self.plan: Plan[F] | None = None
 

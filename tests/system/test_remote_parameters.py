@@ -407,16 +407,15 @@ PLANS: dict[str, Callable[[Session, object], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
-def test_no_parameter_of_a_plan_hangs_or_fails_untyped(name):
+@pytest.mark.parametrize(("name", "place"), crossed(PLANS, range(len(NUMBERS)), 5))
+def test_no_parameter_of_a_plan_hangs_or_fails_untyped(name, place):
     session = Session(DATA, Budget(1, "1e-6"), noise=seeded(1))
-    for value in NUMBERS:
-        try:
-            repr(PLANS[name](session, value))
-        except DpsdkError as refusal:
-            text = str(refusal)
-            assert len(text) < 1500
-            text.encode()
+    try:
+        repr(PLANS[name](session, NUMBERS[place]))
+    except DpsdkError as refusal:
+        text = str(refusal)
+        assert len(text) < 1500
+        text.encode()
     assert session.spent.charges == 0
 
 

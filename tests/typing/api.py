@@ -132,6 +132,7 @@ from dpsdk.mechanisms import (
     OneShot,
     OnlinePMW,
     Oracle,
+    Parts,
     PrivateMinimizer,
     Problem,
     Projection,
@@ -146,7 +147,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
-from dpsdk.planner import Goal, Plan, Plans, Reason
+from dpsdk.planner import Curve, Goal, Plan, Plans, Point, Reason
 from dpsdk.queries import (
     Above,
     Answers,
@@ -467,6 +468,12 @@ def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:
     session.answer(threshold, using=models.best)  # type: ignore[misc]  # a plan for models
     session.answer(model, using=plans.best)  # type: ignore[misc]  # a plan for linear queries
     goals = [Goal(threshold, 0.01), Goal(table, 0.02)]
+    assert_type(plans.curve().points, tuple[Point, ...])
+    assert_type(plans.curve(), Curve)
+    assert_type(plans.to_frame(backend="pandas"), object)
+    plans.to_frame(backend="numpy")  # type: ignore[arg-type]  # no library of frames
+    parts = Parts([(threshold, Laplace(epsilon=1)), (table, Gaussian(rho=1))])
+    assert_type(session.answer(Workload[object]([table, threshold]), using=parts), Answers[object])
     joint = session.plan(goals, beta=0.1)
     assert_type(joint, Plans[LinearForm])
     both = Workload[object]([threshold, table])

@@ -75,7 +75,9 @@ class Shape:
     def several(self) -> bool:
         """Whether it has more than one block, or one of functions that have nothing in common."""
         blocks = self.form.blocks
-        return len(blocks) > 1 or (blocks[0].rows > 1 and not isinstance(blocks[0], Kronecker))
+        return len(blocks) > 1 or any(
+            one.rows > 1 and not isinstance(one, Kronecker) for one in blocks
+        )
 
     @cached_property
     def runs(self) -> bool:

@@ -355,3 +355,48 @@ def test_a_part_and_a_scope_read_books_that_are_charged():
     assert scope.state != odometer.state
     assert [entry.guarantee for entry in scope.charges] == [TENTH]
     assert len(odometer.charges) == len(parts[0].charges) == 2
+
+
+def refusal_of(work, *given):
+    """What a refusal says, None if there is none."""
+    try:
+        work(*given)
+    except BudgetExceeded as error:
+        return str(error), error.shortages, error.epsilon, error.rho
+    return None
+
+
+@pytest.mark.parametrize("composition", [None, BasicComposition(), ZCDPComposition()], ids=str)
+def test_what_would_not_fit_together_is_refused_alike_and_charges_nothing(composition):
+    run = DiscreteGaussianGuarantee(10**6, 1, 1, claim=("0.1", "1e-9"))
+    for count in (1, 5, 9, 12, 400):
+        asked = Odometer(Budget(1, "1e-6"), composition)
+        charged = Odometer(Budget(1, "1e-6"), composition)
+        for odometer in (asked, charged):
+            odometer.charge(PureGuarantee("0.2"), "before")
+        refusals = [
+            refusal_of(asked.check_all, [(run, count)]),
+            refusal_of(charged.charge_all, [run] * count, "q"),
+        ]
+        assert refusals[0] == refusals[1]
+        assert asked.spent.charges == 1
+    for count in (10**5, 10**9):
+        with pytest.raises(BudgetExceeded):
+            asked.check_all([(PureGuarantee("0.01"), count)])
+    asked.check_all([])
+    asked.check_all([(PureGuarantee(0), 10**9), PureGuarantee("0.05")])
+    assert asked.spent.charges == 1
+
+
+def test_what_a_reserve_keeps_off_is_refused_and_nothing_else():
+    odometer = Odometer(Budget(1), BasicComposition())
+    scope = ScopeOdometer(odometer, "s", Fraction(1, 2), reserve=True)
+    odometer.check_all([PureGuarantee("0.5")])
+    scope.check_all([PureGuarantee("0.25")] * 2)
+    for payer in (odometer, scope):
+        with pytest.raises(BudgetExceeded):
+            payer.check_all([PureGuarantee("0.3")] * 2)
+    scope.close()
+    with pytest.raises(Closed):
+        scope.check_all([PureGuarantee("0.1")])
+    odometer.check_all([PureGuarantee(1)])

@@ -184,5 +184,7 @@ def test_the_package_has_one_of_many_families():
     assert {"mwem", "local-marginals", "residual-planner", "tree", "noisy-histogram"} <= set(
         found.errors
     )
-    assert set(found.errors) <= set(found.efforts)
+    # What an answer takes does not depend on what is made of its numbers, models aside.
+    known = {name.removesuffix(":ratio").removesuffix(":span") for name in found.errors}
+    assert known <= set(found.efforts)
     assert all(isinstance(model, EffortModel) for model in found.efforts.values())

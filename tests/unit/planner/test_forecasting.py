@@ -116,7 +116,7 @@ def test_errors_stop_at_the_span_of_answers():
 
 def test_far_from_what_was_measured_is_said_to_be_extrapolated():
     query = marginals(DOMAIN, 2)
-    line = Line(-0.5, {"strength": -0.3, "numbers": 0.1})
+    line = Line(-0.5, {"strength": -0.3})
     near = ErrorModel("rows", line, -0.2, 0.3, None, {"strength": (0, 9), "numbers": (0, 4)}, 20)
     far = ErrorModel("rows", line, -0.2, 0.3, None, {"strength": (0, 9), "numbers": (3, 4)}, 20)
     inside = forecast_of(query, "mwem", calibration=Calibration("", {"mwem": near}, {}))

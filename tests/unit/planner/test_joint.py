@@ -153,6 +153,13 @@ def test_there_are_at_most_64_goals():
         session().plan(many)
 
 
+def test_a_goal_that_a_guess_would_keep_is_told():
+    tight, loose = (session(budget=AMPLE).plan([Goal(ONE, 8.0), Goal(SEXES, alpha)]).best
+                    for alpha in (299.0, 300.0))  # fmt: skip
+    assert "loose-alpha" not in codes(tight)
+    assert "loose-alpha" in codes(loose)
+
+
 def test_many_goals_are_planned():
     goals = [Goal(ONE, 40.0 + place) for place in range(8)]
     assert session().plan(goals).best.promised.error <= 40

@@ -281,10 +281,30 @@ def test_a_budget_is_kept_by_itself_and_within_what_is_left(composition):
         own = session(composition)
         fresh = own._context.payer.balance
         for plan in own.plan(AGES, budget=budget):
-            if plan.cost.free:
+            if plan.cost.free or not plan.feasible:
                 continue
             assert plan.share_of_remaining == fresh.share(plan.cost.runs) <= 1
             assert fresh.capped(budget).fits(plan.cost.runs)
+
+
+def test_nothing_is_listed_twice_and_what_needs_a_delta_says_so():
+    plans = session(BasicComposition()).plan(AGES, budget=Budget("0.3"))
+    assert len({str(plan.mechanism) for plan in plans}) == len(plans)
+    gaussian = next(plan for plan in plans if isinstance(plan.mechanism, Gaussian))
+    assert codes(gaussian) == ["needs-delta"]
+    assert all(plan.cost.epsilon == Fraction(3, 10) for plan in plans if plan.feasible)
+
+
+def test_where_a_rho_has_no_price_pairs_are_planned():
+    own = session(BasicComposition(), Budget(4, "1e-6"))
+    plan = next(p for p in own.plan(SEXES, alpha=20.0) if isinstance(p.mechanism, Gaussian))
+    assert plan.feasible
+    # As much of what is left of the ε as of the δ.
+    assert plan.mechanism.delta / plan.mechanism.epsilon == Fraction(1, 4 * 10**6)
+    assert plan.share_of_remaining == plan.mechanism.epsilon / 4
+    release = own.release(SEXES, using=plan.mechanism)
+    assert release.cost == plan.cost
+    assert own.spent.charges == 1
 
 
 def test_a_cost_that_is_more_than_what_is_left_is_all_that_is_left():

@@ -16,6 +16,7 @@ from dpsdk.mechanisms import Gaussian, Laplace, NumericSparse
 from dpsdk.planner import Assumptions as Public
 from dpsdk.queries import Above, Count, Marginal, Mean, Median, Quantile, Sum, Threshold, Workload
 from dpsdk.testing import seeded
+from worlds import crossed
 
 ADD = Neighbors.ADD_REMOVE
 DOMAIN = Domain(Integer("age", 17, 90), Categorical("sex", ["F", "M"]))
@@ -51,8 +52,7 @@ def truths(query, attribute, counted):
         yield weights[:, list(cells)].sum(axis=1)
 
 
-@pytest.mark.parametrize("attribute", ATTRIBUTES, ids=lambda one: repr(one)[:12])
-@pytest.mark.parametrize("radii", RADII)
+@pytest.mark.parametrize(("attribute", "radii"), crossed(ATTRIBUTES, RADII, 2))
 def test_no_table_that_is_as_assumed_has_a_worse_mean(attribute, radii):
     # Radii in rows of full weight; every table, and every corner and edge of what may be released.
     query, rows = Mean("x"), 6

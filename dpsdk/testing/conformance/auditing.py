@@ -108,7 +108,7 @@ def _audited(bench: Bench, tally: Tally, scene: Scene) -> None:
         islice(_pairs(scene), None if bench.thorough else 8),
         guarantee,
         tail=_TAIL,
-        limit=_PATHS * (100 if bench.thorough else 1),
+        limit=_PATHS * (10 if bench.thorough else 1),
     )
     tally.ran(found.pairs)
     if not found.passed:

@@ -149,7 +149,7 @@ def check_mechanism(
         For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
         mechanism does not conform then.
     thorough
-        Whether to try more of everything, which takes some ten times as long.
+        Whether to try more of everything, which takes several times as long.
     catalogue
         The kinds of written forms, with that of the mechanism; those of the package if left out.
 
@@ -179,7 +179,7 @@ def check_mechanism(
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
     standing = Walls()
-    before = repeating.pristine(plain, asked, domain)
+    before = repeating.pristine(plain, asked, domain, thorough=thorough)
     bench = Bench(plain, asked, domain, thorough=thorough, walls=standing, catalogue=catalogue)
     bench.pristine = before
     try:

@@ -157,6 +157,7 @@ def forks(bench: Bench, tally: Tally) -> None:
     if not can_fork():
         tally.skip("processes cannot be forked here")
     for scene in runnable(bench, tally):
+        before = set(multiprocessing.active_children())
         with spied(bench.files) as seen:
             bench.asked(scene, bench.session(scene.table))
         tally.ran()
@@ -165,7 +166,7 @@ def forks(bench: Bench, tally: Tally) -> None:
                 f"{scene}: it called {seen.of('fork')}",
                 "Do the work of an answer in the process that was asked",
             )
-        if multiprocessing.active_children():
+        if set(multiprocessing.active_children()) - before:
             tally.fail(f"{scene}: it left a process behind", "Start no processes")
         asked = bench.asked(scene, bench.session(scene.table))
         session = bench.session(scene.table)

@@ -206,14 +206,20 @@ def _where() -> Hashable:
     return short((random.getstate(), repr(np.random.get_state())))  # noqa: NPY002  # the same
 
 
-def pristine(mechanism: AnyMechanism, queries: tuple[AnyQuery, ...], domain: Domain | None) -> str:
+def pristine(
+    mechanism: AnyMechanism,
+    queries: tuple[AnyQuery, ...],
+    domain: Domain | None,
+    *,
+    thorough: bool,
+) -> str:
     """What a mechanism does in a process of its own, in which it was not asked before.
 
     Empty where there are no such processes, or nothing came of it.
     """
 
     def work() -> str:
-        return _first(Bench(mechanism, queries, domain, thorough=False, probing=False))
+        return _first(Bench(mechanism, queries, domain, thorough=thorough, probing=False))
 
     return in_child(work)
 

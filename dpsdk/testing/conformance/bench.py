@@ -469,7 +469,7 @@ def least(runs: Sequence[Guarantee], composition: Composition = ANY) -> Budget |
     low, high = math.log2(1e-12), math.log2(1e6)
     if fits(runs, Budget(2.0**low, delta), composition):
         return None
-    while high - low > 1e-9:
+    while high - low > 1e-4:
         middle = (low + high) / 2
         if fits(runs, Budget(2.0**middle, delta), composition):
             high = middle

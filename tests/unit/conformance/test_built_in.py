@@ -92,12 +92,11 @@ def test_a_mechanism_conforms_thoroughly(mechanism):
     assert report.conforms, str(report)
 
 
-@pytest.mark.parametrize("mechanism", [Repeated(Fraction(1)), SquareRoot("level", rho=1)], ids=str)
-def test_a_mechanism_passes_the_quicker_checks(mechanism, monkeypatch):
+def test_a_mechanism_of_several_runs_passes_the_quicker_checks(monkeypatch):
     heavy = {"interrupts", "audit", "bounds-cover", "keeps-no-kernel", "public-walls"}
     kept = tuple(check for check in mechanisms.CHECKS if check.name not in heavy)
     monkeypatch.setattr(mechanisms, "CHECKS", kept)
-    report = check_mechanism(mechanism)
+    report = check_mechanism(Repeated(Fraction(1)))
     assert report.conforms, str(report)
 
 

@@ -52,7 +52,7 @@ class FormMemo:
     what could be written into, such as a list, each time.
     """
 
-    __slots__ = ("_facts", "_known")
+    __slots__ = ("_facts", "_known", "_lent")
 
     _KEPT = 256
     _KEPT_BYTES = 2**26
@@ -62,6 +62,8 @@ class FormMemo:
         # By the very query: one of another author may call itself equal to any. Nor by the identity
         # of its form, since what a form costs may depend on how it was built.
         self._known: Memo[tuple[_Anatomy, object, str]] = Memo(self._KEPT, self._KEPT_BYTES)
+        # By the form: the class that its copy was lent to last, and that copy.
+        self._lent: Memo[tuple[type, object]] = Memo(self._KEPT, self._KEPT_BYTES)
 
     @property
     def facts(self) -> Facts:
@@ -78,14 +80,23 @@ class FormMemo:
         """
         return self.described(query)[0]
 
-    @staticmethod
-    def lent(form: F, mechanism: object) -> F:
-        """A form to hand to a mechanism: one of another author gets a copy, to write into."""
+    def lent(self, form: F, mechanism: object) -> F:
+        """A form to hand to a mechanism: those of a class of another author have a copy to them.
+
+        They may write into that, and change by it what they are asked, but nothing else.
+        """
         kind = type(mechanism)
-        module = sys.modules.get(kind.__module__)
-        if _packaged(kind) and getattr(module, kind.__qualname__, None) is kind:
-            return form
-        return _own(form)
+        if _packaged(kind):
+            module = sys.modules.get(kind.__module__)
+            if getattr(module, kind.__qualname__, None) is kind:  # and does not just say so
+                return form
+        known = self._lent.get(form)
+        if known is not None and known[0] is kind:
+            return cast("F", known[1])
+        mine = _own(form)
+        if mine is not form:
+            self._lent.keep(form, (kind, mine), _size(form))
+        return mine
 
     def described(self, query: Query[A, F]) -> tuple[F, str]:
         """The form of a query, and what the query calls itself. Raises as `form` does."""

@@ -26,6 +26,10 @@ from dpsdk.queries import Marginal
 from dpsdk.testing import SeededNoise, check_mechanism, check_query
 from dpsdk.testing.conformance import mechanisms, queries
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "cheats.md"
 
 HEAVY = {
@@ -55,6 +59,7 @@ def cases(cheats):
         if not slow:
             quick.add(cheat.check)
         marks = [pytest.mark.slow] if slow else []
+        marks += [NEEDS_FORK] if cheat.check == "forks" else []
         found.append(pytest.param(cheat, id=cheat.called, marks=marks))
     return found
 
@@ -82,6 +87,8 @@ def test_the_honest_twin_passes_the_same_checks(twin, monkeypatch):
 @pytest.mark.parametrize("cheat", [*MECHANISMS, *QUERIES], ids=lambda cheat: cheat.called)
 def test_a_cheat_does_not_conform(cheat: Cheat, monkeypatch):
     if cheat.check == "forks":  # some thousand forks would take a while
+        if not hasattr(os, "fork"):
+            pytest.skip("needs fork")
         names = {check.name for check in mechanisms.CHECKS}
         only(monkeypatch, *(names - {"audit", "bounds-cover", "replays"}))
     found = report(cheat.make())
@@ -156,8 +163,7 @@ def test_a_kernel_whose_question_is_over_is_closed(make):
     assert isinstance(found[-1], Closed)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@NEEDS_FORK
 def test_a_forked_child_gets_nothing():
     forked, alone = (taken(make(), session()) for make in (cheats_pay.Forking, cheats_base.Honest))
     assert np.array_equal(forked, alone)

@@ -104,6 +104,26 @@ def test_a_query_that_nobody_can_ask_does_not_conform():
     assert found["lowers-alike"].runs == 0
 
 
+def test_whatever_a_query_raises_is_reported_in_characters_that_print():
+    class Ending(Median):
+        def check(self, facts):
+            raise SystemExit
+
+        def __str__(self):
+            raise ValueError
+
+    found = check_query(Ending("level"))
+    assert not found.conforms
+    assert "SystemExit" in found["lowers-alike"].why
+    assert str(found).startswith("a query of class Ending DOES NOT CONFORM")
+
+    class Loud(Median):
+        def __str__(self):
+            return "\x1b[2J"
+
+    assert check_query(Loud("level")).subject == "\\x1b[2J"
+
+
 def test_the_guide_names_every_check():
     page = (Path(__file__).parents[2] / "docs/how-to/check-a-plugin.md").read_text("utf-8")
     section = page.partition("\n## Queries\n")[2].partition("\n## ")[0]

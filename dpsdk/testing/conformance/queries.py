@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -132,4 +133,12 @@ def check_query(
         warnings.simplefilter("ignore")
         bench = Question(asked, domain, answers, catalogue, thorough=thorough)
         results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
-    return Report(described(query), results)
+    return Report(_called(query), results)
+
+
+def _called(query: object) -> str:
+    """What a query calls itself, in characters that print."""
+    text = f"a query of class {type(query).__name__}"
+    with suppress(Exception):  # a plugin may raise what it likes
+        text = described(query)
+    return text if text.isprintable() else repr(text)[1:-1]

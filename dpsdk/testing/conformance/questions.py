@@ -126,7 +126,9 @@ class Question:
                 try:
                     self.query.check(facts)
                     self.query.lower(facts.domain)
-                except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
                     text = f"{type(error).__name__}: {described(error)}"
                     self.refusals[f"{neighbors.value}, unit_rows={unit_rows}"] = text
                 else:

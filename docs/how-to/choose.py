@@ -179,11 +179,12 @@ def choices(
     able = [plan for plan in plans if plan.feasible]
     bounded = [(bound.error, plan) for plan in able if (bound := _bound(plan)) is not None]
     if bounded:
-        error, best = min(bounded, key=lambda pair: (pair[0], str(pair[1].mechanism)))
+        # Of equal ones the first of the plans.
+        error, best = min(bounded, key=lambda pair: pair[0])
         found["promised"] = Choice(_words(best.mechanism), error)
     forecasts = [(plan.expected.median, plan) for plan in able if plan.expected is not None]
     if forecasts:
-        median, best = min(forecasts, key=lambda pair: (pair[0], str(pair[1].mechanism)))
+        median, best = min(forecasts, key=lambda pair: pair[0])
         found["expected"] = Choice(_words(best.mechanism), median)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -137,7 +138,8 @@ class Parts(OneShot[LinearForm]):
 
     def open(self, kernel: Kernel, /) -> PartsStrategy:
         del kernel  # nothing is paid to open
-        return PartsStrategy(self)
+        # Copies, since whoever made the parts still holds them.
+        return PartsStrategy(Parts([(query, copy(mechanism)) for query, mechanism in self.parts]))
 
     def singles(self, form: LinearForm, terms: Terms) -> list[tuple[int, Single[Any], int]]:
         """What each part asks the kernel for, in the order of the form, with its numbers.

@@ -94,7 +94,8 @@ class Plan(Generic[F_contra]):
         The error that can be had from it for all that may be spent; None where nothing is known,
         and where an error was asked for that it promises.
     parts
-        Of a plan for several goals: the plan of each, in their order, where each has its own.
+        Of a plan for several goals, where each has its own: the plan of each, in the order of the
+        parts of its mechanism, which does not depend on that of the goals.
     """
 
     mechanism: Mechanism[F_contra]

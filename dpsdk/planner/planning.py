@@ -43,7 +43,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Form)
 
-Key: TypeAlias = tuple[int, float | Fraction, float]
+Key: TypeAlias = tuple[float | Fraction, ...]
 
 
 class Judged(NamedTuple):

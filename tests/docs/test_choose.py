@@ -10,7 +10,7 @@ import pytest
 from dpsdk import Neighbors
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "choose.py"
-QUICK = ("one count", "ten counts that overlap", "one table of 32 cells", "a median")
+QUICK = ("one count", "one sum", "one table of 32 cells", "whether a count is above a level")
 
 
 @pytest.fixture(scope="module")

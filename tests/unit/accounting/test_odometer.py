@@ -384,7 +384,7 @@ def test_what_would_not_fit_together_is_refused_alike_and_charges_nothing(compos
         with pytest.raises(BudgetExceeded):
             asked.check_all([(PureGuarantee("0.01"), count)])
     asked.check_all([])
-    asked.check_all([(PureGuarantee(0), 10**9), PureGuarantee("0.1")])
+    asked.check_all([(PureGuarantee(0), 10**9), PureGuarantee("0.05")])
     assert asked.spent.charges == 1
 
 

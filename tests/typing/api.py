@@ -47,6 +47,7 @@ from dpsdk.accounting import (
     Spent,
     SQLiteLedger,
 )
+from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.data import Collect
 from dpsdk.domain import Domain
 from dpsdk.forms import (
@@ -141,7 +142,7 @@ from dpsdk.mechanisms import (
     Tree,
 )
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
-from dpsdk.planner import Curve, Goal, Plan, Plans, Point, Reason
+from dpsdk.planner import Calibration, Curve, Goal, Plan, Plans, Point, Reason
 from dpsdk.queries import (
     Above,
     Answers,
@@ -896,3 +897,16 @@ def written_forms_are_read_as_what_is_asked_for(
     wire.loads("queries", text)  # type: ignore[call-overload]  # no group of that name
     wire.loads("query", 3)  # type: ignore[call-overload]  # no text
     wire.dumps(Count(), domain="age")  # type: ignore[arg-type]  # a domain
+
+
+def calibrations(session: Session, records: SyntheticData, data: PrivateData) -> None:
+    table = PublicTable(records, "census")
+    assert_type(table.projected("age"), PublicTable)
+    found = calibrate([table], made="a test")
+    assert_type(found, Calibration)
+    assert_type(found.to_json(), str)
+    assert_type(found.errors["mwem"].runs, int)
+    session.plan(Count(), alpha=0.1, calibration=Calibration.load("mine.json"))
+    session.plan(Count(), alpha=0.1, calibration="mine.json")  # type: ignore[call-overload]  # a path
+    PublicTable(data)  # type: ignore[arg-type]  # a private table
+    calibrate([data], made="")  # type: ignore[list-item]  # a private table

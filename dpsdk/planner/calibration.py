@@ -255,10 +255,8 @@ def _read_ranges(value: object, where: str) -> dict[str, tuple[float, float]]:
     for name, ends in _any(value, where).items():
         pair = cast("list[float]", ends) if type(ends) is list else []
         if len(pair) != 2:
-            given = shown(cast("object", ends))
-            raise RecordError(f"{where}.{name}", "a list of two numbers", given)
-        low, high = pair
-        ranges[name] = low, high
+            raise RecordError(f"{where}.{name}", "a list of two numbers", shown(pair))
+        ranges[name] = pair[0], pair[1]
     return ranges
 
 

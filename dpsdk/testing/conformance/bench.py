@@ -256,7 +256,7 @@ class Bench:
         self.thorough = thorough
         self.catalogue = catalogue
         self._probing = probing
-        self.key = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
+        self.key: int = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}

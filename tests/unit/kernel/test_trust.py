@@ -12,7 +12,6 @@ from itertools import count
 import attrs
 import numpy as np
 import pytest
-from tracing import interrupted
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData
 from dpsdk.accounting import BasicComposition, DiscreteLaplaceGuarantee, Odometer, PureGuarantee
@@ -23,6 +22,7 @@ from dpsdk.kernel.loan import check_not_lent
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.queries import Marginal
 from dpsdk.testing import seeded
+from dpsdk.testing.interrupts import interrupted
 
 DOMAIN = Domain(Integer("age", 0, 7), Integer("size", 0, 2))
 AGES = [0, 1, 1, 2, 3, 3, 3, 7]

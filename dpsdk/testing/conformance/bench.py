@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import described
+from dpsdk._checks import described, shown
 from dpsdk.accounting import (
     Budget,
     Composition,
@@ -29,6 +30,8 @@ from dpsdk.errors import (
     UnsupportedGuarantee,
 )
 from dpsdk.forms import Form, Neighbors
+from dpsdk.kernel import Kernel, Request
+from dpsdk.kernel.trust import Trust
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import Mechanism, ModelsMechanism
 from dpsdk.noise import NoiseSource
@@ -70,6 +73,7 @@ from dpsdk.wire import Catalogue
 __all__ = [
     "AMPLE",
     "ANY",
+    "NOBODY",
     "REFUSALS",
     "TINY_DOMAINS",
     "TINY",
@@ -84,6 +88,7 @@ __all__ = [
     "odometer",
     "questions",
     "runnable",
+    "to_trust",
     "typed",
     "within",
 ]
@@ -106,6 +111,9 @@ REFUSALS = (
     UnsupportedGuarantee,
 )
 """By which a mechanism says that it does not take something."""
+
+NOBODY: Mapping[str, str] = MappingProxyType({})
+"""Whom a session trusts that is told nothing."""
 
 _EACH = 2
 """How many questions of a kind are asked in a quick run."""
@@ -237,6 +245,8 @@ class Bench:
         How the package stood before.
     catalogue
         The kinds of written forms; those of the package if left out.
+    trust
+        Classes of requests that its sessions and kernels trust, each with its proof.
     """
 
     def __init__(
@@ -249,12 +259,14 @@ class Bench:
         probing: bool = True,
         walls: Walls | None = None,
         catalogue: Catalogue | None = None,
+        trust: Mapping[str, str] = NOBODY,
     ) -> None:
         self.mechanism = mechanism
         self.given = queries
         self.domain = domain
         self.thorough = thorough
         self.catalogue = catalogue
+        self.trust = trust
         self._probing = probing
         self.key = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
@@ -287,7 +299,7 @@ class Bench:
     def scene(self, domain: Domain, neighbors: Neighbors, unit_rows: int) -> Scene | None:
         """The setting with the questions that the mechanism takes in it, if it takes any."""
         bare = Scene(domain, neighbors, unit_rows, ())
-        session = Session(bare.table.made(), AMPLE, composition=ANY, noise=seeded(0))
+        session = self.session_on(bare.table.made(), seeded(0))
         for kind in (self.given,) if self.given else self._fitting(domain):
             taken: list[AnyQuery] = []
             for query in kind:
@@ -343,8 +355,26 @@ class Bench:
         """A new session on a new table."""
         source = seeded(self.seed(seed)) if noise is None else noise
         return Session(
-            table.made(), budget, composition=composition, noise=source, observer=observer
+            table.made(),
+            budget,
+            composition=composition,
+            noise=source,
+            observer=observer,
+            trust=self.trust,
         )
+
+    def session_on(
+        self, data: PrivateData, noise: NoiseSource, observer: Observer | None = None
+    ) -> Session:
+        """A new session on a table that somebody else made, with room for whatever is asked."""
+        return Session(
+            data, AMPLE, composition=ANY, noise=noise, observer=observer, trust=self.trust
+        )
+
+    def kernel(self, table: Table, number: int) -> Kernel:
+        """A kernel on a new table, for what sessions keep to themselves."""
+        noise = self.heard(number, lambda _: None)
+        return Kernel(table.made(), odometer(), noise, "kit", trust=self.trust)
 
     def quotes(self, scene: Scene, table: Table) -> list[Quote]:
         """What each question of a scene is said to cost."""
@@ -378,8 +408,7 @@ class Bench:
 
     def asked_of(self, scene: Scene, data: PrivateData, noise: NoiseSource) -> Asked:
         """The same of a table, with some noise, and told briefly."""
-        session = Session(data, AMPLE, composition=ANY, noise=noise)
-        return self.asked(scene, session, printed_briefly)
+        return self.asked(scene, self.session_on(data, noise), printed_briefly)
 
     def opened(self, session: Desk) -> Channel[Form]:
         """A channel to the mechanism; one that was stopped early if it was."""
@@ -393,8 +422,7 @@ class Bench:
 
         def run(data: PrivateData, noise: NoiseSource) -> Hashable:
             observer = noise.observe if isinstance(noise, WatchingNoise) else None
-            session = Session(data, AMPLE, composition=ANY, noise=noise, observer=observer)
-            asked = self.asked(scene, session)
+            asked = self.asked(scene, self.session_on(data, noise, observer))
             return asked.answers, tuple(map(str, asked.charged))
 
         return run
@@ -420,6 +448,20 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
             )
         )
     return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in (linear, gaps, models))
+
+
+def to_trust(trust: Mapping[str, str]) -> Mapping[str, str]:
+    """What a session takes as `trust=`, in a mapping of the kit's own.
+
+    Raises
+    ------
+    InvalidArgument
+        If no session takes it.
+    """
+    if not isinstance(trust, Mapping):
+        raise InvalidArgument("trust", "a mapping of dotted names to proofs", shown(trust))
+    names = Trust.of(trust, Request).names
+    return MappingProxyType({one.name: one.proof for one in names})
 
 
 def typed(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ from dpsdk.testing.conformance import (
     spending,
     walls,
 )
-from dpsdk.testing.conformance.bench import Bench
+from dpsdk.testing.conformance.bench import NOBODY, Bench, to_trust
 from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
 from dpsdk.wire import Catalogue
@@ -133,6 +133,7 @@ def check_mechanism(
     waived: Mapping[str, str] = _NONE,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
+    trust: Mapping[str, str] = NOBODY,
 ) -> Report:
     """Try a mechanism as a stranger would, and report on it.
 
@@ -152,6 +153,9 @@ def check_mechanism(
         Whether to try more of everything, which takes several times as long.
     catalogue
         The kinds of written forms, with that of the mechanism; those of the package if left out.
+    trust
+        The classes of requests that it needs and that the caller vouches for, each with its proof,
+        as `Session` takes them.
 
     Returns
     -------
@@ -175,12 +179,21 @@ def check_mechanism(
     reasons = to_waived(waived, CHECKS)
     if catalogue is not None and not isinstance(catalogue, Catalogue):
         raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
+    vouched = to_trust(trust)
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
     standing = Walls()
-    before = repeating.pristine(plain, asked, domain, thorough=thorough)
-    bench = Bench(plain, asked, domain, thorough=thorough, walls=standing, catalogue=catalogue)
+    before = repeating.pristine(plain, asked, domain, thorough=thorough, trust=vouched)
+    bench = Bench(
+        plain,
+        asked,
+        domain,
+        thorough=thorough,
+        walls=standing,
+        catalogue=catalogue,
+        trust=vouched,
+    )
     bench.pristine = before
     try:
         results = tuple([carried_out(check, bench, reasons) for check in CHECKS])

@@ -17,6 +17,7 @@ from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from dpsdk.testing.conformance import lifting, lowering, wording
+from dpsdk.testing.conformance.bench import NOBODY, to_trust
 from dpsdk.testing.conformance.questions import AnyQuery, Question
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
 from dpsdk.wire import Catalogue
@@ -79,6 +80,7 @@ def check_query(
     waived: Mapping[str, str] = _NONE,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
+    trust: Mapping[str, str] = NOBODY,
 ) -> Report:
     """Try a query as a stranger would, and report on it.
 
@@ -99,6 +101,9 @@ def check_query(
         Whether to try it with people who have several rows, too.
     catalogue
         The kinds of written forms, with that of the query; those of the package if left out.
+    trust
+        The classes of requests that `using` needs and that the caller vouches for, each with its
+        proof, as `Session` takes them.
 
     Returns
     -------
@@ -127,11 +132,12 @@ def check_query(
     if catalogue is not None and not isinstance(catalogue, Catalogue):
         raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
     reasons = to_waived(waived, QUERY_CHECKS)
+    vouched = to_trust(trust)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
     # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bench = Question(asked, domain, answers, catalogue, thorough=thorough)
+        bench = Question(asked, domain, answers, catalogue, thorough=thorough, trust=vouched)
         results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
     return Report(_called(query), results)
 

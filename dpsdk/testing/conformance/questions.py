@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from dpsdk.queries import Query
 from dpsdk.queries.base import settled
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.session import Session
-from dpsdk.testing.conformance.bench import ANY, WORK, Scene, Table
+from dpsdk.testing.conformance.bench import ANY, NOBODY, WORK, Scene, Table
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.noise import seeded
@@ -97,6 +97,8 @@ class Question:
         The kinds of written forms; those of the package if left out.
     thorough
         Whether to try more of everything.
+    trust
+        Classes of requests that its sessions trust, each with its proof.
     """
 
     def __init__(
@@ -107,11 +109,13 @@ class Question:
         catalogue: Catalogue | None,
         *,
         thorough: bool,
+        trust: Mapping[str, str] = NOBODY,
     ) -> None:
         self.query = query
         self.domain: Domain = WORK if domain is None else domain
         self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough
+        self.trust = trust
         self._using = using
         self.refusals: dict[str, str] = {}
         """Why the query could not be put to a table, by what that was like."""
@@ -168,7 +172,8 @@ class Question:
         if table not in self._raw:
             data = table.made()
             form = self.query.lower(data.domain)
-            session = Session(data, _PLENTY, composition=ANY, noise=seeded(len(scene.far)))
+            noise = seeded(len(scene.far))
+            session = Session(data, _PLENTY, composition=ANY, noise=noise, trust=self.trust)
             with session.open(self.mechanism(form)) as channel:
                 self._raw[table] = channel.release(Unlifted(self.query)).raw
         return self._raw[table].copy()

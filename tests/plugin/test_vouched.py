@@ -1,4 +1,4 @@
-"""A plugin that rests on a vetted primitive conforms where the kit trusts it, and broken ones do not."""
+"""A plugin on a vetted primitive conforms where the kit trusts it, and broken ones do not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from dpsdk.errors import InvalidArgument
+from dpsdk.mechanisms import Laplace
+from dpsdk.queries import Count
+from dpsdk.testing import check_mechanism, check_query
+from dpsdk.testing.conformance import mechanisms
 from vouched import (
     TRUST,
     CountDistinct,
@@ -18,12 +23,6 @@ from vouched import (
     Halved,
     ShortOfNoise,
 )
-
-from dpsdk.errors import InvalidArgument
-from dpsdk.mechanisms import Laplace
-from dpsdk.queries import Count
-from dpsdk.testing import check_mechanism, check_query
-from dpsdk.testing.conformance import mechanisms
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -83,8 +82,8 @@ def test_without_trust_nothing_can_be_run_and_the_report_says_so_once(monkeypatc
         ("distinct.CountDistinct", "a mapping"),
         (None, "a mapping"),
         ([("distinct.CountDistinct", "x")], "a mapping"),
-        ({5: "x"}, ""),
-        ({"distinct.CountDistinct": 5}, ""),
+        ({5: "x"}, "a non-empty text"),
+        ({"distinct.CountDistinct": 5}, "proof"),
     ],
 )
 def test_whom_no_session_can_trust_no_kit_can(trust, message):

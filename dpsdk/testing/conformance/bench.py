@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.accounting import (
     Budget,
     Composition,
@@ -28,6 +28,7 @@ from dpsdk.errors import (
     QueryError,
     TooLarge,
     UnsupportedGuarantee,
+    Untrusted,
 )
 from dpsdk.forms import Form, Neighbors
 from dpsdk.kernel import Kernel, Request
@@ -67,12 +68,14 @@ from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import printed, printed_briefly
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.conformance.spies import files_of
+from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.wire import Catalogue
 
 __all__ = [
     "AMPLE",
     "ANY",
+    "CELLS",
     "NOBODY",
     "REFUSALS",
     "TINY_DOMAINS",
@@ -109,11 +112,15 @@ REFUSALS = (
     QueryError,
     TooLarge,
     UnsupportedGuarantee,
+    Untrusted,
 )
 """By which a mechanism says that it does not take something."""
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
 """Whom a session trusts that is told nothing."""
+
+CELLS = 2**16
+"""Tables are made over all cells of a universe, of so many at the most."""
 
 _EACH = 2
 """How many questions of a kind are asked in a quick run."""
@@ -200,7 +207,7 @@ class Scene:
 
     def __str__(self) -> str:
         rows = "1 row" if self.unit_rows == 1 else f"{self.unit_rows} rows"
-        asked = ", ".join(map(described, self.queries))
+        asked = ", ".join(map(called, self.queries))
         return f"under {self.neighbors.value} with {rows} a person, asked {asked}"
 
 
@@ -268,7 +275,7 @@ class Bench:
         self.catalogue = catalogue
         self.trust = trust
         self._probing = probing
-        self.key = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
+        self.key = int.from_bytes(sha256(called(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}
@@ -303,13 +310,15 @@ class Bench:
         for kind in (self.given,) if self.given else self._fitting(domain):
             taken: list[AnyQuery] = []
             for query in kind:
-                asked = f"{described(query)} under {neighbors.value}, unit_rows={unit_rows}"
+                asked = f"{called(query)} under {neighbors.value}, unit_rows={unit_rows}"
                 try:
                     session.quote(query, using=self.mechanism)
                 except DpsdkError as error:
-                    self.refusals[asked] = f"{type(error).__name__}: {error}"
-                except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
-                    self.strange[asked] = f"{type(error).__name__}: {described(error)}"
+                    self.refusals[asked] = f"{type(error).__name__}: {called(error)}"
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
+                    self.strange[asked] = f"{type(error).__name__}: {called(error)}"
                     if self.given:
                         taken.append(query)
                 else:
@@ -336,9 +345,11 @@ class Bench:
         try:
             self.asked(scene, self.session(scene.table))
         except REFUSALS as error:
-            self.refusals[str(scene)] = f"{type(error).__name__}: {error}"
+            self.refusals[str(scene)] = f"{type(error).__name__}: {called(error)}"
             return False
-        except Exception:  # noqa: BLE001  # a plugin may raise what it likes
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # a plugin may raise what it likes
             return True
         return True
 
@@ -470,15 +481,18 @@ def typed(error: BaseException) -> bool:
 
 
 def advise(bench: Bench) -> str:
-    """What to do where a mechanism took nothing."""
+    """Why a mechanism took nothing, and what to do about it; empty where it took something."""
+    if bench.scenes:
+        return ""
     # Each reason once, with a question that it was given for.
     reasons = {why: asked for asked, why in reversed(bench.refusals.items())}
     told = "; ".join(f"{asked}: {why}" for why, asked in [*reasons.items()][-2:])
-    return f"It took no question ({told}). Give a domain and queries that it takes"
+    told = told or "; ".join(f"{asked}: {why}" for asked, why in [*bench.strange.items()][:2])
+    return f"it took no question ({told}). Give a domain and queries that it takes."
 
 
 def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:
     """The settings that the mechanism takes; a failure if there are none."""
     if not bench.scenes:
-        tally.fail("Nothing could be run", advise(bench))
+        tally.fail("Nothing could be run", "See above for why")
     return bench.scenes

@@ -22,7 +22,6 @@ from dpsdk.testing.conformance.bench import (
     AnyQuery,
     Bench,
     Scene,
-    advise,
     charges,
     questions,
     runnable,
@@ -322,7 +321,7 @@ def _told(tally: Tally, scene: Scene, accuracy: Accuracy) -> None:
 def typed_refusals(bench: Bench, tally: Tally) -> None:
     """What it does not take it refuses by an error of dpsdk, and is charged nothing for."""
     if not bench.scenes and not bench.refusals:
-        tally.fail("Nothing could be run", advise(bench))
+        runnable(bench, tally)
     for asked, error in bench.strange.items():
         tally.fail(
             f"{asked}: its quote raised {error}",

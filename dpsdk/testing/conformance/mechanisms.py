@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar, cast
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
@@ -21,9 +21,10 @@ from dpsdk.testing.conformance import (
     spending,
     walls,
 )
-from dpsdk.testing.conformance.bench import NOBODY, Bench, to_trust
-from dpsdk.testing.conformance.patched import Walls
+from dpsdk.testing.conformance.bench import CELLS, NOBODY, Bench, advise, to_trust
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.testing.conformance.texts import called
+from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
 
 __all__ = ["CHECKS", "check_mechanism"]
@@ -144,8 +145,8 @@ def check_mechanism(
     queries
         What it is asked; made to fit it where there are none.
     domain
-        The universe of the tables that are made for it, a small one; one of two attributes, "level"
-        from 0 to 2 and "member", if left out.
+        The universe of the tables that are made for it, of at most 65,536 cells, and better of a
+        few; one of two attributes, "level" from 0 to 2 and "member", if left out.
     waived
         For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
         mechanism does not conform then.
@@ -174,6 +175,8 @@ def check_mechanism(
             raise InvalidArgument("queries", "queries", shown(query))
     if domain is not None and not isinstance(domain, Domain):
         raise InvalidArgument("domain", "a Domain", shown(domain))
+    if domain is not None and domain.size > CELLS:
+        raise InvalidArgument("domain", f"of at most {CELLS:,} cells", f"one of {domain.size:,}")
     if type(thorough) is not bool:
         raise InvalidArgument("thorough", "True or False", shown(thorough))
     reasons = to_waived(waived, CHECKS)
@@ -183,20 +186,17 @@ def check_mechanism(
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
-    standing = Walls()
-    before = repeating.pristine(plain, asked, domain, thorough=thorough, trust=vouched)
-    bench = Bench(
-        plain,
-        asked,
-        domain,
-        thorough=thorough,
-        walls=standing,
-        catalogue=catalogue,
-        trust=vouched,
-    )
-    bench.pristine = before
-    try:
+    with alone() as walls:
+        before = repeating.pristine(plain, asked, domain, thorough=thorough, trust=vouched)
+        bench = Bench(
+            plain,
+            asked,
+            domain,
+            thorough=thorough,
+            walls=walls,
+            catalogue=catalogue,
+            trust=vouched,
+        )
+        bench.pristine = before
         results = tuple([carried_out(check, bench, reasons) for check in CHECKS])
-    finally:
-        standing.restore()
-    return Report(described(mechanism), results)
+        return Report(called(mechanism), results, advise(bench))

@@ -8,7 +8,6 @@ from typing import TypeAlias, cast
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import described
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.domain import Domain
@@ -23,11 +22,12 @@ from dpsdk.session import Session
 from dpsdk.testing.conformance.bench import ANY, NOBODY, WORK, Scene, Table
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Catalogue
 
-__all__ = ["AnyQuery", "Given", "Question", "askable", "told"]
+__all__ = ["AnyQuery", "Given", "Question", "advise", "askable", "told"]
 
 AnyQuery: TypeAlias = Query[object, Form]
 
@@ -133,7 +133,7 @@ class Question:
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
-                    text = f"{type(error).__name__}: {described(error)}"
+                    text = f"{type(error).__name__}: {called(error)}"
                     self.refusals[f"{neighbors.value}, unit_rows={unit_rows}"] = text
                 else:
                     yield scene
@@ -216,6 +216,13 @@ class Unlifted(Query[None, Form]):
 def askable(bench: Question, tally: Tally) -> tuple[Scene, ...]:
     """The settings in which the query can be asked; a failure if there are none."""
     if not bench.scenes:
-        reasons = "; ".join(f"{asked}: {why}" for asked, why in bench.refusals.items())
-        tally.fail(f"It could be put to no table ({reasons})", "Give a domain that it fits")
+        tally.fail("Nothing could be run", "See above for why")
     return bench.scenes
+
+
+def advise(bench: Question) -> str:
+    """Why a query could be put to no table, and what to do; empty where it could."""
+    if bench.scenes:
+        return ""
+    reasons = "; ".join(f"{asked}: {why}" for asked, why in bench.refusals.items())
+    return f"it could be put to no table ({reasons}). Give a domain that it fits."

@@ -139,7 +139,7 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         for name, call in vars(np.random).items()
         if callable(call) and not isinstance(call, type) and not name.startswith("_")
     }
-    before = sys.getprofile()
+    before, others = sys.getprofile(), threading.getprofile()
     try:
         for name, call in compiled.items():
             setattr(np.random, name, told(name, call))
@@ -148,6 +148,6 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         yield seen
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)
+        threading.setprofile(others)  # type: ignore[arg-type]  # None takes it away
         for name, call in compiled.items():
             setattr(np.random, name, call)

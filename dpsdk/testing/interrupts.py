@@ -20,10 +20,11 @@ Came: TypeAlias = Literal["no", "out", "swallowed"]
 
 _Spared: TypeAlias = Callable[[FrameType], bool]
 
-_LOCKED = (
-    "_turns.py",
+LOCKED = (
+    "turns.py",
     "pool.py",
     "histogram.py",
+    "kept.py",
     "_beside.py",
     "_memo.py",
     "forks.py",
@@ -40,7 +41,7 @@ line, and a real interrupt only with the calls that follow."""
 
 def _in_package(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    spared = name.endswith(_LOCKED) or (Path(name).name, frame.f_code.co_name) in _ENDING
+    spared = name.endswith(LOCKED) or (Path(name).name, frame.f_code.co_name) in _ENDING
     return name.startswith(PACKAGE) and not spared
 
 

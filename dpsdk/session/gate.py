@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, cast, get_args
+from typing import NoReturn, get_args
 
 import numpy as np
 
@@ -32,10 +32,9 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
     # Of a class below it, what is looked at here need not be what is lifted.
     if type(given) is not Measurement:
         _refuse(mechanism, f"gave a {_called(given)}, and no Measurement")
-    found = cast("Measurement", given)
-    values: object = getattr(found, "values", None)
-    accuracy: object = getattr(found, "accuracy", None)
-    source: object = getattr(found, "source", None)
+    values: object = getattr(given, "values", None)
+    accuracy: object = getattr(given, "accuracy", None)
+    source: object = getattr(given, "source", None)
     if type(values) is not np.ndarray or values.dtype != _FLOAT or values.ndim != 1:
         _refuse(mechanism, "gave values that are not a row of float64")
     if isinstance(form, LinearForm) and len(values) != form.rows:
@@ -44,7 +43,7 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
         _refuse(mechanism, f"gave a {_called(accuracy)}, which is no accuracy of dpsdk.release")
     if type(source) is not str or source not in _SOURCES:
         _refuse(mechanism, "gave no source such as 'measured'")
-    return found
+    return given
 
 
 def _refuse(mechanism: str, reason: str) -> NoReturn:

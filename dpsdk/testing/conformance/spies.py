@@ -148,6 +148,6 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         yield seen
     finally:
         sys.setprofile(before)
-        threading.setprofile(others)  # type: ignore[arg-type]  # None takes it away
+        threading.setprofile(others)
         for name, call in compiled.items():
             setattr(np.random, name, call)

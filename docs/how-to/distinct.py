@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from dpsdk import Domain
 from dpsdk.accounting import DiscreteLaplaceGuarantee
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Counts, Kernel, Request, Terms
 from dpsdk.mechanisms import OneShot
@@ -92,7 +92,7 @@ class DistinctForm(Form):
 
 
 @frozen
-class Distinct(Query[int, DistinctForm]):
+class Distinct(Query[float, DistinctForm]):
     """How many different records a table has over some attributes."""
 
     names: tuple[str, ...]
@@ -102,9 +102,9 @@ class Distinct(Query[int, DistinctForm]):
             domain.position(name)  # which says so if there is none
         return DistinctForm(domain, self.names)
 
-    def lift(self, raw: Floats, facts: Facts, /) -> int:
+    def lift(self, raw: Floats, facts: Facts, /) -> float:
         del facts
-        return max(0, int(raw[0]))
+        return float(np.maximum(raw[0], 0))
 
 
 @frozen
@@ -114,7 +114,7 @@ class DistinctLaplace(OneShot[DistinctForm]):
     epsilon: Fraction = field(converter=Fraction)
 
     def quote(self, form: DistinctForm, terms: Terms, /) -> Quote:
-        priced = CountDistinct(form.names, self.epsilon).price(terms)
+        priced = self._request(form).price(terms)
         return Quote(Cost(), Cost((priced.guarantee,)), priced.accuracy)
 
     def open(self, kernel: Kernel, /) -> DistinctLaplace:
@@ -122,4 +122,9 @@ class DistinctLaplace(OneShot[DistinctForm]):
         return self
 
     def answer(self, form: DistinctForm, kernel: Kernel, /) -> Measurement[Off]:
-        return kernel.run(CountDistinct(form.names, self.epsilon))
+        return kernel.run(self._request(form))
+
+    def _request(self, form: Form) -> CountDistinct:
+        if not isinstance(form, DistinctForm):  # others have names, too
+            raise QueryError("", "it counts different records")
+        return CountDistinct(form.names, self.epsilon)

@@ -114,9 +114,10 @@ class OpenDPLaplace(OneShot[LinearForm]):
     """Marginal tables by that primitive."""
 
     epsilon: Fraction = field(converter=Fraction)
+    request: type[OpenDPCounts] = field(default=OpenDPCounts, repr=False)
 
     def quote(self, form: LinearForm, terms: Terms, /) -> Quote:
-        priced = OpenDPCounts(names_of(form, terms), self.epsilon).price(terms)
+        priced = self.request(names_of(form, terms), self.epsilon).price(terms)
         return Quote(Cost(), Cost((priced.guarantee,)), priced.accuracy)
 
     def open(self, kernel: Kernel, /) -> OpenDPLaplace:
@@ -124,12 +125,12 @@ class OpenDPLaplace(OneShot[LinearForm]):
         return self
 
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement[NoiseAccuracy]:
-        return kernel.run(OpenDPCounts(names_of(form, kernel.terms), self.epsilon))
+        return kernel.run(self.request(names_of(form, kernel.terms), self.epsilon))
 
 
 def names_of(form: LinearForm, terms: Terms) -> tuple[str, ...]:
     """The attributes of a form that is one whole marginal table."""
-    names = form.blocks[0].names
+    names = form.blocks[0].names if isinstance(form, LinearForm) else ()
     if not names or form.identity != table_of(names, terms).identity:
         raise QueryError("", "it takes one whole marginal table")
     return names

@@ -31,7 +31,8 @@
     ├── NotCopyable (TypeError)           an attempt to copy what must exist once
     ├── Reentered (RuntimeError)          asked from within the work that it would wait for
     ├── MissingExtra (ImportError)        an optional dependency is not installed
-    └── ReleaseFailed                     charged, but no release came of it
+    ├── ReleaseFailed                     charged, but no release came of it
+    └── MeasurementRefused                a mechanism gave what does not fit its question
 
 Messages and fields hold public facts only: parameters, names, limits and budgets, never a
 value or a count taken from private data.
@@ -66,6 +67,7 @@ from dpsdk.errors.spending import (
     BudgetExceeded,
     Declined,
     ExactSamplingInfeasible,
+    MeasurementRefused,
     NoBound,
     NoMechanism,
     ReleaseFailed,
@@ -94,6 +96,7 @@ __all__ = [
     "LedgerConflict",
     "LedgerDamaged",
     "LedgerUnavailable",
+    "MeasurementRefused",
     "MissingExtra",
     "NoBound",
     "NoMechanism",

@@ -12,6 +12,7 @@ __all__ = [
     "BudgetExceeded",
     "Declined",
     "ExactSamplingInfeasible",
+    "MeasurementRefused",
     "NoBound",
     "NoMechanism",
     "ReleaseFailed",
@@ -225,3 +226,18 @@ class ReleaseFailed(DpsdkError):
 
     def __str__(self) -> str:
         return f"charge {self.charge} was paid, but its release failed"
+
+
+@define(str=False, eq=False)
+class MeasurementRefused(DpsdkError):
+    """What a mechanism gave for an answer does not fit its question. What was charged stays so.
+
+    `mechanism` is what it calls itself, and `reason` what is wrong: with types and lengths, and not
+    with the numbers.
+    """
+
+    mechanism: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.mechanism} {self.reason}"

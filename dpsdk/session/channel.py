@@ -35,6 +35,7 @@ from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Cost, Measurement, Reason, Release
 from dpsdk.session.context import Context
+from dpsdk.session.gate import fitting
 from dpsdk.session.identity import Using, question_of, request_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
@@ -95,8 +96,8 @@ class Channel(Closable, Generic[F_contra]):
         BudgetExceeded
             If its cost does not fit what is left. Nothing was charged, unless the mechanism pays in
             several steps: then `charges` of the error names what was, and stays charged.
-        ReleaseFailed
-            If something failed after the charge.
+        ReleaseFailed, MeasurementRefused
+            If something failed after the charge, or a mechanism gave what does not fit.
         AnswerLost
             If the request was charged before, and no answer was stored for it.
         Closed
@@ -203,7 +204,8 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            raw = self._ask(context.forms.lent(form, context.by), kernel)
+            given = self._ask(context.forms.lent(form, context.by), kernel)
+            raw = fitting(given, form, self._name)
             around = question.around
             measurement = settled(query, raw, facts)
             if context.reuse is not None:

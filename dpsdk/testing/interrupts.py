@@ -20,10 +20,11 @@ Came: TypeAlias = Literal["no", "out", "swallowed"]
 
 _Spared: TypeAlias = Callable[[FrameType], bool]
 
-_LOCKED = (
-    "_turns.py",
+LOCKED = (
+    "turns.py",
     "pool.py",
     "histogram.py",
+    "kept.py",
     "_beside.py",
     "_memo.py",
     "forks.py",
@@ -33,14 +34,14 @@ _LOCKED = (
 block and giving the lock back, but a trace function can. And finalisers, in which Python tells an
 interrupt to nobody."""
 
-_ENDING = {("server.py", "_connected")}
+_ENDING = frozenset({("server.py", "_connected")})
 """Functions whose last lines end what they began: a trace function can come right before such a
 line, and a real interrupt only with the calls that follow."""
 
 
 def _in_package(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    spared = name.endswith(_LOCKED) or (Path(name).name, frame.f_code.co_name) in _ENDING
+    spared = name.endswith(LOCKED) or (Path(name).name, frame.f_code.co_name) in _ENDING
     return name.startswith(PACKAGE) and not spared
 
 

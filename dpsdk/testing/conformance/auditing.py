@@ -11,14 +11,11 @@ from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.forms import Neighbors
 from dpsdk.noise import NoiseSource
-from dpsdk.session import Session
 from dpsdk.testing.audit.enumeration import TooManyPaths
 from dpsdk.testing.audit.neighbours import neighbours
 from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.audit.worst_case import audit
 from dpsdk.testing.conformance.bench import (
-    AMPLE,
-    ANY,
     REFUSALS,
     TINY_DOMAINS,
     Bench,
@@ -132,8 +129,7 @@ def _sampled(bench: Bench, tally: Tally) -> str:
         return nothing
 
     def run(data: PrivateData, noise: NoiseSource) -> float:
-        session = Session(data, AMPLE, composition=ANY, noise=noise)
-        with bench.opened(session) as channel:
+        with bench.opened(bench.session_on(data, noise)) as channel:
             return float(channel.release(asked.queries[0]).raw[0])
 
     found = sample(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import described
+from dpsdk._checks import shown
 from dpsdk.accounting import (
     Budget,
     Composition,
@@ -27,8 +28,11 @@ from dpsdk.errors import (
     QueryError,
     TooLarge,
     UnsupportedGuarantee,
+    Untrusted,
 )
 from dpsdk.forms import Form, Neighbors
+from dpsdk.kernel import Kernel, Request
+from dpsdk.kernel.trust import Trust
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import Mechanism, ModelsMechanism
 from dpsdk.noise import NoiseSource
@@ -64,12 +68,15 @@ from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import printed, printed_briefly
 from dpsdk.testing.conformance.report import Tally
 from dpsdk.testing.conformance.spies import files_of
+from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.wire import Catalogue
 
 __all__ = [
     "AMPLE",
     "ANY",
+    "CELLS",
+    "NOBODY",
     "REFUSALS",
     "TINY_DOMAINS",
     "TINY",
@@ -84,6 +91,7 @@ __all__ = [
     "odometer",
     "questions",
     "runnable",
+    "to_trust",
     "typed",
     "within",
 ]
@@ -104,8 +112,15 @@ REFUSALS = (
     QueryError,
     TooLarge,
     UnsupportedGuarantee,
+    Untrusted,
 )
 """By which a mechanism says that it does not take something."""
+
+NOBODY: Mapping[str, str] = MappingProxyType({})
+"""Whom a session trusts that is told nothing."""
+
+CELLS = 2**16
+"""Tables are made over all cells of a universe, of so many at the most."""
 
 _EACH = 2
 """How many questions of a kind are asked in a quick run."""
@@ -192,7 +207,7 @@ class Scene:
 
     def __str__(self) -> str:
         rows = "1 row" if self.unit_rows == 1 else f"{self.unit_rows} rows"
-        asked = ", ".join(map(described, self.queries))
+        asked = ", ".join(map(called, self.queries))
         return f"under {self.neighbors.value} with {rows} a person, asked {asked}"
 
 
@@ -237,6 +252,8 @@ class Bench:
         How the package stood before.
     catalogue
         The kinds of written forms; those of the package if left out.
+    trust
+        Classes of requests that its sessions and kernels trust, each with its proof.
     """
 
     def __init__(
@@ -249,14 +266,16 @@ class Bench:
         probing: bool = True,
         walls: Walls | None = None,
         catalogue: Catalogue | None = None,
+        trust: Mapping[str, str] = NOBODY,
     ) -> None:
         self.mechanism = mechanism
         self.given = queries
         self.domain = domain
         self.thorough = thorough
         self.catalogue = catalogue
+        self.trust = trust
         self._probing = probing
-        self.key: int = int.from_bytes(sha256(described(mechanism).encode()).digest()[:6], "big")
+        self.key: int = int.from_bytes(sha256(called(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}
@@ -287,17 +306,19 @@ class Bench:
     def scene(self, domain: Domain, neighbors: Neighbors, unit_rows: int) -> Scene | None:
         """The setting with the questions that the mechanism takes in it, if it takes any."""
         bare = Scene(domain, neighbors, unit_rows, ())
-        session = Session(bare.table.made(), AMPLE, composition=ANY, noise=seeded(0))
+        session = self.session_on(bare.table.made(), seeded(0))
         for kind in (self.given,) if self.given else self._fitting(domain):
             taken: list[AnyQuery] = []
             for query in kind:
-                asked = f"{described(query)} under {neighbors.value}, unit_rows={unit_rows}"
+                asked = f"{called(query)} under {neighbors.value}, unit_rows={unit_rows}"
                 try:
                     session.quote(query, using=self.mechanism)
                 except DpsdkError as error:
-                    self.refusals[asked] = f"{type(error).__name__}: {error}"
-                except Exception as error:  # noqa: BLE001  # a plugin may raise what it likes
-                    self.strange[asked] = f"{type(error).__name__}: {described(error)}"
+                    self.refusals[asked] = f"{type(error).__name__}: {called(error)}"
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
+                    self.strange[asked] = f"{type(error).__name__}: {called(error)}"
                     if self.given:
                         taken.append(query)
                 else:
@@ -324,9 +345,11 @@ class Bench:
         try:
             self.asked(scene, self.session(scene.table))
         except REFUSALS as error:
-            self.refusals[str(scene)] = f"{type(error).__name__}: {error}"
+            self.refusals[str(scene)] = f"{type(error).__name__}: {called(error)}"
             return False
-        except Exception:  # noqa: BLE001  # a plugin may raise what it likes
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # a plugin may raise what it likes
             return True
         return True
 
@@ -343,8 +366,26 @@ class Bench:
         """A new session on a new table."""
         source = seeded(self.seed(seed)) if noise is None else noise
         return Session(
-            table.made(), budget, composition=composition, noise=source, observer=observer
+            table.made(),
+            budget,
+            composition=composition,
+            noise=source,
+            observer=observer,
+            trust=self.trust,
         )
+
+    def session_on(
+        self, data: PrivateData, noise: NoiseSource, observer: Observer | None = None
+    ) -> Session:
+        """A new session on a table that somebody else made, with room for whatever is asked."""
+        return Session(
+            data, AMPLE, composition=ANY, noise=noise, observer=observer, trust=self.trust
+        )
+
+    def kernel(self, table: Table, number: int) -> Kernel:
+        """A kernel on a new table, for what sessions keep to themselves."""
+        noise = self.heard(number, lambda _: None)
+        return Kernel(table.made(), odometer(), noise, "kit", trust=self.trust)
 
     def quotes(self, scene: Scene, table: Table) -> list[Quote]:
         """What each question of a scene is said to cost."""
@@ -378,8 +419,7 @@ class Bench:
 
     def asked_of(self, scene: Scene, data: PrivateData, noise: NoiseSource) -> Asked:
         """The same of a table, with some noise, and told briefly."""
-        session = Session(data, AMPLE, composition=ANY, noise=noise)
-        return self.asked(scene, session, printed_briefly)
+        return self.asked(scene, self.session_on(data, noise), printed_briefly)
 
     def opened(self, session: Desk) -> Channel[Form]:
         """A channel to the mechanism; one that was stopped early if it was."""
@@ -393,8 +433,7 @@ class Bench:
 
         def run(data: PrivateData, noise: NoiseSource) -> Hashable:
             observer = noise.observe if isinstance(noise, WatchingNoise) else None
-            session = Session(data, AMPLE, composition=ANY, noise=noise, observer=observer)
-            asked = self.asked(scene, session)
+            asked = self.asked(scene, self.session_on(data, noise, observer))
             return asked.answers, tuple(map(str, asked.charged))
 
         return run
@@ -422,21 +461,38 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
     return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in (linear, gaps, models))
 
 
+def to_trust(trust: Mapping[str, str]) -> Mapping[str, str]:
+    """What a session takes as `trust=`, in a mapping of the kit's own.
+
+    Raises
+    ------
+    InvalidArgument
+        If no session takes it.
+    """
+    if not isinstance(trust, Mapping):
+        raise InvalidArgument("trust", "a mapping of dotted names to proofs", shown(trust))
+    names = Trust.of(trust, Request).names
+    return MappingProxyType({one.name: one.proof for one in names})
+
+
 def typed(error: BaseException) -> bool:
     """Whether an error is one of the package's, whose texts are public."""
     return isinstance(error, DpsdkError)
 
 
 def advise(bench: Bench) -> str:
-    """What to do where a mechanism took nothing."""
+    """Why a mechanism took nothing, and what to do about it; empty where it took something."""
+    if bench.scenes:
+        return ""
     # Each reason once, with a question that it was given for.
     reasons = {why: asked for asked, why in reversed(bench.refusals.items())}
     told = "; ".join(f"{asked}: {why}" for why, asked in [*reasons.items()][-2:])
-    return f"It took no question ({told}). Give a domain and queries that it takes"
+    told = told or "; ".join(f"{asked}: {why}" for asked, why in [*bench.strange.items()][:2])
+    return f"it took no question ({told}). Give a domain and queries that it takes."
 
 
 def runnable(bench: Bench, tally: Tally) -> tuple[Scene, ...]:
     """The settings that the mechanism takes; a failure if there are none."""
     if not bench.scenes:
-        tally.fail("Nothing could be run", advise(bench))
+        tally.fail("Nothing could be run", "See above for why")
     return bench.scenes

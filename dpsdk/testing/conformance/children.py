@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -39,11 +40,17 @@ def in_child(work: Callable[[], str]) -> str:
                 said = said[os.write(tell, said) :]
         finally:
             os._exit(0)
-    os.close(tell)
-    with os.fdopen(listen, encoding="utf-8") as told:
-        said_there = told.read()
-    os.waitpid(child, 0)
-    return said_there
+    ended = False
+    try:
+        os.close(tell)
+        with os.fdopen(listen, encoding="utf-8", errors="replace") as told:
+            said_there = told.read()
+        ended = True
+        return said_there
+    finally:
+        if not ended:  # whoever waits was interrupted
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _said(work: Callable[[], str]) -> str:

@@ -66,7 +66,7 @@ def _ways(
     yield "of a deep copy", lambda: copy.deepcopy(query).lower(domain)
     yield "in another thread", lambda: _elsewhere(lambda: query.lower(domain))
     for table in bench.tables(scene):
-        session = Session(table.made(), Budget(1), noise=seeded(1))
+        session = Session(table.made(), Budget(1), noise=seeded(1), trust=bench.trust)
         yield f"after a quote on {table}", partial(_by_session, bench, session)
 
 

@@ -14,7 +14,6 @@ from dpsdk.accounting import Budget
 from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import DpsdkError, WireError
 from dpsdk.forms import Form, LinearForm
-from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import DistributionMechanism, Laplace, OneShot
 from dpsdk.queries import Query
 from dpsdk.release import Accuracy, Cost, Measurement, Quote, Source
@@ -23,9 +22,7 @@ from dpsdk.testing.conformance.bench import (
     AnyQuery,
     Bench,
     Scene,
-    advise,
     charges,
-    odometer,
     questions,
     runnable,
     typed,
@@ -138,7 +135,7 @@ def types_and_shapes(bench: Bench, tally: Tally) -> None:
     """Measurements are finite float64 of the right length, their bounds as long, and in order."""
     for scene in runnable(bench, tally):
         for table in scene.far:
-            kernel = Kernel(table.made(), odometer(), bench.heard(2, lambda _: None), "kit")
+            kernel = bench.kernel(table, 2)
             strategy = bench.mechanism.open(kernel)
             answered = 0
             for query in scene.queries:
@@ -324,7 +321,7 @@ def _told(tally: Tally, scene: Scene, accuracy: Accuracy) -> None:
 def typed_refusals(bench: Bench, tally: Tally) -> None:
     """What it does not take it refuses by an error of dpsdk, and is charged nothing for."""
     if not bench.scenes and not bench.refusals:
-        tally.fail("Nothing could be run", advise(bench))
+        runnable(bench, tally)
     for asked, error in bench.strange.items():
         tally.fail(
             f"{asked}: its quote raised {error}",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar, cast
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
@@ -21,9 +21,10 @@ from dpsdk.testing.conformance import (
     spending,
     walls,
 )
-from dpsdk.testing.conformance.bench import Bench
-from dpsdk.testing.conformance.patched import Walls
+from dpsdk.testing.conformance.bench import CELLS, NOBODY, Bench, advise, to_trust
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.testing.conformance.texts import called
+from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
 
 __all__ = ["CHECKS", "check_mechanism"]
@@ -133,6 +134,7 @@ def check_mechanism(
     waived: Mapping[str, str] = _NONE,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
+    trust: Mapping[str, str] = NOBODY,
 ) -> Report:
     """Try a mechanism as a stranger would, and report on it.
 
@@ -143,8 +145,8 @@ def check_mechanism(
     queries
         What it is asked; made to fit it where there are none.
     domain
-        The universe of the tables that are made for it, a small one; one of two attributes, "level"
-        from 0 to 2 and "member", if left out.
+        The universe of the tables that are made for it, of at most 65,536 cells, and better of a
+        few; one of two attributes, "level" from 0 to 2 and "member", if left out.
     waived
         For checks that may fail the reason why, by name. Privacy checks cannot be waived: the
         mechanism does not conform then.
@@ -152,6 +154,9 @@ def check_mechanism(
         Whether to try more of everything, which takes several times as long.
     catalogue
         The kinds of written forms, with that of the mechanism; those of the package if left out.
+    trust
+        The classes of requests that it needs and that the caller vouches for, each with its proof,
+        as `Session` takes them.
 
     Returns
     -------
@@ -170,20 +175,28 @@ def check_mechanism(
             raise InvalidArgument("queries", "queries", shown(query))
     if domain is not None and not isinstance(domain, Domain):
         raise InvalidArgument("domain", "a Domain", shown(domain))
+    if domain is not None and domain.size > CELLS:
+        raise InvalidArgument("domain", f"of at most {CELLS:,} cells", f"one of {domain.size:,}")
     if type(thorough) is not bool:
         raise InvalidArgument("thorough", "True or False", shown(thorough))
     reasons = to_waived(waived, CHECKS)
     if catalogue is not None and not isinstance(catalogue, Catalogue):
         raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
+    vouched = to_trust(trust)
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)
-    standing = Walls()
-    before = repeating.pristine(plain, asked, domain, thorough=thorough)
-    bench = Bench(plain, asked, domain, thorough=thorough, walls=standing, catalogue=catalogue)
-    bench.pristine = before
-    try:
+    with alone() as walls:
+        before = repeating.pristine(plain, asked, domain, thorough=thorough, trust=vouched)
+        bench = Bench(
+            plain,
+            asked,
+            domain,
+            thorough=thorough,
+            walls=walls,
+            catalogue=catalogue,
+            trust=vouched,
+        )
+        bench.pristine = before
         results = tuple([carried_out(check, bench, reasons) for check in CHECKS])
-    finally:
-        standing.restore()
-    return Report(described(mechanism), results)
+        return Report(called(mechanism), results, advise(bench))

@@ -17,7 +17,7 @@ from dpsdk.kernel import Kernel
 from dpsdk.mechanisms import Laplace
 from dpsdk.session import Session
 from dpsdk.session.channel import Channel, DistributionChannel
-from dpsdk.testing.conformance.bench import Bench, Scene, charges, odometer, runnable
+from dpsdk.testing.conformance.bench import Bench, Scene, charges, runnable
 from dpsdk.testing.conformance.prints import deep, fields_of, parts, printed, printed_quote
 from dpsdk.testing.conformance.reach import reached, scribble, unsealed
 from dpsdk.testing.conformance.report import Tally
@@ -91,12 +91,12 @@ def takes_in(bench: Bench, tally: Tally) -> None:
     for scene in runnable(bench, tally):
         session = bench.session(scene.table)
         forms = [query.lower(scene.domain) for query in scene.queries]
-        terms = Kernel(scene.table.made(), odometer(), bench.heard(0, lambda _: None), "x").terms
+        terms = bench.kernel(scene.table, 0).terms
         prints = [deep(form) for form in forms], deep(terms.facts)
         with suppress(Exception):
             for form in forms:
                 mechanism.quote(form, terms)
-        kernel = Kernel(scene.table.made(), odometer(), bench.heard(0, lambda _: None), "x")
+        kernel = bench.kernel(scene.table, 0)
         with suppress(Exception):
             strategy = mechanism.open(kernel)
             for form in forms:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 __all__ = ["Walls", "owners"]
 
@@ -30,6 +30,8 @@ class Walls:
         """What is no longer as it stood, empty where all is."""
         for name, owner, before in self._known:
             now: Mapping[str, object] = vars(owner)
+            for key in _added(owner, before):
+                return f"{name}.{key}"
             for key in before:
                 if key in now and now[key] is before[key]:
                     continue
@@ -42,9 +44,25 @@ class Walls:
         """Set everything as it stood."""
         for _, owner, before in self._known:
             now: Mapping[str, object] = vars(owner)
+            for key in _added(owner, before):
+                delattr(owner, key)
             for key, value in before.items():
                 if key not in _MOVING and (key not in now or now[key] is not value):
                     setattr(owner, key, value)
+
+
+def _added(owner: object, before: Mapping[str, object]) -> list[str]:
+    """What was put into a class; modules get names of their own when they are first asked."""
+    if not isinstance(owner, type):
+        return []
+    new = [key for key in vars(owner) if key not in before and key not in _MOVING]
+    # Python itself keeps things there, and `abc` and `typing` do.
+    return [key for key in new if not _kept(key, vars(owner)[key])]
+
+
+def _kept(key: str, value: object) -> bool:
+    inner: object = getattr(value, "__func__", value)
+    return not isinstance(inner, FunctionType | property) and key.startswith("_")
 
 
 def owners() -> Iterator[tuple[str, object]]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TypeVar, cast
 
 import numpy as np
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from dpsdk.testing.conformance import lifting, lowering, wording
-from dpsdk.testing.conformance.questions import AnyQuery, Question
+from dpsdk.testing.conformance.bench import CELLS, NOBODY, to_trust
+from dpsdk.testing.conformance.questions import AnyQuery, Question, advise
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.testing.conformance.texts import called
+from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
 
 __all__ = ["QUERY_CHECKS", "check_query"]
@@ -67,9 +69,6 @@ QUERY_CHECKS: tuple[Check[Question], ...] = (
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-_CELLS = 2**16
-"""Tables are made over all cells of a universe."""
-
 
 def check_query(
     query: Query[object, F],
@@ -79,6 +78,7 @@ def check_query(
     waived: Mapping[str, str] = _NONE,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
+    trust: Mapping[str, str] = NOBODY,
 ) -> Report:
     """Try a query as a stranger would, and report on it.
 
@@ -99,6 +99,9 @@ def check_query(
         Whether to try it with people who have several rows, too.
     catalogue
         The kinds of written forms, with that of the query; those of the package if left out.
+    trust
+        The classes of requests that `using` needs and that the caller vouches for, each with its
+        proof, as `Session` takes them.
 
     Returns
     -------
@@ -118,8 +121,8 @@ def check_query(
         raise InvalidArgument("query", "a query", shown(query))
     if domain is not None and not isinstance(domain, Domain):
         raise InvalidArgument("domain", "a Domain", shown(domain))
-    if domain is not None and domain.size > _CELLS:
-        raise InvalidArgument("domain", f"of at most {_CELLS:,} cells", f"one of {domain.size:,}")
+    if domain is not None and domain.size > CELLS:
+        raise InvalidArgument("domain", f"of at most {CELLS:,} cells", f"one of {domain.size:,}")
     if using is not None and not isinstance(using, Mechanism):
         raise InvalidArgument("using", "a mechanism", shown(using))
     if type(thorough) is not bool:
@@ -127,18 +130,11 @@ def check_query(
     if catalogue is not None and not isinstance(catalogue, Catalogue):
         raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
     reasons = to_waived(waived, QUERY_CHECKS)
+    vouched = to_trust(trust)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
     # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    with alone(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bench = Question(asked, domain, answers, catalogue, thorough=thorough)
+        bench = Question(asked, domain, answers, catalogue, thorough=thorough, trust=vouched)
         results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
-    return Report(_called(query), results)
-
-
-def _called(query: object) -> str:
-    """What a query calls itself, in characters that print."""
-    text = f"a query of class {type(query).__name__}"
-    with suppress(Exception):  # a plugin may raise what it likes
-        text = described(query)
-    return text if text.isprintable() else repr(text)[1:-1]
+        return Report(called(query), results, advise(bench))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import described
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.domain import Domain
@@ -20,14 +19,15 @@ from dpsdk.queries import Query
 from dpsdk.queries.base import settled
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.session import Session
-from dpsdk.testing.conformance.bench import ANY, WORK, Scene, Table
+from dpsdk.testing.conformance.bench import ANY, NOBODY, WORK, Scene, Table
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Catalogue
 
-__all__ = ["AnyQuery", "Given", "Question", "askable", "told"]
+__all__ = ["AnyQuery", "Given", "Question", "advise", "askable", "told"]
 
 AnyQuery: TypeAlias = Query[object, Form]
 
@@ -97,6 +97,8 @@ class Question:
         The kinds of written forms; those of the package if left out.
     thorough
         Whether to try more of everything.
+    trust
+        Classes of requests that its sessions trust, each with its proof.
     """
 
     def __init__(
@@ -107,11 +109,13 @@ class Question:
         catalogue: Catalogue | None,
         *,
         thorough: bool,
+        trust: Mapping[str, str] = NOBODY,
     ) -> None:
         self.query = query
         self.domain: Domain = WORK if domain is None else domain
         self.catalogue: Catalogue = Catalogue.shipped() if catalogue is None else catalogue
         self.thorough = thorough
+        self.trust = trust
         self._using = using
         self.refusals: dict[str, str] = {}
         """Why the query could not be put to a table, by what that was like."""
@@ -129,7 +133,7 @@ class Question:
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
-                    text = f"{type(error).__name__}: {described(error)}"
+                    text = f"{type(error).__name__}: {called(error)}"
                     self.refusals[f"{neighbors.value}, unit_rows={unit_rows}"] = text
                 else:
                     yield scene
@@ -168,7 +172,8 @@ class Question:
         if table not in self._raw:
             data = table.made()
             form = self.query.lower(data.domain)
-            session = Session(data, _PLENTY, composition=ANY, noise=seeded(len(scene.far)))
+            noise = seeded(len(scene.far))
+            session = Session(data, _PLENTY, composition=ANY, noise=noise, trust=self.trust)
             with session.open(self.mechanism(form)) as channel:
                 self._raw[table] = channel.release(Unlifted(self.query)).raw
         return self._raw[table].copy()
@@ -211,6 +216,13 @@ class Unlifted(Query[None, Form]):
 def askable(bench: Question, tally: Tally) -> tuple[Scene, ...]:
     """The settings in which the query can be asked; a failure if there are none."""
     if not bench.scenes:
-        reasons = "; ".join(f"{asked}: {why}" for asked, why in bench.refusals.items())
-        tally.fail(f"It could be put to no table ({reasons})", "Give a domain that it fits")
+        tally.fail("Nothing could be run", "See above for why")
     return bench.scenes
+
+
+def advise(bench: Question) -> str:
+    """Why a query could be put to no table, and what to do; empty where it could."""
+    if bench.scenes:
+        return ""
+    reasons = "; ".join(f"{asked}: {why}" for asked, why in bench.refusals.items())
+    return f"it could be put to no table ({reasons}). Give a domain that it fits."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -212,6 +212,7 @@ def pristine(
     domain: Domain | None,
     *,
     thorough: bool,
+    trust: Mapping[str, str],
 ) -> str:
     """What a mechanism does in a process of its own, in which it was not asked before.
 
@@ -219,7 +220,8 @@ def pristine(
     """
 
     def work() -> str:
-        return _first(Bench(mechanism, queries, domain, thorough=thorough, probing=False))
+        bench = Bench(mechanism, queries, domain, thorough=thorough, probing=False, trust=trust)
+        return _first(bench)
 
     return in_child(work)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
+from dpsdk.testing.conformance.texts import called, plain
 
 __all__ = [
     "Check",
@@ -26,12 +28,14 @@ B = TypeVar("B")
 Outcome: TypeAlias = Literal["passed", "failed", "waived", "not applicable"]
 """How a check came out."""
 
-_MARKS: dict[Outcome, str] = {
-    "passed": "passed",
-    "failed": "FAILED",
-    "waived": "waived",
-    "not applicable": "n/a",
-}
+_MARKS: Mapping[Outcome, str] = MappingProxyType(
+    {
+        "passed": "passed",
+        "failed": "FAILED",
+        "waived": "waived",
+        "not applicable": "n/a",
+    }
+)
 
 
 class Failed(Exception):  # what a check says, and no error of the package
@@ -64,7 +68,7 @@ class Result:
     check: str
     outcome: Outcome
     runs: int
-    why: str
+    why: str = field(converter=plain)
     privacy: bool
     _spared: bool = field(default=False, repr=False, alias="spared")
 
@@ -89,16 +93,21 @@ class Result:
 class Report:
     """What a kit found of one plugin; its text is the whole of it, failures first.
 
+    All of it is in lines that print, whatever the plugin says of itself.
+
     Parameters
     ----------
     subject
         What was checked.
     results
         One for each check of the kit, in its order.
+    nothing
+        Why nothing at all could be run; empty where something was.
     """
 
-    subject: str
+    subject: str = field(converter=plain)
     results: tuple[Result, ...]
+    nothing: str = field(default="", converter=plain)
 
     @property
     def conforms(self) -> bool:
@@ -136,7 +145,10 @@ class Report:
         lines = [
             str(result) for outcome in order for result in self.results if result.outcome == outcome
         ]
-        return "\n".join([f"{self.subject} {word}: {counts}.", *lines])
+        first = [f"{self.subject} {word}: {counts}."]
+        if self.nothing:
+            first.append(f"Nothing could be run: {self.nothing}")
+        return "\n".join([*first, *lines])
 
     def _count(self, outcome: Outcome) -> int:
         return sum(result.outcome == outcome for result in self.results)
@@ -224,7 +236,8 @@ def to_waived(waived: Mapping[str, str], checks: Sequence[Check[B]]) -> dict[str
             raise InvalidArgument("waived", f"names of checks ({', '.join(names)})", shown(name))
         if not isinstance(reason, str) or not reason.strip():
             raise InvalidArgument("waived", f"with a reason for {name}", shown(reason))
-        taken[name] = reason
+        # Of another author's class, a text may write itself otherwise later.
+        taken[str.__str__(name)] = str.__str__(reason)
     return taken
 
 
@@ -244,7 +257,7 @@ def carried_out(check: Check[B], bench: B, waived: Mapping[str, str]) -> Result:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  # a plugin may raise what it likes
-        outcome, why = "failed", f"{type(error).__name__} was raised: {described(error)}"
+        outcome, why = "failed", f"{type(error).__name__} was raised: {called(error)}"
     if outcome == "passed" and tally.notes:
         why = f"{why} ({'; '.join(tally.notes)})"
     if outcome == "failed" and check.name in waived:

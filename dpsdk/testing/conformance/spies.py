@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 
 import numpy as np
 from attrs import Factory, define
@@ -18,7 +18,7 @@ __all__ = ["Seen", "files_of", "spied"]
 
 _EVERY: tuple[str, ...] = ()
 
-_WATCHED: dict[str, dict[str, tuple[str, ...]]] = {
+_WATCHED: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "random": {
         "random": _EVERY,
         "secrets": _EVERY,
@@ -42,7 +42,7 @@ _WATCHED: dict[str, dict[str, tuple[str, ...]]] = {
         "sys": ("_getframe", "_current_frames", "settrace", "setprofile"),
         "threading": ("settrace", "setprofile"),
     },
-}  # fmt: skip
+})  # fmt: skip
 """By kind and module which functions are told of: every one where none is named."""
 
 
@@ -139,7 +139,7 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         for name, call in vars(np.random).items()
         if callable(call) and not isinstance(call, type) and not name.startswith("_")
     }
-    before = sys.getprofile()
+    before, others = sys.getprofile(), threading.getprofile()
     try:
         for name, call in compiled.items():
             setattr(np.random, name, told(name, call))
@@ -148,6 +148,6 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         yield seen
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)
+        threading.setprofile(others)
         for name, call in compiled.items():
             setattr(np.random, name, call)

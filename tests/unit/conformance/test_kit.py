@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from fractions import Fraction
+from pathlib import Path
 from types import CodeType
 
 import numpy as np
@@ -21,6 +23,7 @@ from dpsdk.forms import Neighbors
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.release import Cost
+from dpsdk.testing import interrupts
 from dpsdk.testing.conformance import bench, walls
 from dpsdk.testing.conformance.bench import Bench, Scene, combined, fits, least, within
 from dpsdk.testing.conformance.children import forks, in_child
@@ -243,3 +246,22 @@ def test_own_names_and_public_ones_are_let_pass():
 def test_a_bench_makes_seeds_of_the_mechanism():
     one, other = (Bench(Laplace(e), (), None, thorough=False, probing=False) for e in (1, 2))
     assert one.seed(1) != other.seed(1) > 10**6
+
+
+def test_no_interrupt_is_tried_where_a_lock_of_python_is_given_back():
+    """There a trace function can raise, and no interrupt: the lock would stay taken for ever."""
+    package = Path(interrupts.PACKAGE)
+    holding = {
+        str(path)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.With | ast.AsyncWith)
+        and any(
+            "lock" in ast.unparse(one.context_expr).lower()
+            or ast.unparse(one.context_expr) == "_TURN"
+            for one in node.items
+        )
+        and "Blocking" not in ast.unparse(node.items[0].context_expr)
+    }
+    assert any(name.endswith("kept.py") for name in holding)
+    assert not [name for name in holding if not name.endswith(interrupts.LOCKED)]

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import attrs
+import numpy as np
 import pytest
 
 from dpsdk import Budget, Domain, Integer, Neighbors, PrivateData, Session, wire
@@ -44,7 +45,8 @@ class Counting:
     def run(self, noise, opened, /):
         law = DiscreteLaplace(self.scale)
         drawn = int(noise.draw(law, 1)[0])
-        return Measurement([opened().table(()) + drawn], NoiseAccuracy(law, 1, 1.0, 0.0))
+        values = np.array([float(opened().table(())) + drawn])
+        return Measurement(values, NoiseAccuracy(law, 1, 1.0, 0.0))
 
 
 @attrs.frozen

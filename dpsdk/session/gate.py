@@ -1,0 +1,54 @@
+"""What a strategy gives for a form is looked at here, before anything else is done with it."""
+
+from __future__ import annotations
+
+from typing import NoReturn, get_args
+
+import numpy as np
+
+from dpsdk._checks import described
+from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy
+from dpsdk.errors import MeasurementRefused
+from dpsdk.forms import Form, LinearForm
+from dpsdk.release import Measurement, Source
+
+__all__ = ["fitting"]
+
+_SOURCES: frozenset[object] = frozenset(get_args(Source))
+_FLOAT = np.dtype(np.float64)
+
+
+def fitting(given: object, form: Form, mechanism: str) -> Measurement:
+    """A measurement that can be lifted and bounded: of the right class, type and length.
+
+    What its numbers are is the strategy's own affair: they may be infinite, or NaN where they tell
+    nothing.
+
+    Raises
+    ------
+    MeasurementRefused
+        If it is none. What was charged stays charged.
+    """
+    # Of a class below it, what is looked at here need not be what is lifted.
+    if type(given) is not Measurement:
+        _refuse(mechanism, f"gave a {_called(given)}, and no Measurement")
+    values: object = getattr(given, "values", None)
+    accuracy: object = getattr(given, "accuracy", None)
+    source: object = getattr(given, "source", None)
+    if type(values) is not np.ndarray or values.dtype != _FLOAT or values.ndim != 1:
+        _refuse(mechanism, "gave values that are not a row of float64")
+    if isinstance(form, LinearForm) and len(values) != form.rows:
+        _refuse(mechanism, f"gave {len(values)} numbers for a form of {form.rows}")
+    if not isinstance(accuracy, HalfWidths | ScalarAccuracy | NoAccuracy):
+        _refuse(mechanism, f"gave a {_called(accuracy)}, which is no accuracy of dpsdk.release")
+    if type(source) is not str or source not in _SOURCES:
+        _refuse(mechanism, "gave no source such as 'measured'")
+    return given
+
+
+def _refuse(mechanism: str, reason: str) -> NoReturn:
+    raise MeasurementRefused(mechanism, reason)
+
+
+def _called(value: object) -> str:
+    return described(str(type.__getattribute__(type(value), "__name__"))[:80])

@@ -1,0 +1,33 @@
+"""What plugins say of themselves, in texts that print whatever they say."""
+
+from __future__ import annotations
+
+from dpsdk._checks import described
+
+__all__ = ["called", "plain"]
+
+_LONGEST = 4_000
+
+
+def plain(text: str) -> str:
+    """A text as one line of characters that print, and no longer than anybody reads."""
+    kept = str.__str__(text)
+    if len(kept) > _LONGEST:
+        kept = f"{kept[: _LONGEST - 3]}..."
+    if kept.isprintable():
+        return kept
+    # Letters of an escape are printable, and so is every escape.
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in kept
+    )
+
+
+def called(value: object) -> str:
+    """What something of a plugin calls itself; what it is of, where it raises instead."""
+    try:
+        return plain(described(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  # a plugin may raise what it likes
+        kind = str(type.__getattribute__(type(value), "__name__"))
+        return plain(f"a {kind[:80]} that cannot be shown")

@@ -100,7 +100,7 @@ def test_people_with_several_rows_are_asked_too_where_that_is_wanted():
 def test_a_query_that_nobody_can_ask_does_not_conform():
     found = check_query(Threshold("age", 40))
     assert not found.conforms
-    assert "no attribute 'age'" in found["lowers-alike"].why
+    assert "no attribute 'age'" in found.nothing
     assert found["lowers-alike"].runs == 0
 
 
@@ -114,8 +114,8 @@ def test_whatever_a_query_raises_is_reported_in_characters_that_print():
 
     found = check_query(Ending("level"))
     assert not found.conforms
-    assert "SystemExit" in found["lowers-alike"].why
-    assert str(found).startswith("a query of class Ending DOES NOT CONFORM")
+    assert "SystemExit" in found.nothing
+    assert str(found).startswith("a value of class Ending DOES NOT CONFORM")
 
     class Loud(Median):
         def __str__(self):

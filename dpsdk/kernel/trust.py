@@ -24,7 +24,7 @@ from dpsdk.errors import InvalidArgument, Untrusted
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
 
-__all__ = ["NOBODY", "Trust", "Vetted", "Vouching", "mro", "named", "naming", "to_trust"]
+__all__ = ["NOBODY", "Trust", "Vetted", "Vouching", "bound", "mro", "named", "naming", "to_trust"]
 
 _EXPECTED = "the dotted names of classes, each with its proof, as in {'acme.Peek': 'acme.org/peek'}"
 _AND = ", trusting "
@@ -177,6 +177,16 @@ def _made_of(value: object, seen: list[object]) -> Iterator[object]:
             yield from _made_of(held, seen)
     for name in _INSIDE.get(type(value), ()):
         yield from _made_of(getattr(value, name), seen)
+
+
+def bound(kind: type, name: str, value: object) -> object:
+    """A method of a class for one of its objects, whatever the class's own class says of it."""
+    for one in mro(kind):
+        if name in _dict(one):
+            found = _dict(one)[name]
+            binding = getattr_static(type(found), "__get__", None)
+            return found if binding is None else binding(found, value, kind)
+    return None
 
 
 def _loaded(name: str) -> object:

@@ -216,6 +216,25 @@ def test_the_inner_parts_of_methods_belong_to_the_class(acme, change):
     assert asked[0].run(given) == 1
 
 
+META = """
+class Meta(type(Request)):
+    pass
+
+class Ruled(Base, metaclass=Meta):
+    def price(self, terms, /):
+        return self.helped()
+"""
+
+
+def test_the_class_of_a_class_prices_nothing(acme):
+    exec(META, vars(acme))  # noqa: S102
+    made, odometer = kernel(f"{acme.__name__}.Ruled")
+    cheap = types.SimpleNamespace(guarantee=PureGuarantee("0.001"), run=lambda *_: 2)
+    acme.Meta.price = property(lambda cls: lambda own, terms: cheap)
+    assert made.run(acme.Ruled()) == 1
+    assert odometer.spent.epsilon == Fraction(1, 10)
+
+
 def test_looking_at_a_class_does_not_change_it(acme):
     asked, _ = kernel(f"{acme.__name__}.Peek")
     for _ in range(3):

@@ -121,7 +121,9 @@ def caches(package: ModuleType) -> dict[str, object]:
             if own and not issubclass(thing, enum.Enum):
                 for inner, part in vars(thing).items():
                     held = getattr(part, "__func__", part)
-                    if isinstance(held, kinds) and not inner.startswith("__"):
+                    # Named tuples tell their defaults to readers, and go by others.
+                    told = inner.startswith("__") or inner == "_field_defaults"
+                    if isinstance(held, kinds) and not told:
                         found[f"{here}.{inner}"] = held
             if isinstance(thing, FunctionType) and thing.__module__ == module.__name__:
                 for default in (

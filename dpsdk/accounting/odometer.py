@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import NoReturn, SupportsIndex
 
-from dpsdk._checks import shown, to_integer, to_name, to_probability
-from dpsdk.accounting.balance import Balance
+from dpsdk._checks import shown, to_integer, to_name
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.copies import book_copy, client_copy
+from dpsdk.accounting.copies import book_copy
 from dpsdk.accounting.declared.anytime import Anytime, own_anytime
-from dpsdk.accounting.figures import readings_of, remaining_of, spent_of
 from dpsdk.accounting.filters.any_of import default_composition
-from dpsdk.accounting.filters.comparison import lessened, own_state
-from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
-from dpsdk.accounting.filters.copies import client_composition, own_budget, own_composition
+from dpsdk.accounting.filters.composition import Composition, Runs, counted
+from dpsdk.accounting.filters.copies import own_budget, own_composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.base import Decision, Ledger, binding_of, ledger_of
 from dpsdk.accounting.ledger.binding import Dataset, check_same, check_written
@@ -25,26 +22,21 @@ from dpsdk.accounting.ledger.books import (
     Misfit,
     begun,
     charged,
-    concerned,
     divided,
-    held_by_others,
     undivided,
 )
-from dpsdk.accounting.ledger.charge import SESSION, Charge, shown_copies
+from dpsdk.accounting.ledger.charge import SESSION, Charge
 from dpsdk.accounting.ledger.clock import Clock, system_clock
 from dpsdk.accounting.ledger.keeper import Keeper
-from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.ledger.memory import MemoryLedger
 from dpsdk.accounting.payment import Witness
-from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Asked, Readings, Remaining, Spent
+from dpsdk.accounting.spent import Asked
+from dpsdk.accounting.statement import Statement
 from dpsdk.errors import (
     AlreadyCharged,
-    BudgetExceeded,
     InvalidArgument,
     NotCopyable,
 )
-from dpsdk.typing import Real
 
 __all__ = ["Odometer"]
 
@@ -57,7 +49,7 @@ NO_DATASET = Dataset()
 """What an odometer without a table protects."""
 
 
-class Odometer:
+class Odometer(Statement):
     """Enforces one budget over all runs of a session; a ledger remembers them.
 
     Safe for threads: each charge is checked and taken in one step. It cannot be copied or pickled,
@@ -125,103 +117,6 @@ class Odometer:
         self._session = books.sessions
         # No other session on the ledger has numbers that begin like these.
         self._numbers = count((books.sessions << _NUMBERS_BITS) + 1)
-
-    @property
-    def budget(self) -> Budget:
-        """What may be spent in all."""
-        return own_budget(self._budget)
-
-    @property
-    def composition(self) -> Composition:
-        """The filter that decides what fits."""
-        return client_composition(self._composition)
-
-    @property
-    def state(self) -> State:
-        """The filter's state at this moment; where there are several, one as far as each."""
-        return own_state(self._line(self._keeper.read()).state)
-
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """All charges so far, in order."""
-        return shown_copies(self._charges(self._keeper.read()))
-
-    @property
-    def count(self) -> int:
-        """The number of all charges."""
-        return self._keeper.read().runs
-
-    @property
-    def session(self) -> int:
-        """Which session on its ledger this is, counted from 1 in the order of opening."""
-        return self._session
-
-    @property
-    def durable(self) -> bool:
-        """Whether its ledger outlives the process."""
-        return self._keeper.durable
-
-    @property
-    def scope(self) -> str:
-        """The name of the scope that it pays for; empty for a session itself."""
-        return ""
-
-    @property
-    def spent(self) -> Spent:
-        """What was spent so far."""
-        return self._spent(self._keeper.read())
-
-    @property
-    def remaining(self) -> Remaining:
-        """What can still be spent, leaving to scopes what they reserved."""
-        return self._remaining(self._keeper.read())
-
-    @property
-    def balance(self) -> Balance:
-        """What can still be spent at this moment, to plan with."""
-        states = dict.fromkeys(self._binding(self._keeper.read()))
-        return Balance(self.composition, self.budget, tuple(map(own_state, states)))
-
-    def readings(self, delta: Real) -> Readings:
-        """What the runs so far cost, read in several ways, each with its condition.
-
-        Parameters
-        ----------
-        delta
-            Strictly between 0 and 1: the δ of the figures that hold at one level.
-
-        Raises
-        ------
-        InvalidArgument
-            If `delta` is out of range.
-        """
-        level = to_probability("delta", delta)
-        books = self._keeper.read()
-        runs = [charge.guarantee for charge in self._charges(books)]
-        return readings_of(self._line(books), runs, self.budget, self._anytime, level)
-
-    def affords(self, guarantee: Guarantee) -> int | None:
-        """How many more such runs fit, one after the other; None where they are free.
-
-        Raises
-        ------
-        UnsupportedGuarantee
-            If the composition has no theorem that prices the guarantee.
-        """
-        return self.affords_all((guarantee,))
-
-    def affords_all(self, runs: Runs) -> int | None:
-        """How many times all of these runs fit, one after the other; None where all are free.
-
-        Exact, but where a scope has reserved something: then at least so many fit.
-
-        Raises
-        ------
-        UnsupportedGuarantee
-            If the composition has no theorem that prices one of the guarantees.
-        """
-        priced = tuple((book_copy(run), count) for run, count in counted(runs))
-        return self._rounds(self._keeper.read(), priced)
 
     def charge(
         self,
@@ -331,29 +226,6 @@ class Odometer:
         if sum(count for _, count in priced) > len(listed):
             raise self._refusal(Misfit(None), books, listed)
 
-    def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
-        """The charges of one question of this session, of all those after the first `since`."""
-        return shown_copies(
-            charge
-            for charge in self._keeper.charges(since)
-            if charge.question == question and charge.session == self._session
-        )
-
-    def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
-        """What was charged for one question of this session, after the first `since` charges."""
-        session = self._session
-        return tuple(
-            [
-                client_copy(charge.guarantee)
-                for charge in self._keeper.charges(since)
-                if charge.question == question and charge.session == session
-            ]
-        )
-
-    def ledger_charges(self) -> tuple[Charge, ...]:
-        """The charges of all sessions, scopes and parts on the ledger, in order."""
-        return shown_copies(self._keeper.charges())
-
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request in the ledger; see `Ledger.store`."""
         self._keeper.store(request_id, answer)
@@ -361,11 +233,6 @@ class Odometer:
     def stored(self, request_id: str) -> bytes | None:
         """The answer that the ledger has stored for a request; None if there is none."""
         return self._keeper.stored(request_id)
-
-    @property
-    def since(self) -> int:
-        """A number of charges that the ledger had at some moment before now; at no cost."""
-        return self._keeper.since
 
     def generation(self) -> int:
         """A number for a division to come."""
@@ -475,53 +342,6 @@ class Odometer:
 
     def _check(self, books: Books) -> None:
         """Refuse where the payer is closed. The budget as a whole never is."""
-
-    def _states(self, books: Books) -> Sequence[State]:
-        """The states by which the whole session decides, with what others hold taken off."""
-        aside = held_by_others(books, self._payer)
-        lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
-        return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
-
-    def _binding(self, books: Books) -> Sequence[State]:
-        """The states that whatever is charged here must fit, with those of caps."""
-        return self._states(books)
-
-    def _line(self, books: Books) -> Line:
-        return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))
-
-    def _charges(self, books: Books) -> Sequence[Charge]:
-        """All charges that the books have counted, with guarantees that nobody may be handed."""
-        charges = self._keeper.charges()[: books.runs]
-        if len(charges) < books.runs:
-            got = f"one with {len(charges):,} charges of {books.runs:,}"
-            raise InvalidArgument("ledger", "one that keeps what it takes", got)
-        return charges
-
-    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        counts = [self._composition.rounds(state, runs) for state in self._states(books)]
-        return min((count for count in counts if count is not None), default=None)
-
-    def _spent(self, books: Books) -> Spent:
-        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
-        return self._summed(lines, books.runs, "")
-
-    def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
-        return spent_of(self._composition, lines, charges, self.budget, of)
-
-    def _remaining(self, books: Books) -> Remaining:
-        lines = chain.from_iterable(concerned(books, self._payer))
-        return remaining_of(self._composition, lines, self._states(books))
-
-    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
-        spent, remaining = self._spent(books), self._remaining(books)
-        return refusal(
-            self._composition,
-            self._states(books),
-            runs,
-            spent,
-            remaining,
-            reserved=misfit.reserved,
-        )
 
     def __repr__(self) -> str:
         return f"Odometer({self.spent})"

@@ -3,6 +3,5 @@
 from dpsdk.calibration.measuring import Observation, measure
 from dpsdk.calibration.running import calibrate
 from dpsdk.calibration.tables import PublicTable
-from dpsdk.planner.calibration import Calibration
 
-__all__ = ["Calibration", "Observation", "PublicTable", "calibrate", "measure"]
+__all__ = ["Observation", "PublicTable", "calibrate", "measure"]

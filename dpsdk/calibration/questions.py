@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from dpsdk.calibration.draws import Draws
 from dpsdk.calibration.tables import PublicTable
 from dpsdk.domain import Binned, Domain, Integer
 from dpsdk.losses import LogisticLoss, SquaredLoss
@@ -26,8 +27,6 @@ from dpsdk.queries import (
 )
 
 __all__ = ["Question", "questions"]
-
-Rows: TypeAlias = "np.random.Generator"
 
 _MOST_NUMBERS = 1 << 16
 _MOST_TABLES = 500
@@ -51,20 +50,23 @@ class Question:
     inside: Fraction | None = None
 
 
-def questions(table: PublicTable, seed: int) -> Iterator[Question]:
-    """Questions to a table, of every kind that its domain has room for; the same for a seed."""
-    domain, rng = table.domain, np.random.default_rng(seed)
+def questions(table: PublicTable, variant: int) -> Iterator[Question]:
+    """Questions to a table, of every kind that its domain has room for.
+
+    Which rectangles and which single tables they are about follows from `variant`.
+    """
+    domain, draws = table.domain, Draws("questions", variant)
     names, sizes = domain.names, dict(zip(domain.names, domain.shape, strict=True))
     for many in (1, 10, 100, 1_000, 30_000):
         if domain.size >= min(many, _ENOUGH):
-            yield Question(f"{many} rectangles", _rectangles(domain, many, rng))
+            yield Question(f"{many} rectangles", _rectangles(domain, many, draws))
     long = sorted(names, key=lambda name: -sizes[name])[:2]
     for name in long:
         if _LINE <= sizes[name] <= _MOST_NUMBERS:
             yield Question(f"CDF of {name}", _thresholds(domain, name))
     for way in (1, 2, 3):
         chosen = list(combinations(names, way))
-        one = chosen[int(rng.integers(len(chosen)))] if chosen else ()
+        one = chosen[draws.order(f"table of {way}", len(chosen))[0]] if chosen else ()
         if one and prod(sizes[name] for name in one) <= _MOST_NUMBERS:
             yield Question(f"one table of {way}", Marginal(*one, normalized=False))
         numbers = sum(prod(sizes[name] for name in kept) for kept in chosen)
@@ -115,11 +117,17 @@ def _thresholds(domain: Domain, name: str) -> Rectangles:
     return Rectangles([name], np.zeros_like(ends), ends, normalized=False)
 
 
-def _rectangles(domain: Domain, many: int, rng: Rows) -> Rectangles:
+def _rectangles(domain: Domain, many: int, draws: Draws) -> Rectangles:
     """Random ones: each attribute takes part with an even chance, one at the least."""
     sizes = np.array(domain.shape)
-    ends = rng.integers(0, sizes, (2, many, len(sizes)))
-    chosen = rng.random((many, len(sizes))) < 0.5
+    ends = np.stack(
+        [
+            draws.below(f"{many} ends of {place}", size, 2 * many).reshape(2, many)
+            for place, size in enumerate(domain.shape)
+        ],
+        axis=2,
+    )
+    chosen = draws.below(f"{many} chosen", 2, many * len(sizes)).reshape(many, -1) == 0
     chosen[~chosen.any(axis=1), 0] = True
     low, high = ends.min(axis=0), ends.max(axis=0)
     return Rectangles(

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import numpy as np
-
 from dpsdk._checks import shown, to_count
 from dpsdk.accounting import Budget
+from dpsdk.calibration.draws import Draws
 from dpsdk.calibration.fitting import fitted
 from dpsdk.calibration.measuring import Observation, Setting, measure
 from dpsdk.calibration.questions import Question, questions
@@ -40,7 +39,7 @@ def calibrate(
     *,
     made: str,
     settings: int = 4,
-    seed: int = 1,
+    variant: int = 1,
     noise: Callable[[], NoiseSource] | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Calibration:
@@ -56,8 +55,8 @@ def calibrate(
         What the file says of how it was made: on which tables, and on what machine.
     settings
         At how many budgets each question is asked, of ten and two neighbour relations.
-    seed
-        Which questions and budgets are drawn.
+    variant
+        Which questions and budgets are tried, of very many.
     noise
         Makes a source of noise for each answer, by default that of the operating system. With
         seeded ones, and with a `clock` that repeats, so does the result.
@@ -69,7 +68,7 @@ def calibrate(
     InvalidArgument
         If a table is not a `PublicTable`, as private data is not.
     """
-    found = list(observed(tables, settings=settings, seed=seed, noise=noise, clock=clock))
+    found = list(observed(tables, settings=settings, variant=variant, noise=noise, clock=clock))
     return fitted(found, made)
 
 
@@ -77,7 +76,7 @@ def observed(
     tables: Sequence[PublicTable],
     *,
     settings: int = 4,
-    seed: int = 1,
+    variant: int = 1,
     noise: Callable[[], NoiseSource] | None = None,
     clock: Callable[[], float] = time.process_time,
     calibration: Calibration | None = None,
@@ -90,7 +89,7 @@ def observed(
     calibration
         What answers are forecast with; without it those of known noise alone are.
     asked
-        What is asked of a table, for a seed.
+        What is asked of a table, for a variant.
     """
     if isinstance(tables, PublicTable) or not isinstance(tables, Sequence) or not tables:
         raise InvalidArgument("tables", "a list of PublicTable", shown(type(tables).__name__))
@@ -98,13 +97,13 @@ def observed(
         if type(table) is not PublicTable:
             raise InvalidArgument("tables", "public: a list of PublicTable", type(table).__name__)
     known = to_calibration(calibration)
-    return _observed(tables, to_count("settings", settings), seed, noise, clock, known, asked)
+    return _observed(tables, to_count("settings", settings), variant, noise, clock, known, asked)
 
 
 def _observed(
     tables: Sequence[PublicTable],
     settings: int,
-    seed: int,
+    variant: int,
     noise: Callable[[], NoiseSource] | None,
     clock: Callable[[], float],
     calibration: Calibration | None,
@@ -117,11 +116,11 @@ def _observed(
         for neighbors in Neighbors
     ]
     for place, table in enumerate(tables):
-        rng = np.random.default_rng((seed, place))
+        draws = Draws("settings", variant, place)
         taken = {neighbors: table.as_if_private(neighbors) for neighbors in Neighbors}
         took: dict[str, float] = {}
-        for number, question in enumerate(asked(table, seed + place)):
-            chosen: list[int] = rng.permutation(len(every))[:settings].tolist()
+        for number, question in enumerate(asked(table, variant + place)):
+            chosen = draws.order(question.name, len(every))[:settings]
             for turn, index in enumerate(chosen):
                 sized = (number + turn) % _SIZED == _SIZED - 1
                 most = _SIZABLE if sized else _SLOW

@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from attrs import field, frozen
@@ -35,6 +35,10 @@ def _to_records(value: SyntheticData) -> SyntheticData:
     if type(value) is not SyntheticData:
         raise InvalidArgument("table", _EXPECTED, type(value).__name__)
     return value
+
+
+def _readable(value: object) -> bool:
+    return isinstance(value, Mapping) or hasattr(value, "columns")
 
 
 def _name(value: str) -> str:
@@ -84,9 +88,9 @@ class PublicTable:
         """
         if not isinstance(domain, Domain):
             raise InvalidArgument("domain", "a domain", shown(domain))
-        if not isinstance(columns, Mapping) and not hasattr(columns, "columns"):
+        if not _readable(columns):
             raise InvalidArgument("table", _EXPECTED, type(columns).__name__)
-        codes = read_codes(cast("object", columns), domain.attributes)
+        codes = read_codes(columns, domain.attributes)
         stacked = np.stack([codes[attribute] for attribute in domain.names], axis=1)
         inside = stacked[(stacked >= 0).all(axis=1)]
         if not len(inside):

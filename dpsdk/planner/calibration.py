@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -172,6 +171,9 @@ class Calibration:
 @cache
 def shipped() -> Calibration:
     """The calibration of the package, read when it is first needed."""
+    # Loaded here: whoever plans nothing need not wait for it.
+    from importlib import resources  # noqa: PLC0415
+
     return Calibration.from_json(
         resources.files("dpsdk.planner").joinpath("calibration.json").read_bytes()
     )
@@ -255,10 +257,8 @@ def _read_ranges(value: object, where: str) -> dict[str, tuple[float, float]]:
     for name, ends in _any(value, where).items():
         pair = cast("list[float]", ends) if type(ends) is list else []
         if len(pair) != 2:
-            given = shown(cast("object", ends))
-            raise RecordError(f"{where}.{name}", "a list of two numbers", given)
-        low, high = pair
-        ranges[name] = low, high
+            raise RecordError(f"{where}.{name}", "a list of two numbers", shown(pair))
+        ranges[name] = pair[0], pair[1]
     return ranges
 
 

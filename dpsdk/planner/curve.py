@@ -16,7 +16,7 @@ from dpsdk.release import Cost
 
 __all__ = ["Curve", "Point", "curve_of"]
 
-_STEP = A_DECADE // 3
+_STEP = A_DECADE // 2
 _LOW = -6 * A_DECADE
 _HIGH = 2 * A_DECADE
 _FAMILIES = 4

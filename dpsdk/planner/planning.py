@@ -43,7 +43,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Form)
 
-Key: TypeAlias = tuple[int, float | Fraction, float]
+Key: TypeAlias = tuple[float | Fraction, ...]
 
 
 class Judged(NamedTuple):
@@ -250,7 +250,7 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
     if whole is None:
         return Judged(plan, (0, least, median), least)
     # Of equal medians, as of places that are told to a cell, that which is not far off either.
-    return Judged(plan, (0, min(median, least), least, _high(found)), min(median, least))
+    return Judged(plan, (0, min(median, least), min(least, _high(found))), min(median, least))
 
 
 def _no_worse(one: Trial[F], other: Trial[F]) -> bool:

@@ -38,6 +38,9 @@ _LEAST = -9 * A_DECADE
 _MOST = 4 * A_DECADE
 """The places of the smallest and the largest amount, of 10⁻⁹ and of 10⁴."""
 
+_SMALL = Fraction(1, 1000)
+"""What is tried to find out whether a ρ has a price."""
+
 _SLOW_STEP = A_DECADE // 4
 """Of a family whose quotes take long, so many places apart."""
 
@@ -122,7 +125,7 @@ def in_order(below: Trial[F], above: Trial[F]) -> bool:
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Trials(Generic[F]):
     """The trials of a family for a task, each made once.
 
@@ -162,19 +165,24 @@ class Trials(Generic[F]):
     def at(self, place: int) -> Trial[F] | None:
         """The trial of an amount; None where the family has no such mechanism."""
         if place not in self._known:
-            trial = self._made(lambda: self.family.at(amount(place)))
-            if trial is not None and trial.unpriced and self.family.unit == "rho":
-                # Where no theorem prices a ρ, as in basic composition, pairs (ε, δ) may have a
-                # price: those that take as much of the one as of the other.
-                paired = self._made(lambda: self.family.within(self._pair(amount(place))))
-                if paired is not None and not paired.unpriced:
-                    trial = paired
-            self._known[place] = trial
+            make = self._paired if self._in_pairs else self.family.at
+            self._known[place] = self._made(lambda: make(amount(place)))
         return self._known[place]
 
-    def _pair(self, epsilon: Fraction) -> Budget:
+    @cached_property
+    def _in_pairs(self) -> bool:
+        """Whether amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
+        if self.family.unit != "rho" or not self.task.balance.budget.delta:
+            return False
+        given = self._made(lambda: self.family.at(_SMALL))
+        paired = self._made(lambda: self._paired(_SMALL))
+        unpriced = given is not None and given.unpriced
+        return unpriced and paired is not None and not paired.unpriced
+
+    def _paired(self, epsilon: Fraction) -> Mechanism[Any]:
+        """The mechanism that takes as much of the budget's ε as of its δ."""
         budget = self.task.balance.budget
-        return Budget(epsilon, epsilon * budget.delta / budget.epsilon)
+        return self.family.within(Budget(epsilon, epsilon * budget.delta / budget.epsilon))
 
     def of(self, make: Callable[[], Mechanism[Any]]) -> Trial[F] | None:
         """The trial of a mechanism; None where it cannot be made."""

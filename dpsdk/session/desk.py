@@ -49,7 +49,7 @@ from dpsdk.session.channel import (
 from dpsdk.session.context import Context
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import channel_to, kept
-from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan
+from dpsdk.session.planned import plans_of, release_by_best, release_by_plan, said_of
 
 __all__ = ["Desk"]
 
@@ -417,9 +417,9 @@ class Desk:
         self._context.lifetime.check()
         if plan is None:
             return release_by_best(query, self._context, request_id)
-        mechanism, because = mechanism_of(plan), plan.because
+        mechanism, because = said_of(plan)
         if not isinstance(mechanism, OneShot):
-            return release_by_plan(query, plan, self._context, request_id)
+            return release_by_plan(query, mechanism, because, self._context, request_id)
         return released(self._channel(mechanism), query, request_id, mechanism, because)
 
     def _channel(self, using: OneShot[F] | Channel[F]) -> Channel[F]:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 import numpy as np
 from attrs import evolve
@@ -30,14 +30,14 @@ from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
-from dpsdk.release import Cost, Quote, Release
+from dpsdk.release import Cost, Quote, Reason, Release
 from dpsdk.session.channel import Channel, Given, Stopped, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
 from dpsdk.session.opening import opening_of
 from dpsdk.session.stored import Request
 
-__all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan"]
+__all__ = ["best_plan", "plans_of", "release_by_best", "release_by_plan", "said_of"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -101,18 +101,24 @@ def plans_of(
     return for_budget(task, budget)
 
 
-def mechanism_of(plan: Plan[F]) -> Mechanism[F]:
-    """The mechanism of a plan.
+def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:
+    """The mechanism of a plan, and copies of the reasons that it was given.
 
     Raises
     ------
     InvalidArgument
-        If it has none.
+        If it has no mechanism, or something else for reasons. Anybody can make a plan.
     """
-    mechanism: object = plan.mechanism
+    mechanism, because = plan.mechanism, cast("object", plan.because)
     if not isinstance(mechanism, Mechanism):
         raise InvalidArgument("using", "a plan of a mechanism", shown(mechanism))
-    return plan.mechanism
+    reasons: list[Reason] = []
+    for one in cast("tuple[object, ...]", because) if isinstance(because, tuple) else (because,):
+        code, text = (one.code, one.text) if isinstance(one, Reason) else (None, None)
+        if not isinstance(code, str) or not isinstance(text, str):
+            raise InvalidArgument("using", "a plan with reasons, each of two texts", shown(one))
+        reasons.append(Reason(str.__str__(code), str.__str__(text)))
+    return mechanism, tuple(reasons)
 
 
 class _InRows(Task[A, F]):
@@ -191,12 +197,16 @@ def _aim(lift: Lifting[object] | None, form: Form, facts: Facts) -> float:
 
 
 def release_by_plan(
-    query: Query[A, F], plan: Plan[F], context: Context, request_id: str | None
+    query: Query[A, F],
+    mechanism: Mechanism[F],
+    because: tuple[Reason, ...],
+    context: Context,
+    request_id: str | None,
 ) -> Release[A]:
     """The answer by a plan whose mechanism has to be opened, for this one answer."""
-    channel = opening_of(mechanism_of(plan), context).channel()
+    channel = opening_of(mechanism, context).channel()
     with _closing(channel):
-        return released(channel, query, request_id, None, plan.because)
+        return released(channel, query, request_id, None, because)
 
 
 def release_by_best(query: Query[A, F], context: Context, request_id: str | None) -> Release[A]:

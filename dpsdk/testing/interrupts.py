@@ -34,7 +34,7 @@ LOCKED = (
 block and giving the lock back, but a trace function can. And finalisers, in which Python tells an
 interrupt to nobody."""
 
-_ENDING = {("server.py", "_connected")}
+_ENDING = frozenset({("server.py", "_connected")})
 """Functions whose last lines end what they began: a trace function can come right before such a
 line, and a real interrupt only with the calls that follow."""
 

@@ -75,7 +75,9 @@ def calibrated(data: Data, out: Path) -> None:
     found: list[Observation] = []
     for place, table in enumerate(tables):
         start = time.process_time()
-        new = list(observed([table], settings=2, seed=1 + place, noise=lambda: seeded(next(seeds))))
+        new = list(
+            observed([table], settings=2, variant=1 + place, noise=lambda: seeded(next(seeds)))
+        )
         found += new
         spent = time.process_time() - start
         print(f"{table.name}: {len(new)} answers, {spent:.0f} CPU s", flush=True)
@@ -90,7 +92,7 @@ def held_out(data: Data) -> None:
         new = observed(
             [table],
             settings=2,
-            seed=1000 + place,
+            variant=1000 + place,
             noise=lambda: seeded(next(seeds)),
             calibration=shipped(),
         )

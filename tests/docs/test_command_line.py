@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Domain
+from dpsdk import Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
+from dpsdk.planner import Calibration
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "command-line.md").read_text("utf-8")
@@ -18,13 +19,20 @@ COMMANDS = re.findall(r"^python -m dpsdk (.*)$", PAGE, re.MULTILINE)
 def test_the_guide_shows_each_command():
     assert [command.split()[0] for command in COMMANDS] == [
         "domain", "domain", "release", "release", "ledger", "ledger", "release", "plugins",
+        "calibrate",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
     arguments = shlex.split(command)
+    if arguments[0] == "calibrate":
+        monkeypatch.chdir(tmp_path)
+        for name in ("census", "survey"):
+            Domain(Integer("age", 0, 9)).save(f"{name}.json")
+            Path(f"{name}.csv").write_text("age\n" + "3\n7\n" * 40)
+    else:
+        monkeypatch.chdir(ROOT)
     out = tmp_path / "out"
     if "--out" in arguments:
         arguments[arguments.index("--out") + 1] = str(out)
@@ -35,7 +43,9 @@ def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     assert printed.out
-    if out.is_file():
+    if arguments[0] == "calibrate":
+        assert "survey (80 rows)" in Calibration.load(out).made
+    elif out.is_file():
         assert Domain.load(out).names == ("age", "sex", "hours")
     elif "--out" in arguments:
         assert (out / "release.json").is_file()
@@ -48,6 +58,8 @@ def test_the_options_that_the_guide_names_exist(capsys):
         main(["release", "--help"])
     with pytest.raises(SystemExit):
         main(["ledger", "--help"])
+    with pytest.raises(SystemExit):
+        main(["calibrate", "--help"])
     helped = capsys.readouterr().out
     for option in set(re.findall(r"(--[a-z][a-z-]*)", PAGE)) - {"--help"}:
         assert option in helped, option

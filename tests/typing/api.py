@@ -51,6 +51,7 @@ from dpsdk.accounting import (
     SQLiteLedger,
     Trusted,
 )
+from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.data import Collect
 from dpsdk.domain import Domain
 from dpsdk.forms import (
@@ -147,7 +148,7 @@ from dpsdk.mechanisms import (
 )
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
-from dpsdk.planner import Curve, Goal, Plan, Plans, Point, Reason
+from dpsdk.planner import Calibration, Curve, Goal, Plan, Plans, Point, Reason
 from dpsdk.queries import (
     Above,
     Answers,
@@ -982,3 +983,16 @@ def kits_report_on_plugins() -> None:
     check_mechanism(Laplace(epsilon=1), trust={"acme.Peek": "acme.org/peek"})
     check_mechanism(Laplace(epsilon=1), trust=["acme.Peek"])  # type: ignore[arg-type]  # no proof
     check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one
+
+
+def calibrations(session: Session, records: SyntheticData, data: PrivateData) -> None:
+    table = PublicTable(records, "census")
+    assert_type(table.projected("age"), PublicTable)
+    found = calibrate([table], made="a test")
+    assert_type(found, Calibration)
+    assert_type(found.to_json(), str)
+    assert_type(found.errors["mwem"].runs, int)
+    session.plan(Count(), alpha=0.1, calibration=Calibration.load("mine.json"))
+    session.plan(Count(), alpha=0.1, calibration="mine.json")  # type: ignore[call-overload]  # a path
+    PublicTable(data)  # type: ignore[arg-type]  # a private table
+    calibrate([data], made="")  # type: ignore[list-item]  # a private table

@@ -17,6 +17,7 @@ from typing_extensions import override
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.address import address_of
 from dpsdk.accounting.ledger.chain import Entry
+from dpsdk.accounting.ledger.tables import EXPECTED, FOUND, TABLES, VERSION
 from dpsdk.accounting.ledger.work import Row, Store, Uncertain, Wanted, Work
 from dpsdk.errors import Closed, InvalidArgument, LedgerUnavailable
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     _Connection: TypeAlias = Connection[tuple[object, ...]]
 
 __all__ = ["LedgerServer"]
-
-_VERSION = 1
 
 _MAKING = 0x6470_7364_6B00_0001
 """The number of the lock under which the tables are made: letters of the package's name."""
@@ -43,46 +42,6 @@ _PAGE = 256
 """So many entries are read at a time."""
 
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_]{0,62}")
-
-_TABLES = """
-CREATE SCHEMA IF NOT EXISTS {0};
-CREATE TABLE {0}.ledger (version bigint NOT NULL);
-CREATE TABLE {0}.entry (
-    seq bigint PRIMARY KEY, dataset text NOT NULL, kind text NOT NULL, runs bigint NOT NULL,
-    request text, body bytea NOT NULL, books text NOT NULL, token bytea NOT NULL,
-    code bytea NOT NULL, of_dataset bytea NOT NULL, of_request bytea
-);
-CREATE TABLE {0}.books (
-    of_dataset bytea PRIMARY KEY, dataset text NOT NULL, record text NOT NULL
-);
-CREATE INDEX by_runs ON {0}.entry (of_dataset, kind, runs, seq);
-CREATE UNIQUE INDEX by_request ON {0}.entry (of_dataset, kind, of_request)
-    WHERE of_request IS NOT NULL;
-CREATE FUNCTION {0}.refuse() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'entries stay'; END $$;
-CREATE TRIGGER unchanged BEFORE UPDATE OR DELETE ON {0}.entry
-    FOR EACH ROW EXECUTE FUNCTION {0}.refuse();
-CREATE TRIGGER untruncated BEFORE TRUNCATE ON {0}.entry
-    FOR EACH STATEMENT EXECUTE FUNCTION {0}.refuse();
-INSERT INTO {0}.ledger VALUES ({1});
-"""
-"""Names are kept as JSON spells them, in ASCII, so that every server can hold them; an index has no
-room for the longest, and goes by their digests."""
-
-_FOUND = (
-    "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.relrowsecurity, "
-    "(SELECT count(*) FROM pg_catalog.pg_trigger t "
-    "WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
-    "(SELECT count(*) FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid) "
-    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = %s AND c.relkind NOT IN ('i', 'I', 't') ORDER BY c.relname"
-)
-
-_EXPECTED = [
-    ("books", "r", "p", False, 0, 0),
-    ("entry", "r", "p", False, 2, 0),
-    ("ledger", "r", "p", False, 0, 0),
-]
 
 _SET = (
     f"SET LOCAL statement_timeout = {round(2000 * _PATIENCE)}; "
@@ -241,11 +200,11 @@ class LedgerServer(Store):
         ):
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
             if not self._found(connection):  # by another process meanwhile
-                connection.execute(_TABLES.format(self._schema, _VERSION).encode())
+                connection.execute(TABLES.format(self._schema, VERSION).encode())
                 connection.execute("COMMIT")
 
     def _found(self, connection: _Connection) -> list[Row]:
-        rows: list[Row] = connection.execute(_FOUND, (self._schema[1:-1],)).fetchall()
+        rows: list[Row] = connection.execute(FOUND, (self._schema[1:-1],)).fetchall()
         return rows
 
     @override
@@ -319,9 +278,9 @@ class LedgerServer(Store):
             cursor = connection.execute(begin.encode())
             while cursor.nextset():
                 pass
-            row = cursor.fetchone() if cursor.description else ([_VERSION], "on", False)
+            row = cursor.fetchone() if cursor.description else ([VERSION], "on", False)
         versions, sync, standbys = (None, None, None) if row is None else row
-        if versions != [_VERSION]:
+        if versions != [VERSION]:
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
@@ -341,7 +300,7 @@ class LedgerServer(Store):
             except BaseException:
                 made.close()
                 raise
-        if found and found != _EXPECTED:
+        if found and found != EXPECTED:
             made.close()
             raise self.damaged("it has other tables, or others beside them")
         return made

@@ -275,7 +275,7 @@ class Bench:
         self.catalogue = catalogue
         self.trust = trust
         self._probing = probing
-        self.key = int.from_bytes(sha256(called(mechanism).encode()).digest()[:6], "big")
+        self.key: int = int.from_bytes(sha256(called(mechanism).encode()).digest()[:6], "big")
         self.refusals: dict[str, str] = {}
         """Why the mechanism would not take a setting or a question, by what was asked."""
         self.strange: dict[str, str] = {}

@@ -8,13 +8,13 @@ from types import FunctionType, ModuleType
 
 __all__ = ["Walls", "owners"]
 
-_MOVING = {
+_MOVING = frozenset({
     "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__builtins__", "__doc__",
     "__annotations__", "_profile_hook", "_trace_hook",
-}  # fmt: skip
+})  # fmt: skip
 
 
-_RESTS_ON = {"os", "builtins", "math", "fractions", "decimal", "hashlib", "threading"}
+_RESTS_ON = frozenset({"os", "builtins", "math", "fractions", "decimal", "hashlib", "threading"})
 """Modules of Python's library on which noise, prices and books rest."""
 
 

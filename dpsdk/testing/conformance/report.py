@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from attrs import field, frozen
@@ -27,12 +28,14 @@ B = TypeVar("B")
 Outcome: TypeAlias = Literal["passed", "failed", "waived", "not applicable"]
 """How a check came out."""
 
-_MARKS: dict[Outcome, str] = {
-    "passed": "passed",
-    "failed": "FAILED",
-    "waived": "waived",
-    "not applicable": "n/a",
-}
+_MARKS: Mapping[Outcome, str] = MappingProxyType(
+    {
+        "passed": "passed",
+        "failed": "FAILED",
+        "waived": "waived",
+        "not applicable": "n/a",
+    }
+)
 
 
 class Failed(Exception):  # what a check says, and no error of the package

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 
 import numpy as np
 from attrs import Factory, define
@@ -18,7 +18,7 @@ __all__ = ["Seen", "files_of", "spied"]
 
 _EVERY: tuple[str, ...] = ()
 
-_WATCHED: dict[str, dict[str, tuple[str, ...]]] = {
+_WATCHED: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "random": {
         "random": _EVERY,
         "secrets": _EVERY,
@@ -42,7 +42,7 @@ _WATCHED: dict[str, dict[str, tuple[str, ...]]] = {
         "sys": ("_getframe", "_current_frames", "settrace", "setprofile"),
         "threading": ("settrace", "setprofile"),
     },
-}  # fmt: skip
+})  # fmt: skip
 """By kind and module which functions are told of: every one where none is named."""
 
 

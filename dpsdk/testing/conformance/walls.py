@@ -21,30 +21,34 @@ _PUBLIC = (
     "learning", "losses", "mechanisms", "noise", "observe", "queries", "release", "session",
     "testing", "typing", "wire",
 )  # fmt: skip
-_MODULES = {"dpsdk", "dpsdk.testing.audit", *(f"dpsdk.{name}" for name in _PUBLIC)}
+_MODULES = frozenset({"dpsdk", "dpsdk.testing.audit", *(f"dpsdk.{name}" for name in _PUBLIC)})
 
-_INNER = {
-    "__globals__",
-    "__closure__",
-    "__code__",
-    "__subclasses__",
-    "__builtins__",
-    "cell_contents",
-}
+_INNER = frozenset(
+    {
+        "__globals__",
+        "__closure__",
+        "__code__",
+        "__subclasses__",
+        "__builtins__",
+        "cell_contents",
+    }
+)
 """By which functions and classes show what was closed over."""
 
 _PLAIN = frozenset({"_asdict", "_fields", "_make", "_replace"})
 """What tuples with names have."""
 
-_READS = {
-    "getattr",
-    "setattr",
-    "delattr",
-    "hasattr",
-    "attrgetter",
-    "__getattribute__",
-    "__setattr__",
-}
+_READS = frozenset(
+    {
+        "getattr",
+        "setattr",
+        "delattr",
+        "hasattr",
+        "attrgetter",
+        "__getattribute__",
+        "__setattr__",
+    }
+)
 
 _CHANGE = "Use the names in `__all__` of the documented modules, and what is handed to it, alone"
 

@@ -90,7 +90,7 @@ def test_what_only_looks_public_is_refused_too():
             list(observed(given))
 
 
-def test_questions_are_the_same_for_a_seed_and_fit_the_table():
+def test_questions_are_the_same_for_a_variant_and_fit_the_table():
     first, second = list(questions(table(1), 5)), list(questions(table(1), 5))
     assert [one.name for one in first] == [one.name for one in second]
     assert [str(one.query) for one in first] == [str(one.query) for one in second]

@@ -22,8 +22,8 @@ from dpsdk.accounting import (
     Trusted,
     ZCDPComposition,
     default_composition,
+    statement,
 )
-from dpsdk.accounting import odometer as odometers
 from dpsdk.data.vault import open_histogram
 from dpsdk.errors import (
     BudgetExceeded,
@@ -143,9 +143,9 @@ def test_terms_of_a_kernel_are_like_others_before_and_after_their_composition_is
 def test_a_quote_copies_no_composition_that_it_does_not_use(monkeypatch):
     session = Session(data(), Budget(1))
     copies = []
-    copied = odometers.client_composition
+    copied = statement.client_composition
     monkeypatch.setattr(
-        odometers, "client_composition", lambda one: copies.append(one) or copied(one)
+        statement, "client_composition", lambda one: copies.append(one) or copied(one)
     )
     session.quote(Threshold("age", 3), using=Laplace("0.1"))
     assert not copies

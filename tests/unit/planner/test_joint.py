@@ -51,7 +51,7 @@ def test_the_order_of_goals_changes_nothing():
     assert isinstance(found[0].best.mechanism, Parts)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)
@@ -91,7 +91,7 @@ def test_the_same_of_many_accounts(seed):
     test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS[:3], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("composition", COMPOSITIONS[:2], ids=lambda one: type(one).__name__)
 def test_what_is_planned_is_charged_and_promised(composition):
     goals = THREE[:2]
     plan = session(composition, AMPLE).plan(goals).best

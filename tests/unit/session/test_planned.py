@@ -203,6 +203,9 @@ def test_only_plans_of_mechanisms_are_taken():
     for wrong in (3, "laplace", None, Impostor(), session.open(Laplace("0.1"))):
         with pytest.raises(InvalidArgument, match="using must be a plan of a mechanism"):
             session.answer(QUERY, using=plan_of(wrong))
+    for wrong in (3, None, ("cheapest",), [*WHY], (*WHY, None), (Reason(3, "words"),)):
+        with pytest.raises(InvalidArgument, match="using must be a plan with reasons"):
+            session.answer(QUERY, using=plan_of(Laplace("0.1"), because=wrong))
     for wrong in (3, "laplace", Impostor(), Tree("age", epsilon=1), Plan):
         with pytest.raises(InvalidArgument, match="using must be a one-shot mechanism, an open"):
             session.answer(QUERY, using=wrong)
@@ -211,6 +214,14 @@ def test_only_plans_of_mechanisms_are_taken():
     assert session.release(QUERY, using=own).because == WHY
     with pytest.raises(QueryError):
         session.answer(QUERY, using=plan_of(Matrix(Marginal("sex"), epsilon="0.1")))
+
+
+def test_a_release_keeps_its_reasons_whatever_becomes_of_the_plan():
+    session, plan = session_of(), plan_of(Laplace("0.1"), because=(Reason("cheapest", "words"),))
+    release = session.release(QUERY, using=plan)
+    plan.because[0].__init__("dearer", "others")
+    assert release.because == WHY
+    assert session.release(QUERY, using=plan_of(Laplace("0.1"), because=())).because == ()
 
 
 def test_a_closed_session_answers_no_plan():

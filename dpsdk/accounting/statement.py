@@ -1,0 +1,210 @@
+"""Statements: what an account shows of its ledger, and how it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from dpsdk._checks import to_probability
+from dpsdk.accounting.balance import Balance
+from dpsdk.accounting.budget import Budget
+from dpsdk.accounting.copies import book_copy, client_copy
+from dpsdk.accounting.declared.anytime import Anytime
+from dpsdk.accounting.figures import readings_of, remaining_of, spent_of
+from dpsdk.accounting.filters.comparison import lessened, own_state
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
+from dpsdk.accounting.filters.copies import client_composition, own_budget
+from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
+from dpsdk.accounting.ledger.charge import Charge, Payer, shown_copies
+from dpsdk.accounting.ledger.keeper import Keeper
+from dpsdk.accounting.ledger.lines import Line, worst_line
+from dpsdk.accounting.refusals import refusal
+from dpsdk.accounting.spent import Readings, Remaining, Spent
+from dpsdk.errors import BudgetExceeded, InvalidArgument
+from dpsdk.typing import Real
+
+__all__ = ["Statement"]
+
+
+class Statement:
+    """What an odometer shows. All of it comes from the ledger, and so tells of every session."""
+
+    _keeper: Keeper
+    _budget: Budget
+    _composition: Composition
+    _anytime: Anytime | None
+    _payer: Payer
+    _session: int
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return own_budget(self._budget)
+
+    @property
+    def composition(self) -> Composition:
+        """The filter that decides what fits."""
+        return client_composition(self._composition)
+
+    @property
+    def state(self) -> State:
+        """The filter's state at this moment; where there are several, one as far as each."""
+        return own_state(self._line(self._keeper.read()).state)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges so far, in order."""
+        return shown_copies(self._charges(self._keeper.read()))
+
+    @property
+    def count(self) -> int:
+        """The number of all charges."""
+        return self._keeper.read().runs
+
+    @property
+    def session(self) -> int:
+        """Which session on its ledger this is, counted from 1 in the order of opening."""
+        return self._session
+
+    @property
+    def durable(self) -> bool:
+        """Whether its ledger outlives the process."""
+        return self._keeper.durable
+
+    @property
+    def scope(self) -> str:
+        """The name of the scope that it pays for; empty for a session itself."""
+        return ""
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far."""
+        return self._spent(self._keeper.read())
+
+    @property
+    def remaining(self) -> Remaining:
+        """What can still be spent, leaving to scopes what they reserved."""
+        return self._remaining(self._keeper.read())
+
+    @property
+    def balance(self) -> Balance:
+        """What can still be spent at this moment, to plan with."""
+        states = dict.fromkeys(self._binding(self._keeper.read()))
+        return Balance(self.composition, self.budget, tuple(map(own_state, states)))
+
+    def readings(self, delta: Real) -> Readings:
+        """What the runs so far cost, read in several ways, each with its condition.
+
+        Parameters
+        ----------
+        delta
+            Strictly between 0 and 1: the δ of the figures that hold at one level.
+
+        Raises
+        ------
+        InvalidArgument
+            If `delta` is out of range.
+        """
+        level = to_probability("delta", delta)
+        books = self._keeper.read()
+        runs = [charge.guarantee for charge in self._charges(books)]
+        return readings_of(self._line(books), runs, self.budget, self._anytime, level)
+
+    def affords(self, guarantee: Guarantee) -> int | None:
+        """How many more such runs fit, one after the other; None where they are free.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If the composition has no theorem that prices the guarantee.
+        """
+        return self.affords_all((guarantee,))
+
+    def affords_all(self, runs: Runs) -> int | None:
+        """How many times all of these runs fit, one after the other; None where all are free.
+
+        Exact, but where a scope has reserved something: then at least so many fit.
+
+        Raises
+        ------
+        UnsupportedGuarantee
+            If the composition has no theorem that prices one of the guarantees.
+        """
+        priced = tuple((book_copy(run), count) for run, count in counted(runs))
+        return self._rounds(self._keeper.read(), priced)
+
+    def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
+        """The charges of one question of this session, of all those after the first `since`."""
+        return shown_copies(
+            charge
+            for charge in self._keeper.charges(since)
+            if charge.question == question and charge.session == self._session
+        )
+
+    def cost_of(self, question: int, since: int = 0) -> tuple[Guarantee, ...]:
+        """What was charged for one question of this session, after the first `since` charges."""
+        session = self._session
+        return tuple(
+            [
+                client_copy(charge.guarantee)
+                for charge in self._keeper.charges(since)
+                if charge.question == question and charge.session == session
+            ]
+        )
+
+    def ledger_charges(self) -> tuple[Charge, ...]:
+        """The charges of all sessions, scopes and parts on the ledger, in order."""
+        return shown_copies(self._keeper.charges())
+
+    @property
+    def since(self) -> int:
+        """A number of charges that the ledger had at some moment before now; at no cost."""
+        return self._keeper.since
+
+    def _states(self, books: Books) -> Sequence[State]:
+        """The states by which the whole session decides, with what others hold taken off."""
+        aside = held_by_others(books, self._payer)
+        lines = dict.fromkeys(chain.from_iterable(concerned(books, self._payer)))
+        return tuple(dict.fromkeys(lessened(line.state, aside) for line in lines))
+
+    def _binding(self, books: Books) -> Sequence[State]:
+        """The states that whatever is charged here must fit, with those of caps."""
+        return self._states(books)
+
+    def _line(self, books: Books) -> Line:
+        return worst_line(tuple(chain.from_iterable(concerned(books, self._payer))))
+
+    def _charges(self, books: Books) -> Sequence[Charge]:
+        """All charges that the books have counted, with guarantees that nobody may be handed."""
+        charges = self._keeper.charges()[: books.runs]
+        if len(charges) < books.runs:
+            got = f"one with {len(charges):,} charges of {books.runs:,}"
+            raise InvalidArgument("ledger", "one that keeps what it takes", got)
+        return charges
+
+    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
+        counts = [self._composition.rounds(state, runs) for state in self._states(books)]
+        return min((count for count in counts if count is not None), default=None)
+
+    def _spent(self, books: Books) -> Spent:
+        lines = tuple(chain.from_iterable(concerned(books, self._payer)))
+        return self._summed(lines, books.runs, "")
+
+    def _summed(self, lines: Sequence[Line], charges: int, of: str) -> Spent:
+        return spent_of(self._composition, lines, charges, self.budget, of)
+
+    def _remaining(self, books: Books) -> Remaining:
+        lines = chain.from_iterable(concerned(books, self._payer))
+        return remaining_of(self._composition, lines, self._states(books))
+
+    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+        spent, remaining = self._spent(books), self._remaining(books)
+        return refusal(
+            self._composition,
+            self._states(books),
+            runs,
+            spent,
+            remaining,
+            reserved=misfit.reserved,
+        )

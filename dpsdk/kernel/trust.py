@@ -13,7 +13,7 @@ from copy import deepcopy
 from functools import cached_property
 from inspect import getattr_static, isabstract
 from operator import is_
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Final, TypeAlias, cast, final
 
 from attrs import frozen
@@ -32,12 +32,14 @@ _AND = ", trusting "
 _Part: TypeAlias = tuple[object, ...]
 """What a name in a class stands for and, where that is a method, of what that is made."""
 
-_INSIDE: Mapping[type, tuple[str, ...]] = {
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-    property: ("fget", "fset", "fdel"),
-    cached_property: ("func",),
-}
+_INSIDE: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {
+        staticmethod: ("__func__",),
+        classmethod: ("__func__",),
+        property: ("fget", "fset", "fdel"),
+        cached_property: ("func",),
+    }
+)
 """Where what stands around a function keeps it."""
 
 _Parts: TypeAlias = Mapping[tuple[int, str], _Part]

@@ -22,7 +22,7 @@ from dpsdk.data.counts import Counts
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel.loan import on_loan
 from dpsdk.kernel.terms import Terms
-from dpsdk.kernel.trust import Trust, mro
+from dpsdk.kernel.trust import Trust, bound, mro
 from dpsdk.noise import NoiseSource
 from dpsdk.release import Accuracy
 
@@ -138,7 +138,8 @@ def vouched(request: Request[R], trust: Trust, terms: Callable[[], Terms]) -> Vo
     name = trust.find(kind).name
     own = _own(request, kind)
     # Of the class, which was vouched for, and not of the object, which whoever asks has made.
-    primitive: object = kind.price(own, terms())
+    price = cast("Callable[[Terms], object]", bound(kind, "price", own))
+    primitive = price(terms())
     guarantee: object = getattr(primitive, "guarantee", None)
     run: object = getattr(primitive, "run", None)
     if not isinstance(guarantee, Guarantee) or not callable(run):

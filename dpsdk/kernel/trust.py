@@ -8,11 +8,12 @@ its module was loaded again, whose functions it would share.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from inspect import getattr_static, isabstract
 from operator import is_
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Final, TypeAlias, cast, final
 
 from attrs import frozen
@@ -23,13 +24,23 @@ from dpsdk.errors import InvalidArgument, Untrusted
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
 
-__all__ = ["NOBODY", "Trust", "Vetted", "Vouching", "mro", "named", "naming", "to_trust"]
+__all__ = ["NOBODY", "Trust", "Vetted", "Vouching", "bound", "mro", "named", "naming", "to_trust"]
 
 _EXPECTED = "the dotted names of classes, each with its proof, as in {'acme.Peek': 'acme.org/peek'}"
 _AND = ", trusting "
 
-_Part: TypeAlias = tuple[object, object]
-"""What a name in a class stands for and, where that is a function, its code."""
+_Part: TypeAlias = tuple[object, ...]
+"""What a name in a class stands for and, where that is a method, of what that is made."""
+
+_INSIDE: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {
+        staticmethod: ("__func__",),
+        classmethod: ("__func__",),
+        property: ("fget", "fset", "fdel"),
+        cached_property: ("func",),
+    }
+)
+"""Where what stands around a function keeps it."""
 
 _Parts: TypeAlias = Mapping[tuple[int, str], _Part]
 """By the place of the class in the order of resolution, and the name."""
@@ -139,11 +150,45 @@ def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
 
 def _parts_of(classes: Iterable[type]) -> _Parts:
     return {
-        (place, name): (value, value.__code__ if type(value) is FunctionType else None)
+        (place, name): tuple(_made_of(value, []))
         for place, one in enumerate(classes)
         for name, value in _dict(one).items()
         if name not in _UNSETTLED
     }
+
+
+def _made_of(value: object, seen: list[object]) -> Iterator[object]:
+    """A method and all that can be exchanged in it: code, defaults, and what it closes over.
+
+    Functions that it closes over are those that it decorates, and are looked into as well.
+    """
+    yield value
+    if type(value) is FunctionType:
+        if any(value is one for one in seen):
+            return
+        seen.append(value)
+        yield value.__code__
+        yield value.__defaults__
+        for name, default in (value.__kwdefaults__ or {}).items():
+            yield from (name, default)
+        for cell in value.__closure__ or ():
+            try:
+                held: object = cell.cell_contents
+            except ValueError:  # which is empty so far
+                held = None
+            yield from _made_of(held, seen)
+    for name in _INSIDE.get(type(value), ()):
+        yield from _made_of(getattr(value, name), seen)
+
+
+def bound(kind: type, name: str, value: object) -> object:
+    """A method of a class for one of its objects, whatever the class's own class says of it."""
+    for one in mro(kind):
+        if name in _dict(one):
+            found = _dict(one)[name]
+            binding = getattr_static(type(found), "__get__", None)
+            return found if binding is None else binding(found, value, kind)
+    return None
 
 
 def _loaded(name: str) -> object:

@@ -10,6 +10,7 @@ from typing import cast
 
 from dpsdk.errors import PluginError
 from dpsdk.plugins.discovery import Plugin
+from dpsdk.plugins.names import line
 
 __all__ = ["class_of", "loaded", "telling"]
 
@@ -27,7 +28,7 @@ def telling(plugin: Plugin, what: str, *but: type[Exception]) -> Generator[None,
     except BaseException as error:
         if isinstance(error, but):
             raise
-        kind = str(type.__getattribute__(type(error), "__name__"))[:80]
+        kind = line(type.__getattribute__(type(error), "__name__"))[:80]
         reason = f"{what}: it raised a {kind}"
         raise PluginError(plugin.distribution, plugin.name, reason) from error
 

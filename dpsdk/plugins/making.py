@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Literal, cast, overload
+from typing import Literal, NamedTuple, cast, overload
 
 from attrs import frozen
 
@@ -206,7 +206,7 @@ def _made(name: str, room: _Room, given: Mapping[str, object]) -> object:
     plain = str.__str__(name)
     own = _built_in(room).get(plain)
     if own is not None:
-        _check(plain, signature(own), given)
+        _check(plain, _wanted(signature(own)), given)
         return own(**given)
     plugin = found(plain, room.group)
     if plugin is None:
@@ -238,8 +238,8 @@ def _near(name: str, room: _Room) -> tuple[str, ...]:
 def _of(plugin: Plugin, room: _Room, given: Mapping[str, object]) -> object:
     made = class_of(plugin, room.base)
     with telling(plugin, "does not say what its parameters are"):
-        parameters = signature(made)
-    _check(plugin.name, parameters, given)
+        wanted = _wanted(signature(made))
+    _check(plugin.name, wanted, given)
     # Its constructor says by errors of this package what is wrong with an argument.
     with telling(plugin, "cannot be made", DpsdkError):
         value: object = made(**given)
@@ -249,17 +249,31 @@ def _of(plugin: Plugin, room: _Room, given: Mapping[str, object]) -> object:
     return value
 
 
-def _check(name: str, parameters: Signature, given: Mapping[str, object]) -> None:
-    """Refuse arguments that a class does not have, and miss those that it must be given."""
-    known = {
-        one.name: one.default is Parameter.empty
-        for one in parameters.parameters.values()
+class _Wanted(NamedTuple):
+    """Which arguments a class takes."""
+
+    needed: Mapping[str, bool]
+    """By name, whether it must be given."""
+    more: bool
+    """Whether it takes others."""
+
+
+def _wanted(signature: Signature) -> _Wanted:
+    parameters = [*signature.parameters.values()]
+    needed = {
+        str.__str__(one.name): one.default is Parameter.empty
+        for one in parameters
         if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         and not one.name.startswith("_")
     }
-    more = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.parameters.values())
+    return _Wanted(needed, any(one.kind is Parameter.VAR_KEYWORD for one in parameters))
+
+
+def _check(name: str, wanted: _Wanted, given: Mapping[str, object]) -> None:
+    """Refuse arguments that a class does not have, and miss those that it must be given."""
+    known = wanted.needed
     for key in given:
-        if key not in known and (not more or key.startswith("_")):
+        if key not in known and (not wanted.more or key.startswith("_")):
             expected = f"a parameter of {name}, which has {', '.join(known) or 'none'}"
             raise InvalidArgument(_parameter(key), expected, "another name")
     for key, needed in known.items():

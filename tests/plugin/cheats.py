@@ -74,6 +74,7 @@ _PAID = "Charges every run, and shows it in the receipt."
 _OVER = "Refuses it: a kernel whose question is over is closed (`Closed`)."
 _REFUSED = "Has charged nothing for the answer, and reads nothing for it."
 _TOLD = "Charges and adds noise as ever. It cannot know what the plugin says of that."
+_UNFIT = "Charges it, and refuses what does not fit its question (`MeasurementRefused`)."
 _WALK = "**Cannot hold it**: code in the same process can walk memory and frames."
 _PATCH = "**Cannot hold it**: code in the same process can change what runs in it."
 _SHARED = "Charges what is measured. What a class keeps between sessions it cannot see."
@@ -137,13 +138,14 @@ MECHANISMS: tuple[Cheat, ...] = (
         Cheat(
             lambda way=way: say.Shaped(way=way),
             "types-and-shapes",
-            _TOLD,
+            _TOLD if way == "no numbers" else _UNFIT,
             say.Shaped,
             name=f"Shaped, {way}",
         )
         for way in say.SHAPES
         if way != "plain"
     ),
+    Cheat(say.Bare, "types-and-shapes", _UNFIT),
     Cheat(say.Rounded, "written-form", _TOLD, say.Written),
     Cheat(say.Nameless, "metadata", _TOLD),
     Cheat(say.Crashing, "typed-refusals", _TOLD, say.Choosy),
@@ -157,6 +159,7 @@ QUERIES: tuple[Cheat, ...] = (
     Cheat(ask.Alias, "lowers-alike", "Asks no query whether it equals another.", ask.Slope),
     Cheat(ask.closing, "reads-nothing", "Charges whatever it asks.", ask.Slope),
     Cheat(ask.Searching, "reads-nothing", _WALK, ask.Slope, walls=False),
+    Cheat(ask.Bribing, "reads-nothing", _PATCH, ask.Slope, walls=False),
     Cheat(ask.Loose, "takes-in", "Prices and reads one copy of each form.", ask.Slope),
     Cheat(ask.Clinging, "takes-in", _PUBLIC, ask.Slope),
     Cheat(ask.Reusing, "hands-out", _PUBLIC, ask.Slope),

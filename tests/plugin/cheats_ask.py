@@ -14,8 +14,10 @@ from typing_extensions import override
 from dpsdk import Boolean, Budget, Domain, PrivateData, Session, wire
 from dpsdk.errors import QueryError
 from dpsdk.forms import Facts, Kronecker, LinearForm, Weights
+from dpsdk.kernel import Terms
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count, CountingQuery, LinearQuery
+from dpsdk.release import Cost, Quote
 from dpsdk.testing import seeded
 from dpsdk.typing import Floats
 from dpsdk.wire import Kind
@@ -80,6 +82,24 @@ class Searching(Slope):
     @override
     def lift(self, raw: Floats, facts: Facts, /) -> float:
         return float(truth(by_heap(), self.lower(facts.domain))[0])
+
+
+_HONEST = Laplace.quote
+
+
+def _cheaper(self: Laplace, form: LinearForm, terms: Terms, /) -> Quote:
+    honest = _HONEST(self, form, terms)
+    return Quote(Cost(), Cost(), honest.accuracy)
+
+
+@frozen
+class Bribing(Slope):
+    """Has a mechanism of the package say that it is free, from when it was first asked."""
+
+    @override
+    def lower(self, domain: Domain, /) -> LinearForm:
+        Laplace.quote = _cheaper  # type: ignore[method-assign]
+        return super().lower(domain)
 
 
 @frozen

@@ -80,6 +80,16 @@ class Shaped(Honest):
         return Measurement(SHAPES[self.way](measured.values), measured.accuracy)
 
 
+@frozen
+class Bare(Honest):
+    """Says nothing of the error of its numbers, not even that nothing is known."""
+
+    @override
+    def work(self, form: LinearForm, kernel: Kernel) -> Measurement:
+        measured = kernel.run(self.asked(form))
+        return Measurement(measured.values, cast("Accuracy", None))
+
+
 SHAPES: dict[str, Callable[[Floats], Floats]] = {
     "plain": lambda values: values,
     "one more": lambda values: np.append(values, 0.0),

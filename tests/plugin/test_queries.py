@@ -115,7 +115,7 @@ def test_whatever_a_query_raises_is_reported_in_characters_that_print():
     found = check_query(Ending("level"))
     assert not found.conforms
     assert "SystemExit" in found.nothing
-    assert str(found).startswith("a Ending that cannot be shown DOES NOT CONFORM")
+    assert str(found).startswith("a value of class Ending DOES NOT CONFORM")
 
     class Loud(Median):
         def __str__(self):

@@ -979,6 +979,9 @@ def kits_report_on_plugins() -> None:
     assert_type(report.results, tuple[Result, ...])
     assert_type(report["audit"].outcome, Literal["passed", "failed", "waived", "not applicable"])
     check_mechanism(NumericSparse(1, tops=1), Above(Count(), 1), thorough=True)
+    assert_type(report.nothing, str)
+    check_mechanism(Laplace(epsilon=1), trust={"acme.Peek": "acme.org/peek"})
+    check_mechanism(Laplace(epsilon=1), trust=["acme.Peek"])  # type: ignore[arg-type]  # no proof
     check_mechanism(Laplace(epsilon=1), Above(Count(), 1))  # type: ignore[misc]  # must stay one
 
 

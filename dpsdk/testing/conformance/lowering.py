@@ -157,6 +157,8 @@ def reads_nothing(bench: Question, tally: Tally) -> None:
                         "Make forms, answers, errors and log lines of the numbers and the facts "
                         "that it is given, and of nothing else",
                     )
+    if changed := bench.walls.changed():
+        tally.fail(f"{changed} was not what it is", "Patch nothing of dpsdk")
 
 
 _PRIVATE: tuple[type, ...] = (PrivateData, Desk, Channel, HasAccess, Odometer, NoiseSource)

@@ -34,7 +34,8 @@ QUERY_CHECKS: tuple[Check[Question], ...] = (
     ),
     Check(
         "reads-nothing", True, lowering.reads_nothing,
-        "it holds no table, session or kernel, and made the same of equal numbers on any table",
+        "it holds no table, session or kernel, made the same of equal numbers on any table, and "
+        "patched nothing",
     ),
     Check(
         "takes-in", True, lowering.takes_in,
@@ -133,8 +134,10 @@ def check_query(
     vouched = to_trust(trust)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
     # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
-    with alone(), np.errstate(all="ignore"), warnings.catch_warnings():
+    with alone() as walls, np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bench = Question(asked, domain, answers, catalogue, thorough=thorough, trust=vouched)
+        bench = Question(
+            asked, domain, answers, catalogue, thorough=thorough, trust=vouched, walls=walls
+        )
         results = tuple(carried_out(check, bench, reasons) for check in QUERY_CHECKS)
         return Report(called(query), results, advise(bench))

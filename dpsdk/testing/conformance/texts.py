@@ -30,4 +30,4 @@ def called(value: object) -> str:
         raise
     except BaseException:  # noqa: BLE001  # a plugin may raise what it likes
         kind = str(type.__getattribute__(type(value), "__name__"))
-        return plain(f"a {kind[:80]} that cannot be shown")
+        return plain(f"a value of class {kind[:80]}")

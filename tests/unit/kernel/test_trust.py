@@ -137,6 +137,104 @@ def test_a_class_that_was_changed_is_not_trusted_any_more(acme, change):
     assert asked[0].run(given) == 1  # restored, it is the same again
 
 
+PARTS = """
+from functools import cached_property, wraps
+
+def doubled(call):
+    @wraps(call)
+    def twice(*args):
+        return call(*args)
+    return twice
+
+def scaled(by):
+    def scale(self):
+        return by
+    return scale
+
+class Parted(Base):
+    def price(self, terms, /, times=1, *, more=1):
+        return self.helped()
+
+    @staticmethod
+    def fixed():
+        return 1
+
+    @classmethod
+    def made(cls):
+        return 1
+
+    @property
+    def size(self):
+        return 1
+
+    @cached_property
+    def kept(self):
+        return 1
+
+    @doubled
+    def wrapped(self):
+        return 1
+
+    scale = scaled([1])
+
+    def again(self):
+        return super().helped() and self.again
+"""
+
+
+def swap(patch, function):
+    patch.setattr(function, "__code__", (lambda *_: 2).__code__)
+
+
+INNER = {
+    "defaults": lambda own, patch: patch.setattr(own["price"], "__defaults__", (2,)),
+    "defaults by name": lambda own, patch: patch.setattr(own["price"], "__kwdefaults__", {}),
+    "one default by name": lambda own, patch: patch.setitem(own["price"].__kwdefaults__, "more", 2),
+    "a static method": lambda own, patch: swap(patch, own["fixed"].__func__),
+    "a class method": lambda own, patch: swap(patch, own["made"].__func__),
+    "a property": lambda own, patch: swap(patch, own["size"].fget),
+    "a kept property": lambda own, patch: swap(patch, own["kept"].func),
+    "what was closed over": lambda own, patch: patch.setattr(
+        own["scale"].__closure__[0], "cell_contents", [2]
+    ),
+    "a decorated method": lambda own, patch: patch.setattr(
+        own["wrapped"].__closure__[0].cell_contents, "__defaults__", (2,)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", INNER.values(), ids=INNER)
+def test_the_inner_parts_of_methods_belong_to_the_class(acme, change):
+    exec(PARTS, vars(acme))  # noqa: S102
+    asked = kernel(f"{acme.__name__}.Parted")
+    given = acme.Parted()
+    assert asked[0].run(given) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        change(vars(acme.Parted), patch)
+        with pytest.raises(Untrusted, match="changed since"):
+            asked[0].run(given)
+    assert asked[0].run(given) == 1
+
+
+META = """
+class Meta(type(Request)):
+    pass
+
+class Ruled(Base, metaclass=Meta):
+    def price(self, terms, /):
+        return self.helped()
+"""
+
+
+def test_the_class_of_a_class_prices_nothing(acme):
+    exec(META, vars(acme))  # noqa: S102
+    made, odometer = kernel(f"{acme.__name__}.Ruled")
+    cheap = types.SimpleNamespace(guarantee=PureGuarantee("0.001"), run=lambda *_: 2)
+    acme.Meta.price = property(lambda cls: lambda own, terms: cheap)
+    assert made.run(acme.Ruled()) == 1
+    assert odometer.spent.epsilon == Fraction(1, 10)
+
+
 def test_looking_at_a_class_does_not_change_it(acme):
     asked, _ = kernel(f"{acme.__name__}.Peek")
     for _ in range(3):

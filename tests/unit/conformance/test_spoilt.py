@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import random
+import signal
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from dpsdk.queries import Count, LinearQuery, Marginal
 from dpsdk.release import Cost, Quote
 from dpsdk.testing import Report, Result, check_mechanism, check_query
 from dpsdk.testing.conformance import mechanisms, queries
+from dpsdk.testing.conformance.children import in_child
 from dpsdk.testing.conformance.report import Check
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -294,12 +297,18 @@ def interrupting(monkeypatch, place):
 
 
 @pytest.mark.parametrize(
-    "name", ["pays-first", "replays", "randomness", "public-walls", "forks", "hands-out"]
+    "name",
+    [
+        "pays-first",
+        "randomness",
+        "public-walls",
+        *[pytest.param(one, marks=pytest.mark.slow) for one in ("replays", "forks", "hands-out")],
+    ],
 )
 def test_an_interrupted_kit_leaves_nothing_behind(name, monkeypatch):
     only(monkeypatch, name)
     before = standing()
-    for place in (0, 2, 5, 9):
+    for place in (0, 5):
         with pytest.raises(KeyboardInterrupt):
             check_mechanism(interrupting(monkeypatch, place))
         stay(before)
@@ -328,7 +337,7 @@ def test_what_a_plugin_added_to_the_package_is_taken_out_again(monkeypatch):
 
 
 def test_two_kits_at_once_find_what_each_finds_alone(monkeypatch):
-    only(monkeypatch, "replays", "randomness", "threads", "keeps-no-kernel", "public-walls")
+    only(monkeypatch, "randomness", "threads", "keeps-no-kernel")
     alone = check_mechanism(Plain())
     assert alone.conforms, str(alone)
     before = standing()
@@ -337,12 +346,12 @@ def test_two_kits_at_once_find_what_each_finds_alone(monkeypatch):
     def work():
         found.append(check_mechanism(Plain()))
 
-    workers = [threading.Thread(target=work) for _ in range(3)]
+    workers = [threading.Thread(target=work) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert found == [alone] * 3, "\n".join(map(str, found))
+    assert found == [alone] * 2, "\n".join(map(str, found))
     stay(before)
 
 
@@ -368,3 +377,47 @@ def test_a_profile_of_the_caller_stays(monkeypatch):
         assert threading.getprofile() is profile
     finally:
         threading.setprofile(None)
+
+
+QUOTE = Laplace.quote
+
+
+def bribed(self, form, terms, /):
+    return QUOTE(self, form, terms)
+
+
+@frozen
+class Bribing(LinearQuery):
+    """Has a mechanism quote what it likes, once it was asked."""
+
+    def lower(self, domain, /):
+        Laplace.quote = bribed
+        return Count(normalized=False).lower(domain)
+
+    def lift(self, raw, facts, /):
+        return float(raw[0])
+
+
+def test_a_query_that_patches_the_package_reads_what_it_should_not():
+    before = vars(Laplace).get("quote")
+    report = check_query(Bribing())
+    assert "reads-nothing" in report.failed
+    assert "Laplace" in report["reads-nothing"].why
+    assert vars(Laplace).get("quote") is before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_does_not_outlive_whoever_waits_for_it():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    known = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            in_child(lambda: time.sleep(600) or "")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, known)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

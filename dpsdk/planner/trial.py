@@ -38,8 +38,8 @@ _LEAST = -9 * A_DECADE
 _MOST = 4 * A_DECADE
 """The places of the smallest and the largest amount, of 10⁻⁹ and of 10⁴."""
 
-_SMALL = Fraction(1, 1000)
-"""What is tried to find out whether a ρ has a price."""
+_MIDDLE = (_LEAST + _MOST) // 2
+"""The place that every search looks at first; there it is found out whether a ρ has a price."""
 
 _SLOW_STEP = A_DECADE // 4
 """Of a family whose quotes take long, so many places apart."""
@@ -174,10 +174,13 @@ class Trials(Generic[F]):
         """Whether amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
         if self.family.unit != "rho" or not self.task.balance.budget.delta:
             return False
-        given = self._made(lambda: self.family.at(_SMALL))
-        paired = self._made(lambda: self._paired(_SMALL))
-        unpriced = given is not None and given.unpriced
-        return unpriced and paired is not None and not paired.unpriced
+        given = self._made(lambda: self.family.at(amount(_MIDDLE)))
+        if given is not None and given.unpriced:
+            paired = self._made(lambda: self._paired(amount(_MIDDLE)))
+            if paired is not None and not paired.unpriced:
+                return True
+        self._known[_MIDDLE] = given
+        return False
 
     def _paired(self, epsilon: Fraction) -> Mechanism[Any]:
         """The mechanism that takes as much of the budget's ε as of its δ."""

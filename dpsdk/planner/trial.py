@@ -55,7 +55,7 @@ def _nothing() -> None:
     return None
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Trial(Generic[F]):
     """A mechanism, and what it would do.
 
@@ -125,7 +125,7 @@ def in_order(below: Trial[F], above: Trial[F]) -> bool:
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Trials(Generic[F]):
     """The trials of a family for a task, each made once.
 

@@ -20,6 +20,7 @@ from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms.estimates import EstimateAccuracy
 from dpsdk.planner.families import Family
 from dpsdk.planner.forecasting import effort, forecast
 from dpsdk.planner.grid import A_DECADE, amount
@@ -144,6 +145,7 @@ class Trials(Generic[F]):
     balance: Balance
     aims: Aims
     _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
+    _estimates: list[EstimateAccuracy] = field(init=False, factory=list[EstimateAccuracy])
 
     @property
     def ladder(self) -> Ladder[Trial[F]]:
@@ -229,6 +231,7 @@ class Trials(Generic[F]):
         if share is None:
             # How exact it would be is not asked: no two of such are told apart.
             return Trial(mechanism, quote)
+        self._share(quote)
         promised, assumed = _holding(task.bound(quote)), task.assumed(quote)
         errors = self.aims(mechanism, quote, promised, assumed)
         trial = Trial(
@@ -244,6 +247,14 @@ class Trials(Generic[F]):
         )
         beyond = None if task.limits is None else beyond_limits(task.limits, trial.effort)
         return trial if beyond is None else evolve(trial, refusal=beyond)
+
+    def _share(self, quote: Quote) -> None:
+        """Have noise added up once for all amounts: only its size differs."""
+        accuracy = quote.accuracy
+        if isinstance(accuracy, EstimateAccuracy):
+            for first in self._estimates:
+                accuracy.share(first)
+            self._estimates[:] = self._estimates or [accuracy]
 
 
 def _guarded(

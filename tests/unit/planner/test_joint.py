@@ -52,7 +52,7 @@ def test_the_order_of_goals_changes_nothing():
     assert isinstance(found[0].best.mechanism, Parts)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_goal_is_kept_at_a_joint_beta_and_by_no_more_than_the_parts_take(seed):
     rng = random.Random(seed)
     asker, kept = an_account(rng)

@@ -197,9 +197,10 @@ def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> Judged | None:
         pairs = zip(most.errors, alphas, strict=True)
         times = max(error / alpha for error, alpha in pairs)
         if times == math.inf:
-            quote = most.quote
-            why = "no bound" if quote is None else trials.task.bound(quote).kind
-            return reason("no-bound", why=why)
+            known = None if most.quote is None else trials.task.bound(most.quote)
+            if known is not None and known.proven:
+                return reason("vacuous-together")
+            return reason("no-bound", why="no bound" if known is None else known.kind)
         return reason("too-dear-together", times=number(times))
 
     found = reaching(trials, _within(alphas), short=short)

@@ -233,3 +233,10 @@ def test_goals_are_kept_whatever_order_they_are_asked_in(goals):
                 raw = np.full(stop - start, np.nan)
                 error = goal.query.spread(raw, radii[start:stop], own.facts).max()
                 assert error <= goal.alpha * (1 + 1e-9)
+
+
+def test_a_bound_that_says_nothing_of_some_goal_is_not_taken_for_none():
+    own = session(BasicComposition(), budget=Budget("0.001"))
+    told = {code for plan in own.plan([Goal(AGES, 5.0), Goal(SEXES, 5.0)]) for code in codes(plan)}
+    assert "vacuous-together" in told
+    assert "no-bound" not in told

@@ -15,7 +15,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from decimal import Decimal
-from functools import cached_property
 
 import numpy as np
 
@@ -215,6 +214,7 @@ class DateMatcher(Matcher):
         self._calendar = UNITS[attribute.unit]
         self.first: int = attribute.first
         self.walls: tuple[int, int] = attribute.walls
+        self._offsets: Offsets | None = None
 
     def refusal(self, kind: Kind | str) -> str | None:
         if kind in _ANY or kind is Kind.NAIVE_TIME:
@@ -263,12 +263,15 @@ class DateMatcher(Matcher):
         """When each unit begins, and the last one ends, on the wall."""
         return [self._calendar.start(self.first + cell) for cell in range(self.size + 1)]
 
-    @cached_property
+    @property
     def offsets(self) -> Offsets:
         """Those of the declared zone, as far as the cells go."""
-        # Nowhere is a clock farther from UTC than two days. Round ends are asked for by many.
-        start, stop = (self.walls[0] - 2 * DAY) // _ERA, (self.walls[1] + 2 * DAY) // _ERA + 1
-        return offsets_of(self.zone or "UTC", start * _ERA, stop * _ERA)
+        known = self._offsets
+        if known is None:
+            # Nowhere is a clock farther from UTC than two days. Round ends are asked for by many.
+            start, stop = (self.walls[0] - 2 * DAY) // _ERA, (self.walls[1] + 2 * DAY) // _ERA + 1
+            known = self._offsets = offsets_of(self.zone or "UTC", start * _ERA, stop * _ERA)
+        return known
 
 
 def _looked_up(words: dict[str, int], text: str, texts: TextFormat) -> int | None:

@@ -42,8 +42,9 @@ class Assumptions:
     Parameters
     ----------
     rows
-        At least so many rows there are, where their number is private. Unless `inside` says
-        otherwise, all of them are taken to lie in the domain.
+        At least so many rows there are, where their number is private. Where rows were cut to so
+        many of each person, those that are left count. Unless `inside` says otherwise, all of them
+        are taken to lie in the domain.
     inside
         At least this share of the rows counts in each query: rows that lie in the domain and meet
         its condition.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -10,12 +10,13 @@ import numpy as np
 from attrs import Factory, field, frozen
 
 from dpsdk._checks import shown
-from dpsdk.errors import InvalidArgument, QueryError
+from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts, LinearForm, Lowers
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.kernel.terms import facts_of
 from dpsdk.mechanisms.base import Mechanism, OneRun, OneShot, Single
 from dpsdk.mechanisms.refusals import check_linear
+from dpsdk.mechanisms.stretches import stretches
 from dpsdk.mechanisms.workload import to_workload
 from dpsdk.release import (
     Accuracy,
@@ -104,9 +105,9 @@ class Parts(OneShot[LinearForm]):
     """Several questions, each answered by a mechanism of its own, and paid for together.
 
     It answers a workload of just these questions, in any order: all of them or, where they do not
-    fit together, none. Each part is one run, and is charged as if it were asked by itself; so there
-    is nothing to prove of it but what is proven of its parts. The bound of all answers at once
-    gives each part an even share of beta.
+    fit together, none. Equal questions are answered by their parts in turn. Each part is one run,
+    and is charged as if it were asked by itself; so there is nothing to prove of it but what is
+    proven of its parts. The bound of all answers at once gives each part an even share of beta.
 
     Parameters
     ----------
@@ -119,7 +120,8 @@ class Parts(OneShot[LinearForm]):
     InvalidArgument
         If a part is none of these.
     QueryError
-        When asked for anything but a workload of these questions.
+        When asked for anything but a workload of these questions. And whatever is asked, if a
+        workload of them could be read in two ways, as that of two questions and of both together.
 
     >>> from dpsdk.mechanisms import Gaussian, Laplace, Parts
     >>> from dpsdk.queries import Marginal, Mean
@@ -162,19 +164,7 @@ class Parts(OneShot[LinearForm]):
     def _placed(self, form: LinearForm, facts: Facts) -> list[tuple[int, LinearForm]]:
         """Which part each stretch of a form is asked of."""
         check_linear(form, "Parts")
-        asked = [_lowered(query, facts) for query, _ in self.parts]
-        # The longest first, since one may begin like another.
-        left = sorted(range(len(asked)), key=lambda place: -len(asked[place].blocks))
-        placed: list[tuple[int, LinearForm]] = []
-        start = 0
-        while left and start < len(form.blocks):
-            place, part = _found(form, start, asked, left)
-            left.remove(place)
-            placed.append((place, part))
-            start += len(part.blocks)
-        if left or start < len(form.blocks):
-            raise _others()
-        return placed
+        return stretches(form, [_lowered(query, facts) for query, _ in self.parts])
 
     def __repr__(self) -> str:
         parts = [f"{shown(asked)} by {shown(mechanism)}" for asked, mechanism in self.parts]
@@ -185,23 +175,6 @@ def _lowered(query: Lowers[LinearForm], facts: Facts) -> LinearForm:
     form = query.lower(facts.domain)
     check_linear(form, "Parts")
     return form
-
-
-def _found(
-    form: LinearForm, start: int, asked: Sequence[LinearForm], left: Sequence[int]
-) -> tuple[int, LinearForm]:
-    """The first of the questions that a form goes on with."""
-    for place in left:
-        blocks = form.blocks[start : start + len(asked[place].blocks)]
-        if sum(block.rows for block in blocks) == asked[place].rows:
-            part = LinearForm(form.domain, blocks)
-            if part.identity == asked[place].identity:
-                return place, part
-    raise _others()
-
-
-def _others() -> QueryError:
-    return QueryError("", "Parts answers a workload of just its own questions, in any order")
 
 
 @frozen(eq=False)

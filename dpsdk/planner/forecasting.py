@@ -41,7 +41,7 @@ _WIDE = Fraction(1, 1000)
 _MOST_BYTES = 1 << 60
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Unit:
     """What one row of each raw number is worth in the unit of the answer."""
 

@@ -197,9 +197,10 @@ def _for_all(trials: Trials[Any], alphas: Sequence[float]) -> Judged | None:
         pairs = zip(most.errors, alphas, strict=True)
         times = max(error / alpha for error, alpha in pairs)
         if times == math.inf:
-            quote = most.quote
-            why = "no bound" if quote is None else trials.task.bound(quote).kind
-            return reason("no-bound", why=why)
+            known = None if most.quote is None else trials.task.bound(most.quote)
+            if known is not None and known.proven:
+                return reason("vacuous-together")
+            return reason("no-bound", why="no bound" if known is None else known.kind)
         return reason("too-dear-together", times=number(times))
 
     found = reaching(trials, _within(alphas), short=short)
@@ -226,15 +227,19 @@ def _for_each(
 ) -> list[Judged]:
     """A mechanism for each goal, which keeps it at an even share of beta."""
     count = len(wanted)
+    apart = [task_of(goal.query, beta / count) for goal in wanted]
+    alike = _alike(tasks)
     kinds: list[list[_Part]] = []
-    for goal in wanted:
-        kinds.append(_kinds_for(task_of(goal.query, beta / count), goal.alpha))
+    for places in alike:
+        alphas = [wanted[place].alpha for place in places]
+        kinds.append(_kinds_for([apart[place] for place in places], alphas))
         if not kinds[-1]:
             return []
     best: tuple[Fraction, str, tuple[_Part, ...]] | None = None
     last: tuple[_Part, ...] | None = None
-    for chosen in _assignments(kinds):
-        last = chosen
+    for ways in _assignments(kinds):
+        known = {place: way for places, way in zip(alike, ways, strict=True) for place in places}
+        last = chosen = tuple([known[place] for place in range(count)])
         runs = [run for part in chosen for run in part.trial.cost.runs]
         share = whole.balance.share(runs)
         if share is None:
@@ -274,16 +279,48 @@ def _effort(plans: Sequence[Plan[Any]]) -> Effort | None:
     return Effort(sum(seconds), max(sizes)) if known else None
 
 
-def _kinds_for(task: Task[Any, Any], alpha: float) -> list[_Part]:
-    """The cheapest of all families with Laplace noise, and with Gaussian noise, for one goal."""
+def _alike(tasks: Sequence[Task[Any, LinearForm]]) -> list[list[int]]:
+    """The places of questions by their numbers: a count, and that as a share, are measured alike.
+
+    Which of them is answered by which part nobody can tell, so they have the same.
+    """
+    found: dict[object, list[int]] = {}
+    for place, task in enumerate(tasks):
+        try:
+            key: object = task.form.identity
+        except DpsdkError:  # of blocks of other authors
+            key = place
+        found.setdefault(key, []).append(place)
+    return list(found.values())
+
+
+def _of_alike(tasks: Sequence[Task[Any, Any]]) -> Aims:
+    """The errors of questions that are asked for by the same numbers."""
+
+    def aims(
+        mechanism: Mechanism[Any], quote: Quote, promised: Bound | None, assumed: Bound | None
+    ) -> Errors:
+        errors = of_one(mechanism, quote, promised, assumed)
+        for task in tasks[1:]:
+            held = task.bound(quote)
+            known = held if held.proven else None
+            errors += of_one(mechanism, quote, known, task.assumed(quote))
+        return errors
+
+    return aims
+
+
+def _kinds_for(tasks: Sequence[Task[Any, Any]], alphas: Sequence[float]) -> list[_Part]:
+    """The cheapest of all families with Laplace noise, and with Gaussian noise, for one form."""
+    task, reached = tasks[0], _within(alphas)
     best: dict[str, _Part] = {}
     for family in families(task):
         if family.barred is not None or family.unit == "pair":
             continue
-        trials = Trials(task, family, task.balance, of_one)
+        trials = Trials(task, family, task.balance, _of_alike(tasks))
         if not isinstance(_some(family), OneRun):
             continue
-        _, first = trials.ladder.around(lambda one: one.share is None or one.errors[0] <= alpha)
+        _, first = trials.ladder.around(lambda one: one.share is None or reached(one.errors))
         if first is None or first.share is None:
             continue
         size = first.cost.epsilon if family.unit == "epsilon" else first.cost.rho

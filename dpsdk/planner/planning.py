@@ -218,11 +218,13 @@ def _for_total(trials: Trials[F], allowed: Fraction, whole: Budget | None) -> Ju
     """The plan of a family for a total."""
     if trials.family.barred is not None:
         return _refused(trials)
-    found = fitting(trials, allowed)
-    if whole is not None:
-        exact = trials.of(partial(trials.family.within, whole))
-        usable = exact is not None and exact.refusal is None and exact.share is not None
-        if usable and exact is not None and (found is None or _no_worse(exact, found)):
+    exact = None if whole is None else trials.of(partial(trials.family.within, whole))
+    if exact is not None and (exact.refusal is not None or exact.share is None):
+        exact = None
+    found = exact
+    if exact is None or exact.share != allowed:  # what takes all is not looked for again
+        found = fitting(trials, allowed)
+        if exact is not None and (found is None or _no_worse(exact, found)):
             found = exact
     if found is None:
         gaussian = trials.family.unit != "epsilon" and whole is not None and not whole.delta

@@ -32,6 +32,7 @@ SENTENCES = MappingProxyType({
     "slow-to-open": "takes about {seconds} seconds",
     "too-dear-together": "for all that may be spent, some error is up to {times} times what it may"
     " be",
+    "vacuous-together": "for all that may be spent, it says no more of some goal than a guess",
     "not-together": "each fits by itself, and all of them together do not",
     "one-for-all": "one measurement answers all goals",
     "one-for-each": "each goal is measured by itself, with beta/{count} for each",

@@ -24,7 +24,7 @@ A = TypeVar("A")
 F = TypeVar("F", bound=Form)
 
 
-@define(eq=False, slots=False)
+@define(eq=False)
 class Task(Generic[A, F]):
     """A query over a table of which the facts are known, and what may be spent on it.
 

@@ -20,6 +20,7 @@ from dpsdk.errors import DpsdkError, UnsupportedGuarantee
 from dpsdk.forms import Form
 from dpsdk.kernel import Limits
 from dpsdk.mechanisms import Mechanism
+from dpsdk.mechanisms.estimates import EstimateAccuracy
 from dpsdk.planner.families import Family
 from dpsdk.planner.forecasting import effort, forecast
 from dpsdk.planner.grid import A_DECADE, amount
@@ -38,8 +39,8 @@ _LEAST = -9 * A_DECADE
 _MOST = 4 * A_DECADE
 """The places of the smallest and the largest amount, of 10⁻⁹ and of 10⁴."""
 
-_SMALL = Fraction(1, 1000)
-"""What is tried to find out whether a ρ has a price."""
+_MIDDLE = (_LEAST + _MOST) // 2
+"""The place that every search looks at first; there it is found out whether a ρ has a price."""
 
 _SLOW_STEP = A_DECADE // 4
 """Of a family whose quotes take long, so many places apart."""
@@ -55,7 +56,7 @@ def _nothing() -> None:
     return None
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Trial(Generic[F]):
     """A mechanism, and what it would do.
 
@@ -125,7 +126,7 @@ def in_order(below: Trial[F], above: Trial[F]) -> bool:
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Trials(Generic[F]):
     """The trials of a family for a task, each made once.
 
@@ -144,6 +145,7 @@ class Trials(Generic[F]):
     balance: Balance
     aims: Aims
     _known: dict[int, Trial[F] | None] = field(init=False, factory=dict[int, "Trial[Any] | None"])
+    _estimates: list[EstimateAccuracy] = field(init=False, factory=list[EstimateAccuracy])
 
     @property
     def ladder(self) -> Ladder[Trial[F]]:
@@ -174,10 +176,13 @@ class Trials(Generic[F]):
         """Whether amounts are pairs (ε, δ), as no theorem prices a ρ: in basic composition."""
         if self.family.unit != "rho" or not self.task.balance.budget.delta:
             return False
-        given = self._made(lambda: self.family.at(_SMALL))
-        paired = self._made(lambda: self._paired(_SMALL))
-        unpriced = given is not None and given.unpriced
-        return unpriced and paired is not None and not paired.unpriced
+        given = self._made(lambda: self.family.at(amount(_MIDDLE)))
+        if given is not None and given.unpriced:
+            paired = self._made(lambda: self._paired(amount(_MIDDLE)))
+            if paired is not None and not paired.unpriced:
+                return True
+        self._known[_MIDDLE] = given
+        return False
 
     def _paired(self, epsilon: Fraction) -> Mechanism[Any]:
         """The mechanism that takes as much of the budget's ε as of its δ."""
@@ -226,6 +231,7 @@ class Trials(Generic[F]):
         if share is None:
             # How exact it would be is not asked: no two of such are told apart.
             return Trial(mechanism, quote)
+        self._share(quote)
         promised, assumed = _holding(task.bound(quote)), task.assumed(quote)
         errors = self.aims(mechanism, quote, promised, assumed)
         trial = Trial(
@@ -241,6 +247,14 @@ class Trials(Generic[F]):
         )
         beyond = None if task.limits is None else beyond_limits(task.limits, trial.effort)
         return trial if beyond is None else evolve(trial, refusal=beyond)
+
+    def _share(self, quote: Quote) -> None:
+        """Have noise added up once for all amounts: only its size differs."""
+        accuracy = quote.accuracy
+        if isinstance(accuracy, EstimateAccuracy):
+            for first in self._estimates:
+                accuracy.share(first)
+            self._estimates[:] = self._estimates or [accuracy]
 
 
 def _guarded(

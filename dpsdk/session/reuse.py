@@ -24,6 +24,9 @@ _MOST_STORED = 2**16
 _ANSWER = 512
 """What an answer takes beside its numbers, roughly, in bytes."""
 
+_INSIDE = local()
+"""The turn that a thread has, of whichever session: two may ask each other from within."""
+
 
 class Reuse:
     """The answers that a session has given, by their questions, and those that its ledger has.
@@ -31,18 +34,17 @@ class Reuse:
     At most 4,096 answers of 64 MiB together are kept in memory, the newest; a durable ledger keeps
     those of at most 65,536 numbers for good, and for all sessions on it. What is forgotten is
     asked, and paid, anew. Nothing is locked while a question is at work; who asks the same
-    meanwhile waits for it, but for those who ask from within a question, who might wait for each
-    other.
+    meanwhile waits for it, but for those who ask from within a question, be it another session's,
+    who might wait for each other.
     """
 
-    __slots__ = ("_asked", "_bytes", "_inside", "_known", "_process", "_turns")
+    __slots__ = ("_asked", "_bytes", "_known", "_process", "_turns")
 
     def __init__(self) -> None:
         self._known: dict[str, Measurement] = {}
         self._bytes = 0
         self._turns = Turns("stored answers")
         self._asked: dict[str, Lock] = {}
-        self._inside = local()
         self._process = os.getpid()
 
     def find(self, question: str, payer: Odometer) -> Measurement | None:
@@ -92,7 +94,7 @@ class Reuse:
     @contextmanager
     def asking(self, question: str) -> Generator[bool]:
         """Whether to ask; if not, another thread did, and it is over by now: look again."""
-        known: Lock | None = getattr(self._inside, "turn", None)
+        known: Lock | None = getattr(_INSIDE, "turn", None)
         if (known is not None and known.locked()) or os.getpid() != self._process:
             yield True
             return
@@ -100,13 +102,16 @@ class Reuse:
         # turn that is left behind is a free one, which whoever waited for it takes away.
         mine = Lock()
         with mine:
+            # First, for a finaliser may ask the same as soon as others can find the turn.
+            _INSIDE.turn = mine
             first = self._asked.setdefault(question, mine)
             if first is mine:
-                self._inside.turn = mine
                 try:
                     yield True
                 finally:
                     self._over(question, mine)
+                    # Those who waited take the lock when this is over, and are none of this thread.
+                    _INSIDE.turn = None
         if first is not mine:
             with first:
                 pass

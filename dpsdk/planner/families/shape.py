@@ -21,7 +21,7 @@ Names = tuple[str, ...]
 _RUNS = (Identity, Groups, Prefix, Range)
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class Shape:
     """A linear form by its blocks, whoever made the query.
 

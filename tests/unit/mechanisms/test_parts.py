@@ -1,8 +1,9 @@
 """Several questions, each by a mechanism of its own: paid for together, in whatever order."""
 
 import math
+import random
 from fractions import Fraction
-from itertools import permutations
+from itertools import chain, permutations, product
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from dpsdk.mechanisms import (
     SquareRoot,
     Tree,
 )
+from dpsdk.mechanisms.stretches import _told_apart
 from dpsdk.queries import Count, Marginal, Mean, Threshold, Workload
 from dpsdk.release import NoAccuracy, PromisedAccuracy
 from dpsdk.testing import seeded
@@ -219,3 +221,54 @@ def test_a_request_is_answered_once():
     again = own.release(asked, using=parts, request_id="a")
     assert again.raw.tobytes() == first.raw.tobytes()
     assert own.spent.charges == 2
+
+
+def workload(text):
+    return Workload([Threshold("age", "abc".index(letter)) for letter in text])
+
+
+def test_questions_that_begin_alike_are_told_apart():
+    # The first two blocks of a, bc, ab are those of ab.
+    asked = [workload("a"), workload("bc"), workload("ab")]
+    amounts = [SURE, 2 * SURE, 3 * SURE]
+    pairs = zip(asked, amounts, strict=True)
+    parts = Parts([(query, Laplace(epsilon=amount)) for query, amount in pairs])
+    for order in permutations(range(3)):
+        release = opened().release(Workload([asked[place] for place in order]), using=parts)
+        widths = release.accuracy.radii(0.05, joint=True)
+        sizes = [len(asked[place].queries) for place in order]
+        ends = np.cumsum([0, *sizes])
+        for place, start, stop in zip(order, ends, ends[1:], strict=False):
+            alone = opened().quote(asked[place], using=Laplace(epsilon=amounts[place]))
+            expected = alone.accuracy.radii(0.05 / 3, joint=True)
+            assert widths[start:stop].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "texts", [("a", "b", "ab"), ("ab", "a", "b"), ("a", "ab", "ba"), ("a", "aa")]
+)
+def test_questions_that_are_made_of_one_another_are_refused(texts):
+    own = opened()
+    parts = Parts([(workload(text), Laplace(epsilon=SURE)) for text in texts])
+    with pytest.raises(QueryError, match="made of one another"):
+        own.quote(Workload([workload(text) for text in texts]), using=parts)
+
+
+def test_texts_are_told_apart_just_where_each_is_read_in_one_way():
+    rng = random.Random(1)
+    letters = [bytes([letter]) for letter in range(2)]
+    answers = set()
+    for _ in range(300):
+        words = list({
+            tuple(rng.choice(letters) for _ in range(rng.randrange(1, 4)))
+            for _ in range(rng.randrange(1, 4))
+        })  # fmt: skip
+        read: dict[tuple[bytes, ...], int] = {}
+        for count in range(1, 7):
+            for chosen in product(words, repeat=count):
+                text = tuple(chain(*chosen))
+                read[text] = read.get(text, 0) + 1
+        once = max(read.values()) == 1
+        answers.add(once)
+        assert _told_apart(words) == once
+    assert answers == {True, False}

@@ -3,8 +3,10 @@
 import gc
 import os
 import signal
+import sys
 import threading
 from fractions import Fraction
+from functools import cached_property
 
 import pytest
 
@@ -20,6 +22,7 @@ from dpsdk.noise import DiscreteLaplace, NoiseSource, SystemNoise
 from dpsdk.noise.laws import to_plain
 from dpsdk.noise.pool import Pools
 from dpsdk.observe import Answered, Charged, Opened, Refused
+from dpsdk.planner import trial
 from dpsdk.queries import Above, Count
 from dpsdk.testing import seeded
 from worlds import people, table
@@ -330,3 +333,40 @@ def test_turns_are_taken_one_at_a_time_and_given_back_after_an_error():
     with pytest.raises(Reentered, match="a thing"):
         turns.take(lambda: turns.take(lambda: None))
     assert turns.take(lambda: 7) == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
+    session = Session(DATA, Budget(1), noise=seeded(1))
+    planning, forked, forecast = threading.Event(), threading.Event(), trial.forecast
+    main = threading.get_ident()
+
+    def slow(*given):
+        if threading.get_ident() != main:
+            planning.set()
+            forked.wait(timeout=60)
+        return forecast(*given)
+
+    monkeypatch.setattr(trial, "forecast", slow)
+    thread = threading.Thread(target=session.plan, args=(Count(),), kwargs={"alpha": 0.1})
+    thread.start()
+    assert planning.wait(timeout=60)
+    feasible = in_a_child(lambda: session.plan(Count(), alpha=0.1).best.feasible)
+    forked.set()
+    thread.join(timeout=60)
+    assert feasible == 1
+
+
+def test_no_value_that_is_kept_is_worked_out_under_a_lock_of_its_class():
+    # As functools has it before Python 3.12; a forked child would wait for it for ever.
+    kept = [
+        (name, attribute)
+        for name, module in list(sys.modules.items())
+        if name.startswith("dpsdk.")
+        for kind in list(vars(module).values())
+        if isinstance(kind, type)
+        for attribute, value in list(vars(kind).items())
+        if isinstance(value, cached_property)
+    ]
+    assert kept == []

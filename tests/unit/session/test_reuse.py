@@ -485,6 +485,36 @@ def test_an_answer_that_its_request_could_not_store_is_not_lost(monkeypatch):
     assert session.spent.charges == 1
 
 
+def test_sessions_that_ask_each_other_from_within_wait_for_nobody():
+    one, other, both = Reuse(), Reuse(), threading.Barrier(2, timeout=60)
+    free: list[bool] = []
+
+    def ask(first, second):
+        with first.asking("the same"):
+            both.wait()  # so that each is within its question when it asks the other session
+            with second.asking("the same") as asked:
+                free.append(asked)
+                both.wait()
+
+    threads = [
+        threading.Thread(target=ask, args=pair, daemon=True)
+        for pair in ((one, other), (other, one))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert free == [True, True]
+
+
+def test_who_is_done_with_a_question_waits_for_others_again():
+    reuse = Reuse()
+    with reuse.asking("one"):
+        turn = reuse._asked["one"]
+    with turn, reuse.asking("two"):  # as one who waited for the first question has its lock
+        assert list(reuse._asked) == ["two"]
+
+
 def test_questions_within_questions_wait_for_nobody():
     reuse = Reuse()
     with reuse.asking("one") as free, reuse.asking("two") as other, reuse.asking("one") as again:

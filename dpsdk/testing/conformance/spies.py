@@ -68,6 +68,7 @@ def files_of(value: object) -> frozenset[str]:
     roots = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
     roots -= {"dpsdk", "builtins", "abc", "typing", "typing_extensions"}
     found: set[str] = set()
+    others: set[str] = set()
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if not isinstance(module, ModuleType) or not isinstance(path, str):
@@ -75,7 +76,10 @@ def files_of(value: object) -> frozenset[str]:
         own = name.partition(".")[0] in roots
         if own or (not roots and path.startswith(f"{PACKAGE}/mechanisms")):
             found.add(path)
-    # Of a class that was made in no module, as in a notebook.
+        else:
+            others.add(path)
+    # Of a class that was made in no module, as in a notebook; some of what attrs gives a class says
+    # that it is of that class, and is written elsewhere.
     for cls in type(value).__mro__:
         if cls.__module__.partition(".")[0] in roots:
             found |= {
@@ -85,7 +89,7 @@ def files_of(value: object) -> frozenset[str]:
                 and made.__module__ == cls.__module__
                 and not made.__code__.co_filename.startswith("<")
             }
-    return frozenset(found)
+    return frozenset(found - others)
 
 
 def _watched(module: object, name: str) -> str:

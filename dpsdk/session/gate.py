@@ -1,4 +1,4 @@
-"""What a strategy gives for a form is looked at here, before anything else is done with it."""
+"""What a mechanism gives for a form is looked at here, before anything else is done with it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 from dpsdk._checks import described
 from dpsdk.accuracy import HalfWidths, NoAccuracy, ScalarAccuracy
-from dpsdk.errors import MeasurementRefused
+from dpsdk.errors import InvalidArgument, MeasurementRefused
 from dpsdk.forms import Form, LinearForm
-from dpsdk.release import Measurement, Source
+from dpsdk.release import Cost, Measurement, Quote, Source
 
-__all__ = ["fitting"]
+__all__ = ["fitting", "quoted"]
 
 _SOURCES: frozenset[object] = frozenset(get_args(Source))
 _FLOAT = np.dtype(np.float64)
+
+
+_ACCURACIES = (HalfWidths, ScalarAccuracy, NoAccuracy)
 
 
 def fitting(given: object, form: Form, mechanism: str) -> Measurement:
@@ -39,10 +42,29 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
         _refuse(mechanism, "gave values that are not a row of float64")
     if isinstance(form, LinearForm) and len(values) != form.rows:
         _refuse(mechanism, f"gave {len(values)} numbers for a form of {form.rows}")
-    if not isinstance(accuracy, HalfWidths | ScalarAccuracy | NoAccuracy):
+    if not isinstance(accuracy, _ACCURACIES):
         _refuse(mechanism, f"gave a {_called(accuracy)}, which is no accuracy of dpsdk.release")
     if type(source) is not str or source not in _SOURCES:
         _refuse(mechanism, "gave no source such as 'measured'")
+    return given
+
+
+def quoted(given: object, mechanism: str) -> Quote:
+    """A quote with costs and an accuracy.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none.
+    """
+    if type(given) is not Quote:
+        got = f"{mechanism}, which gave a {_called(given)}"
+        raise InvalidArgument("using", "a mechanism that quotes by a Quote", got)
+    costs: list[object] = [getattr(given, name, None) for name in ("at_open", "at_most")]
+    known = isinstance(getattr(given, "accuracy", None), _ACCURACIES)
+    if not known or any(type(cost) is not Cost for cost in costs):
+        expected = "a mechanism whose quote has two costs and an accuracy of dpsdk.release"
+        raise InvalidArgument("using", expected, f"{mechanism}, whose quote has others")
     return given
 
 

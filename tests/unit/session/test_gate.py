@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
-from dpsdk.errors import AnswerLost, MeasurementRefused
+from dpsdk.errors import AnswerLost, InvalidArgument, MeasurementRefused
 from dpsdk.kernel import LaplaceNoise, Measure
 from dpsdk.mechanisms import Laplace, OneShot
 from dpsdk.queries import Count, Marginal
@@ -133,3 +133,41 @@ def test_channels_scopes_and_parts_have_the_same_gate():
 def test_what_tells_nothing_of_a_number_is_fine():
     blank = Odd(lambda found: Measurement(np.full(3, np.nan), NoAccuracy("it tells nothing")))
     assert np.isnan(session().answer(ASKED, using=blank).values).all()
+
+
+class Boasting(OneShot):
+    """Quotes whatever it is made with."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def quote(self, form, terms, /):
+        return self.given
+
+    def open(self, kernel, /):
+        raise NotImplementedError
+
+    def __str__(self):
+        return "Boasting"
+
+
+NONE = NoAccuracy("none")
+UNSAID = (
+    None,
+    7,
+    Cost(),
+    Quote.__new__(Quote),
+    Quote(7, Cost(), NONE),
+    Quote(Cost(), None, NONE),
+    Quote(Cost(), Cost(), 0.1),
+    type("Dearer", (Quote,), {})(Cost(), Cost(), NONE),
+)
+
+
+@pytest.mark.parametrize("given", UNSAID, ids=range(len(UNSAID)))
+def test_what_is_no_quote_is_refused_by_name(given):
+    session = Session(PrivateData.from_columns({"level": [0], "member": [True]}, DOMAIN), Budget(1))
+    for ask in (session.quote, session.affords):
+        with pytest.raises(InvalidArgument, match=r"quote.*Boasting"):
+            ask(Count(), using=Boasting(given))
+    assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing

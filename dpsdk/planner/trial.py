@@ -119,11 +119,28 @@ class Trial(Generic[F]):
 
 def in_order(below: Trial[F], above: Trial[F]) -> bool:
     """Whether one costs no more than another, and is nowhere less off."""
-    if above.share is not None and (below.share is None or below.share > above.share):
-        return False
+    return _cheaper(below, above, _no_less_off)
+
+
+def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
+    """The same of what is expected."""
+    return _cheaper(below, above, _expected_no_less_off)
+
+
+def _cheaper(below: Trial[F], above: Trial[F], off: Callable[[Trial[F], Trial[F]], bool]) -> bool:
+    """Whether one costs no more than another; if that fits, it must be as far `off`."""
     if above.share is None:
         return True
+    return below.share is not None and below.share <= above.share and off(below, above)
+
+
+def _no_less_off(below: Trial[F], above: Trial[F]) -> bool:
     return all(low >= high for low, high in zip(below.errors, above.errors, strict=True))
+
+
+def _expected_no_less_off(below: Trial[F], above: Trial[F]) -> bool:
+    low, high = below.forecast, above.forecast
+    return low is not None and high is not None and low.high >= high.high
 
 
 @frozen(eq=False)
@@ -283,15 +300,6 @@ def beyond_limits(limits: Limits, needs: Effort | None) -> Reason | None:
     if needs.bytes > limits.bytes:
         return reason("too-large", bytes=f"{needs.bytes:,}", limit=f"{limits.bytes:,}")
     return None
-
-
-def _expected_in_order(below: Trial[F], above: Trial[F]) -> bool:
-    if above.share is not None and (below.share is None or below.share > above.share):
-        return False
-    if above.share is None:
-        return True
-    low, high = below.forecast, above.forecast
-    return low is not None and high is not None and low.high >= high.high
 
 
 def in_rows(quote: Quote) -> float:

@@ -47,7 +47,7 @@ from dpsdk.session.channel import (
     released,
 )
 from dpsdk.session.context import Context
-from dpsdk.session.gate import quoted
+from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import channel_to, kept
 from dpsdk.session.planned import plans_of, release_by_best, release_by_plan, said_of
@@ -311,7 +311,7 @@ class Desk:
             given: object = using.quote(context.forms.lent(form, using), context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
-        quote = quoted(given, described(using.name))
+        quote = quoting(given, using)
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
         own = Quote(at_open, at_most, quote.accuracy)
         return own.for_query(lifting(query), self.facts, believed)

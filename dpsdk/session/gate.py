@@ -12,7 +12,7 @@ from dpsdk.errors import InvalidArgument, MeasurementRefused
 from dpsdk.forms import Form, LinearForm
 from dpsdk.release import Cost, Measurement, Quote, Source
 
-__all__ = ["fitting", "quoted"]
+__all__ = ["fitting", "quoting"]
 
 _SOURCES: frozenset[object] = frozenset(get_args(Source))
 _FLOAT = np.dtype(np.float64)
@@ -49,8 +49,8 @@ def fitting(given: object, form: Form, mechanism: str) -> Measurement:
     return given
 
 
-def quoted(given: object, mechanism: str) -> Quote:
-    """A quote with costs and an accuracy.
+def quoting(given: object, mechanism: object) -> Quote:
+    """What a mechanism quoted: a quote with costs and an accuracy.
 
     Raises
     ------
@@ -58,13 +58,13 @@ def quoted(given: object, mechanism: str) -> Quote:
         If it is none.
     """
     if type(given) is not Quote:
-        got = f"{mechanism}, which gave a {_called(given)}"
+        got = f"{described(mechanism)}, which gave a {_called(given)}"
         raise InvalidArgument("using", "a mechanism that quotes by a Quote", got)
     costs: list[object] = [getattr(given, name, None) for name in ("at_open", "at_most")]
     known = isinstance(getattr(given, "accuracy", None), _ACCURACIES)
     if not known or any(type(cost) is not Cost for cost in costs):
         expected = "a mechanism whose quote has two costs and an accuracy of dpsdk.release"
-        raise InvalidArgument("using", expected, f"{mechanism}, whose quote has others")
+        raise InvalidArgument("using", expected, f"{described(mechanism)}, whose quote has others")
     return given
 
 

@@ -34,6 +34,7 @@ from dpsdk.session.channel import (
     asked_of,
 )
 from dpsdk.session.context import Context
+from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using
 
 __all__ = ["Opening", "channel_to", "kept", "opening_of"]
@@ -107,7 +108,8 @@ class Opening(Generic[F]):
         """
         mine = access_of(kernel)
         if not isinstance(self.mechanism, OneShot):
-            mine.check_whole(quoted(self.mechanism, form, kernel.terms).at_most.runs)
+            quote = quoting(quoted(self.mechanism, form, kernel.terms), self.mechanism)
+            mine.check_whole(quote.at_most.runs)
         using, context = self.using, self.context
         channel, ended = channel_to(self.mechanism, kernel, using, self.access, context)
         if ended is not None and isinstance(channel, DistributionChannel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
+from itertools import zip_longest
 from typing import NoReturn
 
 import numpy as np
@@ -15,10 +16,11 @@ from dpsdk.noise import NoiseLaw, NoiseSource
 from dpsdk.noise.choice import Options
 from dpsdk.observe import Event
 from dpsdk.testing.audit.programs import Program, WatchingNoise
+from dpsdk.testing.logs import logged
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Ints, Real
 
-__all__ = ["Difference", "Trace", "record", "replay"]
+__all__ = ["Difference", "Trace", "parted", "record", "replay"]
 
 
 @frozen
@@ -115,35 +117,23 @@ class _Recording(WatchingNoise):
         raise NotImplementedError(message)
 
 
-class _Lines(logging.Handler):
-    def __init__(self, events: list[tuple[Hashable, ...]]) -> None:
-        super().__init__(logging.DEBUG)
-        self._events = events
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._events.append(("log", record.levelno, record.getMessage()))
-
-
 def record(
     program: Program, data: PrivateData, *, seed: int = 0, script: tuple[tuple[int, ...], ...] = ()
 ) -> Trace:
     """Run a program and write down what it does; with a `script`, on the noise of another run."""
     noise = _Recording(seeded(seed), script)
-    lines = _Lines(noise.events)
-    logger = logging.getLogger()
-    level = logger.level
-    logger.addHandler(lines)
-    logger.setLevel(logging.DEBUG)
+
+    def note(line: logging.LogRecord) -> None:
+        noise.events.append(("log", line.levelno, line.getMessage()))
+
     outcome: Hashable
-    try:
-        outcome = program(data, noise)
-        noise.events.append(("answered",))
-    except Exception as error:  # noqa: BLE001  # how it fails is compared as well
-        outcome = (type(error).__name__, str(error))
-        noise.events.append(("raised", *outcome))
-    finally:
-        logger.removeHandler(lines)
-        logger.setLevel(level)
+    with logged(note):
+        try:
+            outcome = program(data, noise)
+            noise.events.append(("answered",))
+        except Exception as error:  # noqa: BLE001  # how it fails is compared as well
+            outcome = (type(error).__name__, str(error))
+            noise.events.append(("raised", *outcome))
     return Trace(tuple(noise.events), tuple(noise.noise), outcome)
 
 
@@ -157,11 +147,13 @@ def replay(
     """
     first = record(program, data, seed=seed)
     second = record(program, neighbour, seed=seed, script=first.noise)
+    return parted(first, second), first, second
+
+
+def parted(first: Trace, second: Trace) -> Difference | None:
+    """The first event in which two runs differ; None where they do not."""
     end: tuple[Hashable, ...] = ("nothing more",)
-    longest = max(len(first.events), len(second.events))
-    for place in range(longest):
-        one = first.events[place] if place < len(first.events) else end
-        other = second.events[place] if place < len(second.events) else end
+    for place, (one, other) in enumerate(zip_longest(first.events, second.events, fillvalue=end)):
         if one != other:
-            return Difference(place, one, other), first, second
-    return None, first, second
+            return Difference(place, one, other)
+    return None

@@ -6,13 +6,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
 
-from dpsdk._checks import shown
 from dpsdk.accounting import (
     Budget,
     Composition,
@@ -31,8 +29,7 @@ from dpsdk.errors import (
     Untrusted,
 )
 from dpsdk.forms import Form, Neighbors
-from dpsdk.kernel import Kernel, Request
-from dpsdk.kernel.trust import Trust
+from dpsdk.kernel import Kernel
 from dpsdk.losses import SquaredLoss
 from dpsdk.mechanisms import Mechanism, ModelsMechanism
 from dpsdk.noise import NoiseSource
@@ -67,6 +64,7 @@ from dpsdk.testing.conformance.listening import Heard
 from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import printed, printed_briefly
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.settings import NOBODY
 from dpsdk.testing.conformance.spies import files_of
 from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
@@ -75,8 +73,6 @@ from dpsdk.wire import Catalogue
 __all__ = [
     "AMPLE",
     "ANY",
-    "CELLS",
-    "NOBODY",
     "REFUSALS",
     "TINY_DOMAINS",
     "TINY",
@@ -91,7 +87,6 @@ __all__ = [
     "odometer",
     "questions",
     "runnable",
-    "to_trust",
     "typed",
     "within",
 ]
@@ -115,12 +110,6 @@ REFUSALS = (
     Untrusted,
 )
 """By which a mechanism says that it does not take something."""
-
-NOBODY: Mapping[str, str] = MappingProxyType({})
-"""Whom a session trusts that is told nothing."""
-
-CELLS = 2**16
-"""Tables are made over all cells of a universe, of so many at the most."""
 
 _EACH = 2
 """How many questions of a kind are asked in a quick run."""
@@ -459,20 +448,6 @@ def questions(domain: Domain) -> tuple[tuple[AnyQuery, ...], ...]:
             )
         )
     return tuple(cast("tuple[AnyQuery, ...]", tuple(kind)) for kind in (linear, gaps, models))
-
-
-def to_trust(trust: Mapping[str, str]) -> Mapping[str, str]:
-    """What a session takes as `trust=`, in a mapping of the kit's own.
-
-    Raises
-    ------
-    InvalidArgument
-        If no session takes it.
-    """
-    if not isinstance(trust, Mapping):
-        raise InvalidArgument("trust", "a mapping of dotted names to proofs", shown(trust))
-    names = Trust.of(trust, Request).names
-    return MappingProxyType({one.name: one.proof for one in names})
 
 
 def typed(error: BaseException) -> bool:

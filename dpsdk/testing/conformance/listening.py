@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from dpsdk.noise import NoiseLaw, NoiseSource
+from dpsdk.testing.logs import logged
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Bools, Ints, Real
 
@@ -82,27 +83,18 @@ class Heard(NoiseSource):
         return seeded(self._seed).public_generator()
 
 
-class _Lines(logging.Handler):
-    def __init__(self, told: list[tuple[Hashable, ...]]) -> None:
-        super().__init__(logging.DEBUG)
-        self._told = told
-
-    @override
-    def emit(self, record: logging.LogRecord) -> None:
-        self._told.append(("log", record.name, record.levelno, record.getMessage()))
-
-
 @contextmanager
 def overheard() -> Generator[list[tuple[Hashable, ...]]]:
     """A list of what is logged, printed and warned of meanwhile; complete at the end."""
     told: list[tuple[Hashable, ...]] = []
-    logger, out = logging.getLogger(), io.StringIO()
-    level, handler = logger.level, _Lines(told)
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    warned: list[warnings.WarningMessage] = []
+    out, warned = io.StringIO(), list[warnings.WarningMessage]()
+
+    def note(line: logging.LogRecord) -> None:
+        told.append(("log", line.name, line.levelno, line.getMessage()))
+
     try:
         with (
+            logged(note),
             warnings.catch_warnings(record=True) as caught,
             redirect_stdout(out),
             redirect_stderr(out),
@@ -111,8 +103,6 @@ def overheard() -> Generator[list[tuple[Hashable, ...]]]:
             warned = caught
             yield told
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
         if out.getvalue():
             told.append(("printed", out.getvalue()))
         told += [("warned", str(one.message)) for one in warned]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from dpsdk.accuracy import Lifting
 from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError
-from dpsdk.forms import Form, LinearForm
+from dpsdk.forms import Facts, Form, LinearForm
 from dpsdk.kernel import LaplaceNoise, Measure, Terms
 from dpsdk.kernel.access import HasAccess
 from dpsdk.noise import NoiseSource
@@ -28,8 +27,9 @@ from dpsdk.session.desk import Desk
 from dpsdk.testing.conformance.bench import ANY, Scene, Table
 from dpsdk.testing.conformance.holding import reachable, writes
 from dpsdk.testing.conformance.prints import deep, printed
-from dpsdk.testing.conformance.questions import Given, Question, askable, told
+from dpsdk.testing.conformance.questions import AnyQuery, Given, Question, askable, told
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.logs import logged
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats
 
@@ -170,33 +170,19 @@ def _alike(bench: Question, scene: Scene) -> list[Table]:
     return [table for table in bench.tables(scene) if table.made().facts == facts]
 
 
-class _Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-
-
 def _all_told(bench: Question, table: Table, raw: Floats) -> Hashable:
     """All that is seen of one answer, of given numbers, and what was charged meanwhile."""
-    lines, logger = _Lines(), logging.getLogger()
-    level = logger.level
-    logger.addHandler(lines)
-    logger.setLevel(logging.DEBUG)
+    lines: list[str] = []
     session = Session(table.made(), Budget(1), composition=ANY, noise=seeded(1))
     seen: Hashable
-    try:
-        bounded = isinstance(bench.query, Lifting)
-        with session.open(Given(raw, bounded)) as channel:
-            seen = printed(channel.release(bench.query))
-    except Exception as error:  # noqa: BLE001  # how it fails is compared as well
-        seen = type(error).__name__, described(error)
-    finally:
-        logger.removeHandler(lines)
-        logger.setLevel(level)
-    return seen, tuple(lines.lines), session.spent.charges
+    with logged(lambda line: lines.append(line.getMessage())):
+        try:
+            bounded = isinstance(bench.query, Lifting)
+            with session.open(Given(raw, bounded)) as channel:
+                seen = printed(channel.release(bench.query))
+        except Exception as error:  # noqa: BLE001  # how it fails is compared as well
+            seen = type(error).__name__, described(error)
+    return seen, tuple(lines), session.spent.charges
 
 
 def takes_in(bench: Question, tally: Tally) -> None:
@@ -204,20 +190,10 @@ def takes_in(bench: Question, tally: Tally) -> None:
     query = bench.query
     for scene in askable(bench, tally):
         facts = scene.table.made().facts
-        domain, raw = facts.domain, bench.raw(scene, scene.table)
-        before = told(query.lower(domain)), deep(query.lift(raw.copy(), facts))
+        raw = bench.raw(scene, scene.table)
         tally.ran()
-        for path, write in list(writes(query)):
-            tally.ran()
-            back = write()
-            try:
-                after = told(query.lower(domain)), deep(query.lift(raw.copy(), facts))
-            except Exception as error:  # noqa: BLE001  # it has changed as well
-                after = type(error).__name__, described(error)
-            finally:
-                back()
-            if after != before:
-                tally.fail(f"whoever made it can write into {path}, and so change it", _CLOSE)
+        for path in _changing(query, query, facts, raw, tally):
+            tally.fail(f"whoever made it can write into {path}, and so change it", _CLOSE)
         mine = raw.copy()
         answer = query.lift(mine, facts)
         twin = _all_of(query.lift(raw.copy(), facts))
@@ -248,23 +224,35 @@ def hands_out(bench: Question, tally: Tally) -> None:
         facts = scene.table.made().facts
         domain, raw = facts.domain, bench.raw(scene, scene.table)
         form, answer = query.lower(domain), query.lift(raw.copy(), facts)
-        before = told(form), deep(query.lift(raw.copy(), facts))
         tally.ran()
         for what, value in (("its form", form), ("its answer", answer)):
-            for path, write in list(writes(value)):
-                tally.ran()
-                back = write()
-                try:
-                    after = told(query.lower(domain)), deep(query.lift(raw.copy(), facts))
-                except Exception as error:  # noqa: BLE001  # it has changed as well
-                    after = type(error).__name__, described(error)
-                finally:
-                    back()
-                if after != before:
-                    tally.fail(
-                        f"{_where(scene)}: writing into {what} ({path}) changed the next ones",
-                        "Hand out copies, or read-only arrays",
-                    )
+            for path in _changing(value, query, facts, raw, tally):
+                tally.fail(
+                    f"{_where(scene)}: writing into {what} ({path}) changed the next ones",
+                    "Hand out copies, or read-only arrays",
+                )
+
+
+def _changing(
+    value: object, query: AnyQuery, facts: Facts, raw: Floats, tally: Tally
+) -> Iterator[str]:
+    """Where writing into a value changes what a query asks and answers. It is written back."""
+
+    def now() -> Hashable:
+        return told(query.lower(facts.domain)), deep(query.lift(raw.copy(), facts))
+
+    before = now()
+    for path, write in list(writes(value)):
+        tally.ran()
+        back = write()
+        try:
+            after = now()
+        except Exception as error:  # noqa: BLE001  # it has changed as well
+            after = type(error).__name__, described(error)
+        finally:
+            back()
+        if after != before:
+            yield path
 
 
 def _where(scene: Scene) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TypeVar, cast
 
 from dpsdk._checks import shown
@@ -21,8 +20,9 @@ from dpsdk.testing.conformance import (
     spending,
     walls,
 )
-from dpsdk.testing.conformance.bench import CELLS, NOBODY, Bench, advise, to_trust
+from dpsdk.testing.conformance.bench import Bench, advise
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.testing.conformance.settings import NO_WAIVERS, NOBODY, check_settings, to_trust
 from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
@@ -124,14 +124,12 @@ CHECKS: tuple[Check[Bench], ...] = (
 )  # fmt: skip
 """What is checked, in this order. Privacy rests on the first sixteen."""
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
 
 def check_mechanism(
     mechanism: Mechanism[F],
     *queries: Query[object, F],
     domain: Domain | None = None,
-    waived: Mapping[str, str] = _NONE,
+    waived: Mapping[str, str] = NO_WAIVERS,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
     trust: Mapping[str, str] = NOBODY,
@@ -173,16 +171,8 @@ def check_mechanism(
     for query in queries:
         if not isinstance(query, Query):
             raise InvalidArgument("queries", "queries", shown(query))
-    if domain is not None and not isinstance(domain, Domain):
-        raise InvalidArgument("domain", "a Domain", shown(domain))
-    if domain is not None and domain.size > CELLS:
-        raise InvalidArgument("domain", f"of at most {CELLS:,} cells", f"one of {domain.size:,}")
-    if type(thorough) is not bool:
-        raise InvalidArgument("thorough", "True or False", shown(thorough))
-    reasons = to_waived(waived, CHECKS)
-    if catalogue is not None and not isinstance(catalogue, Catalogue):
-        raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
-    vouched = to_trust(trust)
+    check_settings(domain, catalogue, thorough=thorough)
+    reasons, vouched = to_waived(waived, CHECKS), to_trust(trust)
     # Queries lower to forms of the mechanism, which the bench does not tell apart.
     plain = cast("Mechanism[Form]", mechanism)
     asked = cast("tuple[Query[object, Form], ...]", queries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TypeVar, cast
 
 import numpy as np
@@ -16,9 +15,9 @@ from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
 from dpsdk.queries import Query
 from dpsdk.testing.conformance import lifting, lowering, wording
-from dpsdk.testing.conformance.bench import CELLS, NOBODY, to_trust
 from dpsdk.testing.conformance.questions import AnyQuery, Question, advise
 from dpsdk.testing.conformance.report import Check, Report, carried_out, to_waived
+from dpsdk.testing.conformance.settings import NO_WAIVERS, NOBODY, check_settings, to_trust
 from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.conformance.turns import alone
 from dpsdk.wire import Catalogue
@@ -68,15 +67,13 @@ QUERY_CHECKS: tuple[Check[Question], ...] = (
 )  # fmt: skip
 """What is checked, in this order. Privacy rests on the first four."""
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
 
 def check_query(
     query: Query[object, F],
     *,
     domain: Domain | None = None,
     using: Mechanism[F] | None = None,
-    waived: Mapping[str, str] = _NONE,
+    waived: Mapping[str, str] = NO_WAIVERS,
     thorough: bool = False,
     catalogue: Catalogue | None = None,
     trust: Mapping[str, str] = NOBODY,
@@ -120,18 +117,10 @@ def check_query(
     """
     if not isinstance(query, Query):
         raise InvalidArgument("query", "a query", shown(query))
-    if domain is not None and not isinstance(domain, Domain):
-        raise InvalidArgument("domain", "a Domain", shown(domain))
-    if domain is not None and domain.size > CELLS:
-        raise InvalidArgument("domain", f"of at most {CELLS:,} cells", f"one of {domain.size:,}")
     if using is not None and not isinstance(using, Mechanism):
         raise InvalidArgument("using", "a mechanism", shown(using))
-    if type(thorough) is not bool:
-        raise InvalidArgument("thorough", "True or False", shown(thorough))
-    if catalogue is not None and not isinstance(catalogue, Catalogue):
-        raise InvalidArgument("catalogue", "a Catalogue", shown(catalogue))
-    reasons = to_waived(waived, QUERY_CHECKS)
-    vouched = to_trust(trust)
+    check_settings(domain, catalogue, thorough=thorough)
+    reasons, vouched = to_waived(waived, QUERY_CHECKS), to_trust(trust)
     asked, answers = cast("AnyQuery", query), cast("Mechanism[Form] | None", using)
     # What is divided by a noisy nought is no finding, whatever was to be done about warnings.
     with alone() as walls, np.errstate(all="ignore"), warnings.catch_warnings():

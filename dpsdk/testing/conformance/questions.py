@@ -19,10 +19,11 @@ from dpsdk.queries import Query
 from dpsdk.queries.base import settled
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.session import Session
-from dpsdk.testing.conformance.bench import ANY, NOBODY, WORK, Scene, Table
+from dpsdk.testing.conformance.bench import ANY, WORK, Scene, Table
 from dpsdk.testing.conformance.patched import Walls
 from dpsdk.testing.conformance.prints import deep
 from dpsdk.testing.conformance.report import Tally
+from dpsdk.testing.conformance.settings import NOBODY
 from dpsdk.testing.conformance.texts import called
 from dpsdk.testing.noise import seeded
 from dpsdk.typing import Floats

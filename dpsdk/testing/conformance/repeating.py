@@ -13,7 +13,7 @@ from dpsdk.data import PrivateData
 from dpsdk.domain import Domain
 from dpsdk.noise import NoiseSource
 from dpsdk.testing.audit.programs import Program
-from dpsdk.testing.audit.replay import Difference, Trace, record
+from dpsdk.testing.audit.replay import Difference, Trace, parted, record
 from dpsdk.testing.audit.sampling import sample
 from dpsdk.testing.conformance.bench import (
     AnyMechanism,
@@ -51,7 +51,7 @@ def replays(bench: Bench, tally: Tally) -> None:
             tally.ran()
             first = _recorded(program, one, bench.seed(number))
             second = _recorded(program, other, bench.seed(number), first.noise)
-            found = _parted(first, second)
+            found = parted(first, second)
             if found is None:
                 continue
             if _public(first) == _public(second):
@@ -61,7 +61,7 @@ def replays(bench: Bench, tally: Tally) -> None:
                 _explained(bench, tally, scene, (one, other), found)
         first = _recorded(program, scene.table, bench.seed(0))
         again = _recorded(program, scene.table, bench.seed(0), first.noise)
-        if _parted(first, again) is not None or first.outcome != again.outcome:
+        if parted(first, again) is not None or first.outcome != again.outcome:
             tally.fail(
                 f"{scene}: on the same table with the same noise it did something else",
                 "Take all randomness from the kernel, and keep nothing from one run to the next",
@@ -94,18 +94,6 @@ def _recorded(
     if isinstance(outcome, _Loud):
         return Trace((*outcome.told, *trace.events), trace.noise, outcome.outcome)
     return trace
-
-
-def _parted(first: Trace, second: Trace) -> Difference | None:
-    """The first event in which two runs differ."""
-    end: tuple[Hashable, ...] = ("nothing more",)
-    longest = max(len(first.events), len(second.events))
-    for place in range(longest):
-        one = first.events[place] if place < len(first.events) else end
-        other = second.events[place] if place < len(second.events) else end
-        if one != other:
-            return Difference(place, one, other)
-    return None
 
 
 _DRAWS = ("draw", "pick", "coin", "uniform")

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
 from dpsdk.errors import AnswerLost, InvalidArgument, MeasurementRefused
 from dpsdk.kernel import LaplaceNoise, Measure
-from dpsdk.mechanisms import Laplace, OneShot
+from dpsdk.mechanisms import Laplace, Mechanism, OneShot
 from dpsdk.queries import Count, Marginal
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.testing import seeded
@@ -171,3 +171,28 @@ def test_what_is_no_quote_is_refused_by_name(given):
         with pytest.raises(InvalidArgument, match=r"quote.*Boasting"):
             ask(Count(), using=Boasting(given))
     assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing
+
+
+@frozen(repr=False)
+class Idle(Mechanism):
+    """Would have to be opened, and quotes whatever it is made with."""
+
+    given: object
+
+    def __str__(self):
+        return "Idle"
+
+    def quote(self, form, terms, /):
+        return self.given
+
+    def open(self, kernel, /):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("given", UNSAID, ids=range(len(UNSAID)))
+def test_a_plan_whose_mechanism_gives_no_quote_is_refused_and_costs_nothing(given):
+    session = Session(PrivateData.from_columns({"level": [0], "member": [True]}, DOMAIN), Budget(1))
+    (plan,) = session.plan(Count(), budget=Budget("0.1"))[:1]
+    with pytest.raises(InvalidArgument, match=r"quote.*Idle"):
+        session.answer(Count(), using=evolve(plan, mechanism=Idle(given)))
+    assert session.spent.charges == 0

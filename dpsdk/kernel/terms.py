@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Self
 
@@ -54,10 +54,6 @@ def _composing(value: Composition) -> _Composing:
     return _Composing(given)
 
 
-def _trust(value: Mapping[str, str] | Iterable[Trusted]) -> tuple[Trusted, ...]:
-    return to_trust(value)
-
-
 def _called(composing: _Composing) -> Composition:
     return composing()
 
@@ -83,7 +79,7 @@ class Terms:
 
     facts: Facts = field(converter=_facts)
     _composition: _Composing = field(factory=_default, converter=_composing, eq=_called)
-    trust: tuple[Trusted, ...] = field(default=(), converter=_trust)
+    trust: tuple[Trusted, ...] = field(default=(), converter=to_trust)
 
     @property
     def composition(self) -> Composition:

@@ -24,10 +24,22 @@ from dpsdk.errors import InvalidArgument, Untrusted
 from dpsdk.forms import Facts
 from dpsdk.forms.facts import Neighbors, Setting
 
-__all__ = ["NOBODY", "Trust", "Vetted", "Vouching", "bound", "mro", "named", "naming", "to_trust"]
+__all__ = [
+    "NOBODY",
+    "Trust",
+    "Vetted",
+    "Vouching",
+    "bound",
+    "called",
+    "mro",
+    "named",
+    "naming",
+    "to_trust",
+]
 
 _EXPECTED = "the dotted names of classes, each with its proof, as in {'acme.Peek': 'acme.org/peek'}"
 _AND = ", trusting "
+_ITSELF = "; trusting "
 
 _Part: TypeAlias = tuple[object, ...]
 """What a name in a class stands for and, where that is a method, of what that is made."""
@@ -95,6 +107,15 @@ def named(mechanism: str) -> tuple[str, tuple[str, ...]]:
     names = tuple(text.split(", ")) if before else ()
     # Else the mechanism calls itself so.
     return (before, names) if names and all(map(_is_dotted, names)) else (mechanism, ())
+
+
+def called(name: str) -> str:
+    """What a mechanism is called on record: what it calls itself, where that names no trust.
+
+    On a ledger nothing but the name tells whose word was taken, so that it has to be the
+    package's to say.
+    """
+    return name.replace(_AND, _ITSELF) if named(name)[1] else name
 
 
 def _is_dotted(name: str) -> bool:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, RecordError
-from dpsdk.planner.models import EffortModel, ErrorModel, Line
+from dpsdk.planner.models import EffortModel, ErrorModel, Line, to_dict
 
 __all__ = ["Calibration", "shipped", "to_calibration"]
 
@@ -25,10 +25,11 @@ VERSION = 1
 _LONGEST = 1 << 20
 _MOST = 256
 _LONGEST_TEXT = 1000
+_LONGEST_SHOWN = 60
 
 
 def _to_models(value: Mapping[str, T], kind: type[T]) -> tuple[tuple[str, T], ...]:
-    given = dict(value)
+    given = to_dict(value, "$")
     if len(given) > _MOST:
         raise RecordError("$", f"at most {_MOST} families", f"{len(given):,}")
     for name, model in given.items():
@@ -141,11 +142,11 @@ class Calibration:
         if type(whole["version"]) is not int or whole["version"] != VERSION:
             raise RecordError("$.version", f"{VERSION}", shown(whole["version"]))
         errors = {
-            name: _error(model, f"$.errors.{name}")
+            name: _error(model, _under("$.errors", name))
             for name, model in _any(whole["errors"], "$.errors").items()
         }
         efforts = {
-            name: _effort(model, f"$.efforts.{name}")
+            name: _effort(model, _under("$.efforts", name))
             for name, model in _any(whole["efforts"], "$.efforts").items()
         }
         return cls(_text(whole["made"], "$.made"), errors, efforts)
@@ -230,6 +231,12 @@ def _no_number(name: str) -> float:
     raise RecordError("$", "numbers", name)
 
 
+def _under(where: str, name: str) -> str:
+    """The path to a member, in one line whatever a file calls it."""
+    plain = name.isprintable() and len(name) <= _LONGEST_SHOWN
+    return f"{where}.{name}" if plain else f"{where}[{shown(name)}]"
+
+
 def _any(value: object, where: str) -> dict[str, object]:
     if type(value) is not dict:
         raise RecordError(where, "an object", type(value).__name__)
@@ -257,7 +264,7 @@ def _read_ranges(value: object, where: str) -> dict[str, tuple[float, float]]:
     for name, ends in _any(value, where).items():
         pair = cast("list[float]", ends) if type(ends) is list else []
         if len(pair) != 2:
-            raise RecordError(f"{where}.{name}", "a list of two numbers", shown(pair))
+            raise RecordError(_under(where, name), "a list of two numbers", shown(pair))
         ranges[name] = pair[0], pair[1]
     return ranges
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
 from attrs import field, frozen
 
@@ -11,7 +11,9 @@ from dpsdk._checks import shown
 from dpsdk.errors import RecordError
 from dpsdk.planner.features import FEATURES, Features
 
-__all__ = ["Base", "EffortModel", "ErrorModel", "Line"]
+__all__ = ["Base", "EffortModel", "ErrorModel", "Line", "to_dict"]
+
+V = TypeVar("V")
 
 Base: TypeAlias = Literal["rows", "bound", "noise", "predicted", "span", "answer"]
 """What an error is compared with.
@@ -34,6 +36,23 @@ Table: TypeAlias = "tuple[tuple[str, float], ...]"
 Ranges: TypeAlias = "tuple[tuple[str, float, float], ...]"
 
 
+def to_dict(value: Mapping[str, V] | Iterable[tuple[str, V]], where: str) -> dict[str, V]:
+    """Named values as a dict of one's own.
+
+    Raises
+    ------
+    RecordError
+        If they are none, or not all names are texts.
+    """
+    try:
+        given = dict(value)
+    except (TypeError, ValueError):
+        raise RecordError(where, "a mapping of names", shown(value)) from None
+    if not all(type(name) is str for name in given):
+        raise RecordError(where, "a mapping of names", shown(value))
+    return given
+
+
 def _number(value: float, where: str) -> float:
     if type(value) not in (int, float) or not -_LARGEST <= value <= _LARGEST:
         raise RecordError(where, f"a number from -{_LARGEST:g} to {_LARGEST:g}", shown(value))
@@ -47,15 +66,19 @@ def _feature(name: str, where: str) -> str:
 
 
 def _to_weights(value: Mapping[str, float] | Table) -> Table:
-    given = dict(value)
+    given = to_dict(value, "weights")
     for name in given:
         _feature(name, "weights")
     return tuple((n, _number(given[n], f"weights.{n}")) for n in FEATURES if n in given)
 
 
 def _to_ranges(value: Mapping[str, tuple[float, float]] | Ranges) -> Ranges:
-    items = value.items() if isinstance(value, Mapping) else [(n, (a, b)) for n, a, b in value]
-    given = {name: tuple(ends) for name, ends in items}
+    try:
+        items = value.items() if isinstance(value, Mapping) else [(n, (a, b)) for n, a, b in value]
+        given = {name: (low, high) for name, (low, high) in items}
+    except (TypeError, ValueError):
+        expected = "a mapping of features to two numbers each"
+        raise RecordError("ranges", expected, shown(value)) from None
     ranges: list[tuple[str, float, float]] = []
     for name in given:
         _feature(name, "ranges")
@@ -79,6 +102,12 @@ def _low(value: float) -> float:
 
 def _high(value: float) -> float:
     return _number(value, "high")
+
+
+def _to_line(value: Line) -> Line:
+    if type(value) is not Line:
+        raise RecordError("line", "a Line", shown(cast("object", value)))
+    return value
 
 
 def _ceiling(value: float | None) -> float | None:
@@ -140,7 +169,7 @@ class ErrorModel:
     """
 
     base: Base = field(converter=_to_base)
-    line: Line
+    line: Line = field(converter=_to_line)
     low: float = field(converter=_low)
     high: float = field(converter=_high)
     ceiling: float | None = field(converter=_ceiling)
@@ -199,6 +228,6 @@ class EffortModel:
         For each feature, from where to where it was measured.
     """
 
-    seconds: Line
-    bytes: Line
+    seconds: Line = field(converter=_to_line)
+    bytes: Line = field(converter=_to_line)
     ranges: Ranges = field(converter=_to_ranges)

@@ -24,6 +24,7 @@ from dpsdk.errors import (
 from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel, Limits
 from dpsdk.kernel.access import whose
+from dpsdk.kernel.trust import called
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
@@ -219,7 +220,7 @@ class Desk:
             raise InvalidArgument("mechanism", "a mechanism", shown(mechanism))
         if stop is not None and not callable(stop):
             raise InvalidArgument("stop", "something to call with a Progress", shown(stop))
-        name = described(mechanism.name)
+        name = called(described(mechanism.name))
         request = None if request_id is None else to_name("request_id", request_id)
         if request is not None:
             before = self._requests.get(request)

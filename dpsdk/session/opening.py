@@ -12,6 +12,7 @@ from dpsdk._lifetime import Lifetime
 from dpsdk.forms import Form
 from dpsdk.kernel import Kernel
 from dpsdk.kernel.access import Access, access_of
+from dpsdk.kernel.trust import called
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     HypothesisMechanism,
@@ -131,7 +132,7 @@ def opening_of(mechanism: Mechanism[F], outer: Context, digest: str | None = Non
     digest
         Tells what was asked from all else, if that is not the mechanism.
     """
-    name = described(mechanism.name)
+    name = called(described(mechanism.name))
     context = outer.asking(kept(mechanism), Lifetime(f"the answer by {name}", outer.lifetime))
     using = Using(name, mechanism, outer.facts.domain, digest)
     return Opening(mechanism, using, context.access(name), context)

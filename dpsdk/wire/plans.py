@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from dpsdk.forms import Form
 from dpsdk.planner import Assumptions, Forecast, Goal, Plan, Plans
 from dpsdk.release import Cost
 from dpsdk.wire.catalogue import Kind, Member, Nested
@@ -20,11 +23,62 @@ from dpsdk.wire.fields import (
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
 from dpsdk.wire.releases import BOUND, REASONS
+from dpsdk.wire.sound import settling, taking
 
 __all__ = ["KINDS"]
 
+
+def _wrong_forecast(forecast: Forecast) -> str:
+    sound = 0 <= forecast.low <= forecast.median <= forecast.high
+    return "" if sound else "a median between a low and a high end that are at least 0"
+
+
+def _wrong_plan(plan: Plan[Form]) -> str:
+    share = plan.share_of_remaining
+    if share is not None and share > 1:
+        return "a share of what is left of at most 1"
+    sound = all(one is None or one >= 0 for one in (plan.seconds, plan.attainable))
+    return "" if sound else "seconds and an error of at least 0"
+
+
 _PLANS = ListOf(Nested[object]("a plan", Plan))
 _MAYBE_BOUND = OrNone(BOUND)
+
+_FORECAST = Kind(
+    Forecast,
+    "forecast",
+    {
+        "median": FLOAT,
+        "low": FLOAT,
+        "high": FLOAT,
+        "basis": Choice[str]("noise", "calibrated", "extrapolated"),
+    },
+    taking(Forecast, _wrong_forecast),
+    settling(_wrong_forecast),
+)
+
+_PLAN = Kind(
+    Plan,
+    "plan",
+    {
+        "mechanism": MECHANISM,
+        "cost": Nested[Cost]("a cost", Cost),
+        "share_of_remaining": OrNone(AMOUNT),
+        "promised": _MAYBE_BOUND,
+        "assumed": _MAYBE_BOUND,
+        "expected": OrNone(Nested[Forecast]("a forecast", Forecast)),
+        "seconds": OrNone(FLOAT),
+        "bytes": OrNone(NATURAL),
+        "feasible": FLAG,
+        "because": REASONS,
+        "assumes": ListOf(TEXT),
+        "free_afterwards": TEXT,
+        "attainable": OrNone(FLOAT),
+        "parts": _PLANS,
+    },
+    taking(Plan[Form], _wrong_plan),
+    settling(_wrong_plan),
+)
 
 KINDS: tuple[Kind[object], ...] = (
     Kind(Goal, "goal", {"query": QUERY, "alpha": FLOAT}),
@@ -34,35 +88,7 @@ KINDS: tuple[Kind[object], ...] = (
         {"rows": Member(OrNone(INTEGER), None), "inside": Member(OrNone(AMOUNT), None)},
     ),
     Kind(Cost, "cost", {"runs": RUNS}),
-    Kind(
-        Forecast,
-        "forecast",
-        {
-            "median": FLOAT,
-            "low": FLOAT,
-            "high": FLOAT,
-            "basis": Choice[str]("noise", "calibrated", "extrapolated"),
-        },
-    ),
-    Kind(
-        Plan,
-        "plan",
-        {
-            "mechanism": MECHANISM,
-            "cost": Nested[Cost]("a cost", Cost),
-            "share_of_remaining": OrNone(AMOUNT),
-            "promised": _MAYBE_BOUND,
-            "assumed": _MAYBE_BOUND,
-            "expected": OrNone(Nested[Forecast]("a forecast", Forecast)),
-            "seconds": OrNone(FLOAT),
-            "bytes": OrNone(NATURAL),
-            "feasible": FLAG,
-            "because": REASONS,
-            "assumes": ListOf(TEXT),
-            "free_afterwards": TEXT,
-            "attainable": OrNone(FLOAT),
-            "parts": _PLANS,
-        },
-    ),
+    cast("Kind[object]", _FORECAST),
+    cast("Kind[object]", _PLAN),
     Kind(Plans, "plans", {"plans": _PLANS, "question": TEXT}),
 )

@@ -45,6 +45,7 @@ from dpsdk.wire.fields import (
 )
 from dpsdk.wire.mechanisms import MECHANISM
 from dpsdk.wire.queries import QUERY
+from dpsdk.wire.sound import settling, taking
 from dpsdk.wire.text import canonical, check
 
 __all__ = ["BOUND", "KINDS", "REASONS", "ReleaseRecord", "ReleasedNoise", "ReleasedSensitivity"]
@@ -376,8 +377,30 @@ def _version() -> str:
 
 _STANDINGS: tuple[Standing, ...] = ("proven", "promised", "assumed", "predicted", "none")
 
+
+def _wrong_bound(bound: Bound) -> str:
+    least = bound.error if bound.predicted is None else min(bound.error, bound.predicted)
+    sound = least >= 0 and 0 < bound.beta < 1
+    return "" if sound else "errors of at least 0, and a chance strictly between 0 and 1"
+
+
 BOUND = Nested[Bound]("a bound", Bound)
 REASONS = ListOf(Nested[Reason]("a reason", Reason))
+
+_BOUND = Kind(
+    Bound,
+    "bound",
+    {
+        "error": ENDLESS,
+        "beta": FLOAT,
+        "rests_on": Member(TEXT, of="kind", key="kind"),
+        "standing": Choice[str](*_STANDINGS),
+        "vacuous": FLAG,
+        "predicted": OrNone(FLOAT),
+    },
+    taking(Bound, _wrong_bound),
+    settling(_wrong_bound),
+)
 
 KINDS: tuple[Kind[object], ...] = (
     *answers.KINDS,
@@ -397,18 +420,7 @@ KINDS: tuple[Kind[object], ...] = (
         "sensitivity",
         {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
     ),
-    Kind(
-        Bound,
-        "bound",
-        {
-            "error": ENDLESS,
-            "beta": FLOAT,
-            "rests_on": Member(TEXT, of="kind", key="kind"),
-            "standing": Choice[str](*_STANDINGS),
-            "vacuous": FLAG,
-            "predicted": OrNone(FLOAT),
-        },
-    ),
+    cast("Kind[object]", _BOUND),
     Kind(
         ReleaseRecord,
         "release",

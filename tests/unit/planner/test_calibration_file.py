@@ -123,6 +123,38 @@ def test_whatever_is_not_one_is_refused(text):
         Calibration.from_json(text)
 
 
+@pytest.mark.parametrize("name", ["x" * 50_000, "\n" * 5000, "\ud800", "\x1b[2J"])
+@pytest.mark.parametrize("where", [("errors",), ("efforts",), ("errors", "mwem", "ranges")])
+def test_names_in_a_file_are_shown_in_a_line(name, where):
+    with pytest.raises(RecordError) as refused:
+        Calibration.from_json(changed(*where, name, to=5))
+    text = str(refused.value)
+    assert len(text) < 400
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Calibration("x", None, {}),
+        lambda: Calibration("x", [1], {}),
+        lambda: Calibration("x", {5: 1, "a": 2}, {}),
+        lambda: Line(0, None),
+        lambda: Line(0, {"cells": None}),
+        lambda: Line(0, [5]),
+        lambda: ErrorModel("rows", 5, 0, 0, None, {}, 1),
+        lambda: ErrorModel("rows", Line(0, {}), 0, 0, None, None, 1),
+        lambda: ErrorModel("rows", Line(0, {}), 0, 0, None, {"cells": 5}, 1),
+        lambda: ErrorModel("rows", Line(0, {}), 0, 0, None, {"cells": (1, 2, 3)}, 1),
+        lambda: EffortModel(5, Line(0, {}), {}),
+        lambda: EffortModel(Line(0, {}), None, {}),
+    ],
+)
+def test_parts_that_are_none_are_refused(make):
+    with pytest.raises(RecordError):
+        make()
+
+
 @pytest.mark.parametrize("given", [None, 7, ["{}"], {"format": 1}, bytearray(b"{}")])
 def test_only_a_text_or_bytes_are_read(given):
     with pytest.raises(RecordError):

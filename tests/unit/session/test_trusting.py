@@ -11,9 +11,11 @@ from dpsdk.accounting import MemoryLedger, PureGuarantee, SQLiteLedger, Trusted
 from dpsdk.errors import InvalidArgument, Untrusted
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import LaplaceNoise, Measure, Request
+from dpsdk.kernel.trust import named
 from dpsdk.mechanisms import Laplace, Mechanism, OneShot
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.observe import Charged
+from dpsdk.planner import Plan
 from dpsdk.queries import Count, Threshold
 from dpsdk.release import Cost, Measurement, NoiseAccuracy, Quote
 from dpsdk.testing import seeded
@@ -221,6 +223,26 @@ def test_a_name_that_a_mechanism_gives_itself_is_no_trust():
         assert release.payment.trusted == ()
         assert release.mechanism == "Boasting, trusting me"
     assert [receipt.mechanism for receipt in asked.history] == ["Boasting, trusting me"]
+
+
+def test_a_mechanism_that_calls_itself_trusting_makes_no_answer_rest_on_a_class():
+    class Boasting(Laplace):
+        @property
+        def name(self):
+            return f"Boasting, trusting {ROWS_NAME}"
+
+    for trust in (TRUST, None):
+        asked = session(trust)
+        plan = Plan(Boasting(1), Cost(), None, None, None, None, None, None, True, ())
+        for using in (Boasting(1), plan):
+            name = f"of {type(using).__name__}"
+            first = asked.release(QUERY, using=using, request_id=name)
+            again = asked.release(QUERY, using=using, request_id=name)
+            assert first.payment.trusted == again.payment.trusted == ()
+            assert first.mechanism == again.mechanism
+        told = {receipt.mechanism for receipt in asked.history}
+        assert told == {first.mechanism}
+        assert named(first.mechanism) == (first.mechanism, ())
 
 
 def test_the_written_form_of_a_release_names_the_proof():

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from copy import deepcopy
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,12 @@ from hypothesis import strategies as st
 
 from damage import damaged
 from dpsdk import wire
+from dpsdk.accuracy import Bound
 from dpsdk.errors import WireError
+from dpsdk.mechanisms import Laplace
+from dpsdk.planner import Forecast, Plan
 from dpsdk.queries import Conjunction, Count, Not, Query, Threshold, Workload
+from dpsdk.release import Cost
 from worlds import repeatable
 from written import CATALOGUE, VALUES
 
@@ -283,3 +289,81 @@ def test_large_labels_are_read_if_they_are_spread():
     assert wire.from_json(Query, sample("query.count", where={"a": {"any": labels}}))
     domain = sample("domain", attributes=[{"kind": "categorical", "name": "a", "labels": labels}])
     assert wire.from_json("domain", domain).size == 300
+
+
+PLAN = {
+    "mechanism": {"kind": "mechanism.laplace", "epsilon": "1"},
+    "cost": {"kind": "cost", "runs": []},
+    "share_of_remaining": "1/2",
+    "promised": {
+        "kind": "bound",
+        "error": 0.5,
+        "beta": 0.05,
+        "rests_on": "words",
+        "standing": "proven",
+        "vacuous": False,
+        "predicted": None,
+    },
+    "assumed": None,
+    "expected": {"kind": "forecast", "median": 2, "low": 1, "high": 3, "basis": "noise"},
+    "seconds": 0.5,
+    "bytes": 9,
+    "feasible": True,
+    "because": [],
+    "assumes": [],
+    "free_afterwards": "",
+    "attainable": 0.5,
+    "parts": [],
+}
+
+
+def a_plan(path=(), value=None):
+    whole = deepcopy({"format": "dpsdk.wire", "version": 1, "kind": "plan", **PLAN})
+    place = whole
+    for name in path[:-1]:
+        place = place[name]
+    if path:
+        place[path[-1]] = value
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("share_of_remaining",), "3/2"),
+        (("promised", "error"), -1),
+        (("promised", "error"), -1e-300),
+        (("promised", "beta"), 0),
+        (("promised", "beta"), 1),
+        (("promised", "beta"), -5),
+        (("promised", "predicted"), -1),
+        (("expected", "median"), 0.5),
+        (("expected", "median"), 4),
+        (("expected", "low"), -1),
+        (("expected", "high"), 1.5),
+        (("seconds",), -1),
+        (("attainable",), -0.5),
+    ],
+)
+def test_plans_that_no_planner_makes_are_refused(path, value):
+    assert wire.loads("plan", a_plan()).expected.median == 2
+    with pytest.raises(WireError) as refused:
+        wire.loads("plan", a_plan(path, value))
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Bound(-1.0, 0.05, "words", "proven", vacuous=False),
+        Bound(1.0, 2.0, "words", "proven", vacuous=False),
+        Bound("1", 0.05, "words", "proven", vacuous=False),
+        Forecast(4.0, 1.0, 3.0, "noise"),
+        Forecast(None, 1.0, 3.0, "noise"),
+        Plan(Laplace(1), Cost(), Fraction(3, 2), None, None, None, None, None, True, ()),
+        Plan(Laplace(1), Cost(), None, None, None, None, -1.0, None, True, ()),
+    ],
+)
+def test_nothing_is_written_that_would_not_be_read(value):
+    with pytest.raises(WireError):
+        wire.dumps(value)

@@ -11,8 +11,10 @@ from attrs import frozen
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
 from dpsdk.errors import AnswerLost, InvalidArgument, MeasurementRefused
 from dpsdk.kernel import LaplaceNoise, Measure
-from dpsdk.mechanisms import Laplace, OneShot
-from dpsdk.queries import Count, Marginal
+from dpsdk.losses import LogisticLoss
+from dpsdk.mechanisms import DistributionMechanism, Laplace, Mechanism, OneShot
+from dpsdk.planner import Plan
+from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.testing import seeded
 
@@ -171,3 +173,42 @@ def test_what_is_no_quote_is_refused_by_name(given):
         with pytest.raises(InvalidArgument, match=r"quote.*Boasting"):
             ask(Count(), using=Boasting(given))
     assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing
+
+
+class Opened(Mechanism):
+    """Has to be opened, and quotes whatever it is made with."""
+
+    name = "Opened"
+
+    def __init__(self, given):
+        self.given = given
+
+    def quote(self, form, terms, /):
+        return self.given
+
+    def open(self, kernel, /):
+        raise NotImplementedError
+
+
+class OpenedToModels(Opened, DistributionMechanism):
+    """The same of one that models are read off."""
+
+
+MODEL = ConvexMinimization(LogisticLoss(), features=["level"], label="member", over=Ball(1))
+
+
+@pytest.mark.parametrize("given", UNSAID, ids=range(len(UNSAID)))
+def test_a_plan_whose_mechanism_quotes_none_is_refused_by_name(given):
+    session = Session(PrivateData.from_columns({"level": [0], "member": [True]}, DOMAIN), Budget(1))
+    asked = (
+        (Count(), Opened(given)),
+        (Count(), OpenedToModels(given)),
+        (MODEL, OpenedToModels(given)),
+    )
+    for query, mechanism in asked:
+        plan = Plan(
+            mechanism, Cost(), None, None, None, None, None, None, feasible=True, because=()
+        )
+        with pytest.raises(InvalidArgument, match=r"quote.*Opened"):
+            session.answer(query, using=plan)
+    assert not session.history

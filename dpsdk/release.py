@@ -366,8 +366,10 @@ class Quote:
     def assumed(self, beta: float = 0.05) -> Bound | None:
         """The bound that holds if what the quote was told to assume is true.
 
-        No release of a table of which it is true will state more, with probability 1 - beta. None
-        where nothing was assumed, or where that adds nothing to `bound`.
+        With probability 1 - beta, no answer for a table of which it is true will be off by more,
+        nor will the release of a mean state more. A release is told of no assumption: of an
+        `Above` of a share of privately many rows it states no bound at all. None where nothing was
+        assumed, or where that adds nothing to `bound`.
         """
         facts, assumptions = self._facts, self._assumptions
         if facts is None or assumptions.nothing:

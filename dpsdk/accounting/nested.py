@@ -15,7 +15,7 @@ from itertools import chain
 from dpsdk._checks import shown, to_fraction
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.comparison import share_of
-from dpsdk.accounting.filters.composition import State, is_open
+from dpsdk.accounting.filters.composition import Runs, State, is_open
 from dpsdk.accounting.filters.copies import own_budget
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.base import Decision
@@ -223,7 +223,7 @@ class ScopeOdometer(Odometer):
             None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
         )
 
-    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+    def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
         if misfit.account is None:
             outer = self._outer
             while isinstance(outer, ScopeOdometer):

@@ -222,9 +222,9 @@ class Odometer(Statement):
         listed = tuple(run for run, count in priced for _ in range(min(count, _LISTED)))
         after = charged(self._composition, books, self._payer, listed)
         if isinstance(after, Misfit):
-            raise self._refusal(after, books, listed)
+            raise self._refusal(after, books, priced)
         if sum(count for _, count in priced) > len(listed):
-            raise self._refusal(Misfit(None), books, listed)
+            raise self._refusal(Misfit(None), books, priced)
 
     def store(self, request_id: str, answer: bytes) -> None:
         """Keep the answer to a request in the ledger; see `Ledger.store`."""

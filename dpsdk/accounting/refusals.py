@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from dpsdk.accounting.filters.additive import AdditiveComposition
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
-from dpsdk.accounting.filters.composition import Composition, State, is_open
+from dpsdk.accounting.filters.composition import Composition, Runs, State, is_open
 from dpsdk.accounting.filters.envelope import EnvelopeComposition
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee
@@ -18,18 +19,26 @@ from dpsdk.errors import BudgetExceeded, Shortage, UnsupportedGuarantee
 
 __all__ = ["refusal", "worded"]
 
+_Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
+
 _LEAKS = "the share for leaks"
 _RESERVED = "it would not leave what scopes have reserved"
 
 
-def worded(runs: Sequence[Guarantee]) -> str:
+def worded(runs: Runs) -> str:
     """Some runs in words. A Gaussian that was asked for by a pair (ε, δ) is called by that pair."""
-    first = runs[0]
-    if len(runs) == 1:
+    pairs = _pairs(runs)
+    first, total = pairs[0][0], sum(times for _, times in pairs)
+    if total == 1:
         return _named(first)
-    if all(run == first for run in runs):
-        return f"{len(runs):,} runs of {_named(first)}"
-    return f"{len(runs):,} runs together, the first of {_named(first)}"
+    if all(run == first for run, _ in pairs):
+        return f"{total:,} runs of {_named(first)}"
+    return f"{total:,} runs together, the first of {_named(first)}"
+
+
+def _pairs(runs: Runs) -> _Pairs:
+    """Runs, also free ones, each with how many times it is asked for."""
+    return [run if isinstance(run, tuple) else (run, 1) for run in runs]
 
 
 def _named(guarantee: Guarantee) -> str:
@@ -42,7 +51,7 @@ def _named(guarantee: Guarantee) -> str:
 def refusal(
     composition: Composition,
     states: Sequence[State],
-    runs: Sequence[Guarantee],
+    runs: Runs,
     spent: Spent,
     remaining: Remaining,
     *,
@@ -68,7 +77,7 @@ def refusal(
     """
     shortages: list[Shortage] = []
     for state in states:
-        found = _shortages(composition, state, runs, within)
+        found = _shortages(composition, state, _pairs(runs), within)
         if found:
             shortages = found
             break
@@ -98,15 +107,13 @@ def _why(shortages: Sequence[Shortage]) -> str:
     return f"{', '.join(first)}, and {last}" if first else last
 
 
-def _shortages(
-    composition: Composition, state: State, runs: Sequence[Guarantee], within: str
-) -> list[Shortage]:
+def _shortages(composition: Composition, state: State, runs: _Pairs, within: str) -> list[Shortage]:
     """The limits that the runs would pass; none where they fit, or where nothing is known."""
     if isinstance(composition, AnyOf):
         leaks: list[Shortage] = []
         if composition.leak_share:
             leaks = _leaks(state.spent[0], state.limit[0], runs, _placed(_LEAKS, within))
-            runs = [leakless(run) for run in runs]
+            runs = [(leakless(run), times) for run, times in runs]
         found: list[Shortage] = []
         for member, part in zip(composition.members, state.parts, strict=True):
             if not is_open(part):
@@ -135,36 +142,31 @@ def _placed(title: str, within: str) -> str:
     return f"{within}, by {title}" if within else title
 
 
-def _leaks(spent: int, limit: int, runs: Sequence[Guarantee], place: str) -> list[Shortage]:
+def _leaks(spent: int, limit: int, runs: _Pairs, place: str) -> list[Shortage]:
     """The limit of leaks, in steps of their grid, where the runs would pass it."""
     try:
-        asked = from_steps(sum(prices_of(run).leak_steps for run in runs), LEAK_STEPS)
+        steps = sum(prices_of(run).leak_steps * times for run, times in runs)
     except UnsupportedGuarantee:
         return []
-    left = from_steps(limit - spent, LEAK_STEPS)
+    asked, left = from_steps(steps, LEAK_STEPS), from_steps(limit - spent, LEAK_STEPS)
     cap = from_steps(limit, LEAK_STEPS)
     return [Shortage("delta", place, asked, left, cap)] if asked > left else []
 
 
-def _fits(composition: Composition, state: State, runs: Sequence[Guarantee]) -> bool:
-    for run in runs:
-        try:
-            after = composition.charge(state, run)
-        except UnsupportedGuarantee:
-            return False
-        if after is None:
-            return False
-        state = after
-    return True
+def _fits(composition: Composition, state: State, runs: _Pairs) -> bool:
+    try:
+        return composition.rounds(state, runs) != 0
+    except UnsupportedGuarantee:
+        return False
 
 
 def _sums(
-    composition: AdditiveComposition, state: State, runs: Sequence[Guarantee], place: str
+    composition: AdditiveComposition, state: State, runs: _Pairs, place: str
 ) -> list[Shortage]:
-    costs = [composition.cost(run) for run in runs if not run.free]
+    costs = [(composition.cost(run), times) for run, times in runs if not run.free]
     found: list[Shortage] = []
     for axis, (limit, steps) in enumerate(((composition.axis, None), ("delta", LEAK_STEPS))):
-        asked = sum(cost[axis] for cost in costs)
+        asked = sum(cost[axis] * times for cost, times in costs)
         spent, cap = state.spent[axis], state.limit[axis]
         if asked > cap - spent:
             amounts = (asked, cap - spent, cap)
@@ -177,7 +179,7 @@ def _sums(
 
 
 def _shift(
-    composition: EnvelopeComposition, state: State, runs: Sequence[Guarantee], place: str
+    composition: EnvelopeComposition, state: State, runs: _Pairs, place: str
 ) -> list[Shortage]:
     short = _leaks(state.spent[1], state.limit[1], runs, place)
     if short or _fits(composition, state, runs):

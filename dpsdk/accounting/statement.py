@@ -198,7 +198,7 @@ class Statement:
         lines = chain.from_iterable(concerned(books, self._payer))
         return remaining_of(self._composition, lines, self._states(books))
 
-    def _refusal(self, misfit: Misfit, books: Books, runs: tuple[Guarantee, ...]) -> BudgetExceeded:
+    def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
         spent, remaining = self._spent(books), self._remaining(books)
         return refusal(
             self._composition,

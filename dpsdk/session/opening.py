@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from attrs import frozen
 
@@ -24,7 +24,7 @@ from dpsdk.mechanisms.base import (
     Unfinished,
     WhyStopped,
 )
-from dpsdk.planner.families.family import quoted
+from dpsdk.planner.families.family import priced_by
 from dpsdk.release import Cost, Measurement
 from dpsdk.session.channel import (
     Channel,
@@ -104,13 +104,16 @@ class Opening(Generic[F]):
         ------
         BudgetExceeded
             If it does not. Nothing was charged.
+        InvalidArgument
+            If what the mechanism quotes is no quote. Nothing was charged.
         Stopped
             If the opening ended early. The channel that it carries answers from what was learnt.
         """
         mine = access_of(kernel)
         if not isinstance(self.mechanism, OneShot):
-            quote = quoting(quoted(self.mechanism, form, kernel.terms), self.mechanism)
-            mine.check_whole(quote.at_most.runs)
+            asked: Mechanism[Any] = self.mechanism
+            given: object = asked.quote(priced_by(asked, form), kernel.terms)
+            mine.check_whole(quoting(given, asked).at_most.runs)
         using, context = self.using, self.context
         channel, ended = channel_to(self.mechanism, kernel, using, self.access, context)
         if ended is not None and isinstance(channel, DistributionChannel):

@@ -17,7 +17,7 @@ from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Quote, Reason
 
-__all__ = ["Family", "Unit", "concentrated", "paired", "pure", "quoted"]
+__all__ = ["Family", "Unit", "concentrated", "paired", "priced_by", "pure", "quoted"]
 
 Unit: TypeAlias = Literal["epsilon", "rho", "pair"]
 """What an amount of a family is. A pure ε, a ρ of zCDP, or an ε beside the δ of the task."""
@@ -77,10 +77,20 @@ class Family:
 
 def quoted(mechanism: Mechanism[Any], form: Form, terms: Terms) -> Quote:
     """What a mechanism would cost that is opened for one answer, and how far off it would be."""
+    quote = mechanism.quote(priced_by(mechanism, form), terms)
     if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
-        quote = mechanism.quote(_counted(form), terms)
         return Quote(quote.at_open, quote.at_most, _OF_MODELS)
-    return mechanism.quote(form, terms)
+    return quote
+
+
+def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:
+    """The form for which a mechanism quotes what a question costs.
+
+    A model is read off a distribution for nothing, so that any form tells what that costs.
+    """
+    if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
+        return _counted(form)
+    return form
 
 
 def _counted(form: ConvexForm) -> LinearForm:

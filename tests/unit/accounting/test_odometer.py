@@ -400,3 +400,15 @@ def test_what_a_reserve_keeps_off_is_refused_and_nothing_else():
     with pytest.raises(Closed):
         scope.check_all([PureGuarantee("0.1")])
     odometer.check_all([PureGuarantee(1)])
+
+
+@pytest.mark.parametrize("count", [5000, 10**6, 10**30])
+def test_a_refusal_of_very_many_runs_says_how_many_were_asked_for(count):
+    odometer = Odometer(Budget(1), BasicComposition())
+    with pytest.raises(BudgetExceeded, match=f"{count:,} runs") as caught:
+        odometer.check_all([(PureGuarantee("0.001"), count)])
+    assert [short.asked for short in caught.value.shortages] == [Fraction(count, 1000)]
+    leaking = Odometer(Budget(1, "0.01"))
+    with pytest.raises(BudgetExceeded, match=f"{count + 1:,} runs together") as caught:
+        leaking.check_all([PureGuarantee("0.1"), (ApproximateGuarantee("1e-40", "1e-6"), count)])
+    assert caught.value.shortages[0].asked == Fraction(count, 10**6)

@@ -160,6 +160,24 @@ def test_a_private_number_of_rows_is_assumed():
     assert told.assumed().error == pytest.approx(count.bound().error / 2000)
 
 
+def test_a_level_that_is_a_share_is_as_far_off_as_assumed_though_its_release_states_nothing():
+    session, sparse, beta = (
+        session_of(neighbors=ADD, max_rows=10_000),
+        NumericSparse(epsilon=1, tops=1),
+        0.2,
+    )
+    assume = {"rows": 2000}
+    error = session.quote(Above(Count(), 0.5), using=sparse, assume=assume).assumed(beta).error
+    share, runs, wrong = sum((7 * row) % 74 <= 40 - 17 for row in range(2000)) / 2000, 200, 0
+    for run in range(runs):
+        level = share + error * (1.001 if run % 2 else -1.001)
+        with session.open(sparse) as channel:
+            release = session.release(Above(Threshold("age", 40), level), using=channel)
+        wrong += release.value is not (level <= share)
+        assert release.bound(beta).standing == "none"
+    assert wrong <= binom.isf(1e-6, runs, beta)
+
+
 def test_nothing_can_be_assumed_of_quantiles_and_counts_gain_nothing():
     session = session_of()
     for query in (Median("age"), Quantile("age", 0.9), Count(), Sum("age"), Marginal("sex")):

@@ -6,13 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from dpsdk import Boolean, Budget, Domain, Integer, PrivateData, Session
 from dpsdk.errors import AnswerLost, InvalidArgument, MeasurementRefused
 from dpsdk.kernel import LaplaceNoise, Measure
-from dpsdk.mechanisms import Laplace, Mechanism, OneShot
-from dpsdk.queries import Count, Marginal
+from dpsdk.losses import LogisticLoss
+from dpsdk.mechanisms import DistributionMechanism, Laplace, Mechanism, OneShot
+from dpsdk.planner import Plan
+from dpsdk.queries import Ball, ConvexMinimization, Count, Marginal
 from dpsdk.release import Cost, Measurement, NoAccuracy, Quote
 from dpsdk.testing import seeded
 
@@ -173,14 +175,13 @@ def test_what_is_no_quote_is_refused_by_name(given):
     assert session.quote(Count(), using=Boasting(Quote(Cost(), Cost(), NONE))).at_most.nothing
 
 
-@frozen(repr=False)
-class Idle(Mechanism):
-    """Would have to be opened, and quotes whatever it is made with."""
+class Opened(Mechanism):
+    """Has to be opened, and quotes whatever it is made with."""
 
-    given: object
+    name = "Opened"
 
-    def __str__(self):
-        return "Idle"
+    def __init__(self, given):
+        self.given = given
 
     def quote(self, form, terms, /):
         return self.given
@@ -189,10 +190,25 @@ class Idle(Mechanism):
         raise NotImplementedError
 
 
+class OpenedToModels(Opened, DistributionMechanism):
+    """The same of one that models are read off."""
+
+
+MODEL = ConvexMinimization(LogisticLoss(), features=["level"], label="member", over=Ball(1))
+
+
 @pytest.mark.parametrize("given", UNSAID, ids=range(len(UNSAID)))
-def test_a_plan_whose_mechanism_gives_no_quote_is_refused_and_costs_nothing(given):
+def test_a_plan_whose_mechanism_quotes_none_is_refused_by_name(given):
     session = Session(PrivateData.from_columns({"level": [0], "member": [True]}, DOMAIN), Budget(1))
-    (plan,) = session.plan(Count(), budget=Budget("0.1"))[:1]
-    with pytest.raises(InvalidArgument, match=r"quote.*Idle"):
-        session.answer(Count(), using=evolve(plan, mechanism=Idle(given)))
-    assert session.spent.charges == 0
+    asked = (
+        (Count(), Opened(given)),
+        (Count(), OpenedToModels(given)),
+        (MODEL, OpenedToModels(given)),
+    )
+    for query, mechanism in asked:
+        plan = Plan(
+            mechanism, Cost(), None, None, None, None, None, None, feasible=True, because=()
+        )
+        with pytest.raises(InvalidArgument, match=r"quote.*Opened"):
+            session.answer(query, using=plan)
+    assert not session.history

@@ -11,13 +11,12 @@ from attrs import evolve, frozen
 from dpsdk.accounting import Budget
 from dpsdk.accuracy import NoAccuracy
 from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm
-from dpsdk.kernel import Terms
 from dpsdk.mechanisms import DistributionMechanism, Mechanism
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.release import Quote, Reason
 
-__all__ = ["Family", "Unit", "concentrated", "paired", "priced_by", "pure", "quoted"]
+__all__ = ["Family", "Unit", "concentrated", "paired", "priced_by", "pure"]
 
 Unit: TypeAlias = Literal["epsilon", "rho", "pair"]
 """What an amount of a family is. A pure ε, a ρ of zCDP, or an ε beside the δ of the task."""
@@ -68,19 +67,15 @@ class Family:
 
         Of a model that is read off a distribution too, which costs nothing beyond that.
         """
-        return quoted(mechanism, task.form, task.terms)
+        form: object = task.form
+        quote = mechanism.quote(priced_by(mechanism, task.form), task.terms)
+        if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
+            return Quote(quote.at_open, quote.at_most, _OF_MODELS)
+        return quote
 
     def without(self, code: str) -> Family:
         """The same, barred by what the code of a reason says is missing."""
         return evolve(self, barred=reason(code))
-
-
-def quoted(mechanism: Mechanism[Any], form: Form, terms: Terms) -> Quote:
-    """What a mechanism would cost that is opened for one answer, and how far off it would be."""
-    quote = mechanism.quote(priced_by(mechanism, form), terms)
-    if isinstance(form, ConvexForm) and isinstance(mechanism, DistributionMechanism):
-        return Quote(quote.at_open, quote.at_most, _OF_MODELS)
-    return quote
 
 
 def priced_by(mechanism: Mechanism[Any], form: Form) -> Form:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar
@@ -12,7 +13,9 @@ import numpy as np
 from attrs import cmp_using, evolve, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._checks import to_beta
+from dpsdk._checks import to_beta, to_flag
+from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
+from dpsdk._html import page, pairs, part_of, warning
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.payment import Payment
@@ -20,6 +23,9 @@ from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import (
     Accuracy,
     Bound,
+    Constrained,
+    ConstrainedAccuracy,
+    Constraint,
     HalfWidths,
     Lifting,
     NoAccuracy,
@@ -32,7 +38,7 @@ from dpsdk.accuracy import (
     no_bound,
     without_unit,
 )
-from dpsdk.errors import TooLarge
+from dpsdk.errors import NoBound, QueryError, TooLarge
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
@@ -40,6 +46,9 @@ from dpsdk.typing import Floats
 __all__ = [
     "Accuracy",
     "Bound",
+    "Constrained",
+    "ConstrainedAccuracy",
+    "Constraint",
     "Cost",
     "HalfWidths",
     "Lifting",
@@ -311,6 +320,153 @@ class Release(Generic[A_co]):
             beta,
         )
 
+    @property
+    def moved(self) -> float:
+        """By how much the most moved entry was moved, at the most, from what was measured.
+
+        In the answer's own unit. Numbers are moved where that is asked for: by `nonnegative`,
+        `monotone`, or a mechanism such as `NoisyHistogram(consistent=True)`. Nought where nothing
+        was, and where it is not known, as of an answer that another session's ledger gives again;
+        infinite where the query does not say what its numbers are worth.
+        """
+        accuracy, lifting = self._measurement.accuracy, self._lifting
+        distances = accuracy.distances if isinstance(accuracy, HalfWidths) else None
+        if distances is None or not distances.size or not np.nanmax(distances) > 0:
+            return 0.0
+        if lifting is None:
+            return math.inf
+        return float(np.nanmax(lifting.spread(self._measurement.values, distances, self._facts)))
+
+    def nonnegative(self) -> Release[A_co]:
+        """The same with nought in place of each number that is below it. Free.
+
+        No number is farther from the truth than it was, so all bounds stay as they are. The result
+        says how far it was `moved`. Sums of it are too large, as only what was too small was moved.
+
+        Raises
+        ------
+        QueryError
+            If the truth may be negative: of a mean, or of weights below nought.
+        """
+        return self._constrained("nonnegative")
+
+    def monotone(self) -> Release[A_co]:
+        """The same with shares that do not fall from one threshold to the next. Free.
+
+        By isotonic regression, of each attribute and condition by itself. The bound of all at once
+        stays as it is, where all had the same; that of each by itself grows by how far it was
+        moved. The result says how far the most `moved` one was.
+
+        Raises
+        ------
+        QueryError
+            If the query is no workload of thresholds.
+        """
+        return self._constrained("monotone")
+
+    def _constrained(self, constraint: Constraint) -> Release[A_co]:
+        before, lifting = self._measurement, self._lifting
+        if lifting is None:
+            raise QueryError(self.query, "it does not say what its numbers are worth")
+        try:
+            found = lifting.constrained(constraint, before.values.copy(), self._facts)
+        except QueryError as error:
+            raise error.about(self.query) from None
+        chains = np.full(len(found.raw), -1) if found.chains is None else found.chains
+        moves = np.nan_to_num(found.raw - before.values)
+        accuracy = ConstrainedAccuracy(before.accuracy, constraint, moves, chains)
+        measurement = Measurement(found.raw, accuracy, before.source)
+        return evolve(self, value=found.value, measurement=measurement)
+
+    def to_frame(
+        self,
+        backend: FrameLibrary = "polars",
+        *,
+        beta: float = 0.05,
+        joint: bool = True,
+        prefix: str = "",
+    ) -> object:
+        """The answer as a data frame of a library of your choice, a number a row, through narwhals.
+
+        Columns are those of its labels, or `query` where it is a number or several answers;
+        `value`; where there is a bound, `low` and `high`, between which the truth lies with
+        probability 1 - beta, `beta`, and `joint`, whether that is of all rows at once; and `moved`,
+        where numbers were moved.
+
+        Parameters
+        ----------
+        backend
+            The library.
+        beta
+            The probability that a statement may fail with.
+        joint
+            Whether `low` and `high` are of all rows at once, as `interval` gives them, or of each
+            row by itself, as `errors`.
+        prefix
+            What the names of all columns but those of attributes begin with, for attributes that
+            are called as one of them.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not as described, a column would have the name of an attribute, or the
+            answer is no number, array or table, nor several of them.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        checked, together = to_beta(beta), to_flag("joint", joint)
+        rows = rows_of(self.value)
+        if not rows.own and not rows.labels:
+            rows = Rows(rows.values, {"query": Column((self.query,), "text")})
+        many = len(rows.values)
+        value = column_of(rows.values)
+        numbers = {"value": value}
+        ends = self._ends(checked, value, together=together)
+        if ends is not None:
+            low, high, of_all = ends
+            numbers["low"], numbers["high"] = column_of(low), column_of(high)
+            numbers["beta"] = Column((checked,) * many, "number")
+            numbers["joint"] = Column((of_all,) * many, "truth")
+        if self.moved:
+            numbers["moved"] = Column((self.moved,) * many, "number")
+        return to_frame(framed(rows, numbers, prefix), backend)
+
+    def _ends(
+        self, beta: float, value: Column, *, together: bool
+    ) -> tuple[Sequence[object], Sequence[object], bool] | None:
+        """Lower and upper ends of all rows, and if they are of all at once; None of no bound."""
+        try:
+            if not together and value.kind == "number":
+                numbers = np.array(value.values, dtype=np.float64)
+                errors = self.errors(beta)
+                return (numbers - errors).tolist(), (numbers + errors).tolist(), False
+            low, high = self.interval(beta)
+        except NoBound:
+            return None
+        return rows_of(low).values, rows_of(high).values, True
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Reads nothing, and costs nothing."""
+        bound = self.bound(0.05)
+        error = f"± {bound.words}" if bound.proven else bound.words
+        if bound.proven and not isinstance(self.value, float):
+            error = f"{error}, of all numbers at once"
+        told: list[tuple[str, object]] = [("error", error)]
+        if bound.proven:
+            told.append(("rests on", bound.kind))
+        if self.moved:
+            told.append(("moved by up to", f"{self.moved:.4g}"))
+        told += [("source", f"{self.source} by {self.mechanism}"), ("cost", self.cost)]
+        if self.reused:
+            told.append(("reused", "given before, and free this time"))
+        told += [("chosen", reason.text) for reason in self.because[:1]]
+        return page(
+            f"Release of {self.query}",
+            warning(private=self.private),
+            part_of(self.value),
+            pairs(told),
+        )
+
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
@@ -319,6 +475,9 @@ class Release(Generic[A_co]):
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
+        moved = self.moved
+        if moved:
+            error = f"{error}, moved by up to {moved:.4g}"
         if "\n" in answer:  # a table, whose lines are its own
             return f"Release of {self.query}\n{answer}\n{error}, {source}"
         between = " " if bound.proven else ", "
@@ -400,6 +559,18 @@ class Quote:
     ) -> Quote:
         """The quote in the unit of a query's answer, if the query says what that is."""
         return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        bound, assumed = self.bound(0.05), self.assumed(0.05)
+        told: list[tuple[str, object]] = [
+            ("at open", self.at_open),
+            ("at most", self.at_most),
+            ("error", f"± {bound.words}" if bound.proven else bound.words),
+        ]
+        if assumed is not None:
+            told.append((assumed.kind, f"± {assumed.words}"))
+        return page("Quote", pairs(told))
 
     def __repr__(self) -> str:
         bound, assumed = self.bound(0.05), self.assumed(0.05)

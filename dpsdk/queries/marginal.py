@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
+from dpsdk._html import brief_of, page, part_of, said
+from dpsdk._html import table as html_table
+from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
+from dpsdk.domain.columns import label_column
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
@@ -21,6 +26,9 @@ from dpsdk.queries.workload import Workload
 from dpsdk.typing import Array, Floats, Label
 
 __all__ = ["Marginal", "MarginalTable", "marginals"]
+
+
+_OTHER_NAME = "another name than the attributes have"
 
 
 def _to_values(values: Array) -> Floats:
@@ -40,11 +48,13 @@ def _same(one: Floats, other: Floats) -> bool:
 class MarginalTable:
     """Numbers for every combination of the labels of a few attributes.
 
-    `values` has one axis an attribute. `table[label, ...]` is one number, as a float.
+    `values` has one axis an attribute. `table[label, ...]` is one number, as a float. `moved` says
+    by how much the most moved number was moved by `nonnegative`, and is nought otherwise.
     """
 
     attributes: tuple[Attribute, ...]
     values: Floats = field(converter=_to_values, eq=cmp_using(eq=_same), hash=False)
+    moved: float = field(default=0.0, eq=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         shape = tuple(attribute.size for attribute in self.attributes)
@@ -81,12 +91,17 @@ class MarginalTable:
         """The same table with nought in place of what is below it.
 
         Free. If the numbers are counts or shares of rows, none is farther from the truth than it
-        was, so all error bounds of its release hold for it.
+        was, so all error bounds of its release hold for it. `moved` says how far it was moved.
         """
-        return MarginalTable(self.attributes, np.maximum(self.values, 0.0))
+        below = -float(np.fmin.reduce(self.values, axis=None, initial=0.0))
+        moved = max(self.moved, below)
+        return MarginalTable(self.attributes, np.maximum(self.values, 0.0), moved=moved)
 
     def project(self, *names: str) -> MarginalTable:
-        """The table of some of the attributes, in the order given: the others are summed out."""
+        """The table of some of the attributes, in the order given: the others are summed out.
+
+        That of one that was `moved` was moved by so much times the numbers in a sum, at the most.
+        """
         wanted = to_names(names)
         for name in wanted:
             if name not in self.names:
@@ -95,7 +110,8 @@ class MarginalTable:
         rest = tuple(axis for axis in range(len(self.names)) if axis not in axes)
         kept = sorted(axes)
         summed = self.values.sum(axis=rest).transpose([kept.index(axis) for axis in axes])
-        return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed)
+        moved = self.moved * (self.values.size // max(summed.size, 1))
+        return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed, moved=moved)
 
     def to_dict(self) -> dict[tuple[Label, ...], float]:
         """Every combination of labels with its number."""
@@ -111,7 +127,7 @@ class MarginalTable:
             If an attribute has that name.
         """
         if value in self.names:
-            raise InvalidArgument("value", "another name than the attributes have", shown(value))
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
         texts = [
             [attribute.text(index) for index in range(attribute.size)]
             for attribute in self.attributes
@@ -130,6 +146,8 @@ class MarginalTable:
     ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
 
+        Labels that are whole numbers, truth values or dates are such in a frame.
+
         Raises
         ------
         InvalidArgument
@@ -137,24 +155,59 @@ class MarginalTable:
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        return to_frame(self.to_columns(value), backend)
+        rows = rows_of(self)
+        if value in self.names:
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
+        return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return page(f"Table of {listed(self.names, len(self.names))}", part_of(self))
+
+    def _shown(self) -> Iterator[list[str]]:
+        """The labels and the number of each entry, as texts."""
+        for cell in np.ndindex(self.values.shape):
+            labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
+            yield [*labels, f"{float(self.values[cell]):.6g}"]
+
+    @property
+    def _was_moved(self) -> str:
+        return f"moved by up to {self.moved:.4g}, for none to be negative" if self.moved else ""
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]
-        rows = [
-            [
-                *(a.text(index) for a, index in zip(self.attributes, cell, strict=True)),
-                f"{float(self.values[cell]):.6g}",
-            ]
-            for cell in itertools.islice(np.ndindex(self.values.shape), 12)
-        ]
+        rows = list(itertools.islice(self._shown(), 12))
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
             for line in [header, *rows]
         ]
         more = self.values.size - len(rows)
-        return "\n".join(lines + ([f"... {more:,} more"] if more else []))
+        rest = [f"... {more:,} more"] if more else []
+        return "\n".join([*lines, *rest, *([self._was_moved] if self.moved else [])])
+
+
+@brief_of.register
+def _brief_of_table(table: MarginalTable, /) -> str:
+    return f"table of {listed(table.names, len(table.names))}, {table.values.size:,} numbers"
+
+
+@part_of.register
+def _part_of_table(table: MarginalTable, /) -> str:
+    header = [*table.names, "value"]
+    moved = f"<p>{said(table._was_moved)}</p>" if table.moved else ""  # pyright: ignore[reportPrivateUsage]  # of this module
+    rows = table._shown()  # pyright: ignore[reportPrivateUsage]  # of this module
+    return f"{html_table(header, rows, table.values.size, numbers=1)}{moved}"
+
+
+@rows_of.register
+def _rows_of_table(table: MarginalTable, /) -> Rows:
+    codes = np.indices(table.values.shape).reshape(len(table.attributes), -1).tolist()
+    labels = {
+        attribute.name: label_column(attribute, own)
+        for attribute, own in zip(table.attributes, codes, strict=True)
+    }
+    return Rows(table.values.ravel().tolist(), labels=labels)
 
 
 @frozen(init=False, repr=False)
@@ -186,6 +239,12 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return self._ordered(raw, facts).reshape(-1) * self.scale(facts)
+
+    def constrained(
+        self, constraint: Constraint, raw: Floats, facts: Facts, /
+    ) -> Constrained[MarginalTable]:
+        found = super().constrained(constraint, raw, facts)
+        return Constrained(self.lift(raw, facts).nonnegative(), found.raw)
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         del raw

@@ -65,7 +65,7 @@ class Statement:
         if not joint.proven:
             return f"Of its errors: {joint.words}."
         return (
-            f"With probability {100 * (1 - joint.beta):g}%, the error is at most {joint.error:.4g}, "
+            f"With probability {100 * (1 - joint.beta):g}%, no error is above {joint.error:.4g}, "
             f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
             f"{'; no more than is known without data' if joint.vacuous else ''}."
         )

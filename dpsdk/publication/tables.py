@@ -219,11 +219,10 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     raw = release.raw
     low, high = _ends(release, beta)
     leaves = list(_leaves(release.query, release.asked, release.value, low, high, raw))
-    several = isinstance(release.value, Answers)
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
-        if not several or not leaf.scalar:
+        if not leaf.scalar:
             found.append(_single(leaf, beta))
         elif leaf is scalars[0]:
             found.append(_answers(release.query, scalars, beta))
@@ -312,23 +311,37 @@ def _single(leaf: _Leaf, beta: float) -> PublishedTable:
 
 def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
     """A row for each answer that is a single one."""
-    columns = [Column("number", "label", "integer", "Which answer it is.", 1, len(leaves))]
-    texts = [[str(place + 1)] for place in range(len(leaves))]
-    if all(leaf.title for leaf in leaves):
-        titles = tuple([leaf.title for leaf in leaves])
-        columns.append(Column("query", "label", "text", "What was asked.", labels=titles))
-        texts = [[*row, name] for row, name in zip(texts, titles, strict=True)]
-    kinds = {leaf.datatype for leaf in leaves} - {None}
-    kind: Datatype | None = "text" if len(kinds) > 1 else next(iter(kinds), None)
+    titles = tuple([leaf.title for leaf in leaves])
+    columns: list[Column] = []
+    texts: list[tuple[str, ...]] = [() for _ in leaves]
+    if len(set(titles)) < len(titles):
+        columns.append(Column("number", "label", "integer", "Which answer it is.", 1, len(leaves)))
+        texts = [(str(place + 1),) for place in range(len(leaves))]
+    if all(titles):
+        listed = tuple(dict.fromkeys(titles))
+        columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
+        texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
+    kinds: set[Datatype] = {kind for kind in (leaf.datatype for leaf in leaves) if kind is not None}
+    kind: Datatype = "number"
+    if kinds:
+        first = kinds.pop()
+        kind = "text" if kinds else first
     values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
     known = [_bounds(leaf) for leaf in leaves]
     bounds = None
     if any(one is not None for one in known):
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
-    rows = partial(iter, [tuple(row) for row in texts])
+    rows = partial(iter, texts)
     return PublishedTable(
-        title, ("answers",), tuple(columns), rows, values, bounds, beta, kind or "number"
+        title,
+        (title,) if len(leaves) == 1 else ("answers",),
+        tuple(columns),
+        rows,
+        values,
+        bounds,
+        beta,
+        kind,
     )
 
 
@@ -355,8 +368,6 @@ def _labelled(leaf: _Leaf) -> _Labelled:
             ("excess", ""),
         ]
         return columns, partial(iter, parts), ()
-    if leaf.scalar:
-        return (), lambda: iter([()]), ()
     axes = [range(length) for length in plain.shape]
     names = ["place"] if len(axes) == 1 else [f"place {n + 1}" for n in range(len(axes))]
     columns = tuple(

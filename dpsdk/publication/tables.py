@@ -200,10 +200,8 @@ class _Leaf:
         return self.plain.stands_for in ("number", "truth", "day", "nothing")
 
     @property
-    def datatype(self) -> Datatype | None:
-        """What its values are; None of nothing, which is like any."""
-        if self.plain.stands_for == "nothing":
-            return None
+    def datatype(self) -> Datatype:
+        """What its values are."""
         if self.plain.stands_for == "truth":
             return "truth"
         if self.plain.stands_for == "day":
@@ -303,10 +301,8 @@ def _single(leaf: _Leaf, beta: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
     values = _values(leaf.value, leaf.plain)
-    kind = leaf.datatype or "number"
-    return PublishedTable(
-        title, words or (title,), columns, rows, values, _bounds(leaf), beta, kind
-    )
+    names, kind = words or (title,), leaf.datatype
+    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, kind)
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
@@ -314,18 +310,17 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
     titles = tuple([leaf.title for leaf in leaves])
     columns: list[Column] = []
     texts: list[tuple[str, ...]] = [() for _ in leaves]
-    if len(set(titles)) < len(titles):
+    if len(set(titles)) < len(titles) or not all(titles):
         columns.append(Column("number", "label", "integer", "Which answer it is.", 1, len(leaves)))
         texts = [(str(place + 1),) for place in range(len(leaves))]
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
         texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
-    kinds: set[Datatype] = {kind for kind in (leaf.datatype for leaf in leaves) if kind is not None}
-    kind: Datatype = "number"
-    if kinds:
-        first = kinds.pop()
-        kind = "text" if kinds else first
+    kinds = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
+    kind: Datatype = kinds[0] if kinds else "number"
+    if any(one != kind for one in kinds):
+        kind = "text"
     values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
     known = [_bounds(leaf) for leaf in leaves]
     bounds = None
@@ -333,16 +328,8 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
     rows = partial(iter, texts)
-    return PublishedTable(
-        title,
-        (title,) if len(leaves) == 1 else ("answers",),
-        tuple(columns),
-        rows,
-        values,
-        bounds,
-        beta,
-        kind,
-    )
+    words = (title,) if len(leaves) == 1 else ("answers",)
+    return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, kind)
 
 
 _Labelled: TypeAlias = tuple[

@@ -27,7 +27,7 @@ class Statement:
 
     @property
     def protects(self) -> bool:
-        """Whether there is a guarantee to tell of: private noise, and a budget that paid."""
+        """Whether there is a guarantee to tell of, by private noise and a budget that paid."""
         return self.record.private and self.record.budget is not None
 
     @property
@@ -183,6 +183,8 @@ def _bound(statement: Statement) -> JSON:
 
 
 def at_least(value: Fraction) -> float:
-    """The least float that is no smaller: what is claimed is never below what is kept."""
+    """The nearest float whose decimal is no smaller: what is claimed is not below what is kept."""
     near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    while Fraction(repr(near)) < value:
+        near = math.nextafter(near, math.inf)
+    return near

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from dpsdk.domain import Attribute, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, guarded, spelled
-from dpsdk.queries import Answers, MarginalTable, Workload
+from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
 from dpsdk.wire import ReleasedAnswer
@@ -216,7 +216,7 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     """
     raw = release.raw
     low, high = _ends(release, beta)
-    leaves = list(_leaves(release.query, release.asked, release.value, low, high, raw))
+    leaves = list(_leaves(release.query, release.value, low, high, raw))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
@@ -234,22 +234,17 @@ def _ends(release: Release[object], beta: float) -> tuple[object, object]:
         return None, None
 
 
-def _leaves(
-    title: str, query: object, value: object, low: object, high: object, raw: Floats
-) -> Iterator[_Leaf]:
+def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
         yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
         return
-    items = cast("Answers[object]", value).items
-    queries: Sequence[object] = ()
-    if isinstance(query, Workload):
-        queries = cast("Workload[object]", query).queries
-    asked = queries if len(queries) == len(items) else [None] * len(items)
-    lows, highs = _inner(low, len(items)), _inner(high, len(items))
-    for one, item, below, above in zip(asked, items, lows, highs, strict=True):
+    answers = cast("Answers[object]", value)
+    asked: Sequence[object] = answers.queries or [None] * len(answers)
+    lows, highs = _inner(low, len(answers)), _inner(high, len(answers))
+    for one, item, below, above in zip(asked, answers.items, lows, highs, strict=True):
         words = "" if one is None else repr(one)
-        yield from _leaves(words[:_LONGEST_TITLE], one, item, below, above, raw)
+        yield from _leaves(words[:_LONGEST_TITLE], item, below, above, raw)
 
 
 def _inner(end: object, count: int) -> Sequence[object]:
@@ -317,7 +312,7 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
         texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
-    kinds = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
+    kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
     kind: Datatype = kinds[0] if kinds else "number"
     if any(one != kind for one in kinds):
         kind = "text"

@@ -199,9 +199,12 @@ def _parameters(statement: Statement) -> str:
 
 
 def _afterwards(statement: Statement) -> str:
-    if statement.record.source == "measured":
+    record = statement.record
+    if statement.moved:
+        return statement.moved
+    if record.source == "measured":
         return "Values are as the mechanism gave them, negative ones too."
-    return f"Values are as the mechanism gave them: {_FROM[statement.record.source]}."
+    return f"Values are as the mechanism gave them: {_FROM[record.source]}."
 
 
 _FROM = {

@@ -71,11 +71,22 @@ class Statement:
         )
 
     @property
+    def moved(self) -> str:
+        """By how much values were moved since they were measured, in a sentence, if they were."""
+        moved = self.record.moved
+        if not moved:
+            return ""
+        far = f"by up to {moved:.4g}" if math.isfinite(moved) else "by how much is not known"
+        return f"Values were moved, {far}, to be non-negative, monotone or possible at all."
+
+    @property
     def made(self) -> str:
         """How the values came about, in a sentence or two."""
         record = self.record
         noise = "" if record.noise is None else f" {_noise(record.noise)}"
-        return f"{_SOURCES[record.source]} by {record.mechanism}, with {record.made_by}.{noise}"
+        moved = f" {self.moved}" if self.moved else ""
+        source = _SOURCES[record.source]
+        return f"{source} by {record.mechanism}, with {record.made_by}.{noise}{moved}"
 
     @property
     def composition(self) -> str | None:
@@ -107,6 +118,8 @@ class Statement:
             "error": _bound(self),
             "made_by": record.made_by,
         }
+        if record.moved:
+            plain["moved"] = _finite(record.moved)
         if record.rows is not None:
             plain["rows"] = record.rows
         if record.budget is not None:
@@ -172,14 +185,17 @@ def _noise(noise: ReleasedNoise) -> str:
 
 def _bound(statement: Statement) -> JSON:
     joint = statement.record.joint
-    error: Plain = joint.error if math.isfinite(joint.error) else "infinity"
     return {
-        "joint": error,
+        "joint": _finite(joint.error),
         "beta": joint.beta,
         "standing": joint.standing,
         "rests_on": joint.kind,
         "vacuous": joint.vacuous,
     }
+
+
+def _finite(value: float) -> Plain:
+    return value if math.isfinite(value) else "infinity"
 
 
 def at_least(value: Fraction) -> float:

@@ -438,6 +438,20 @@ def test_files_of_others_are_described_as_they_are(releases):
     assert unguarded["resources"][0]["schema"]["fields"][0]["constraints"]["enum"][0] == "=1+1"
 
 
+def test_a_release_that_was_moved_says_so_everywhere(releases):
+    moved = releases["labels that look alike"].nonnegative()
+    assert moved.moved > 0
+    metadata = moved.metadata()
+    assert metadata.moved == moved.moved
+    words = f"by up to {moved.moved:.4g}"
+    record = metadata.to_registry().content["deployment"]
+    assert words in record["accounting"]["post_processing"]
+    assert words in repr(metadata)
+    assert metadata.to_datapackage().content["privacy"]["moved"] == moved.moved
+    assert metadata.to_csvw().content["notes"][0]["privacy"]["moved"] == moved.moved
+    assert "moved" not in releases["table"].metadata().to_csvw().content["notes"][0]["privacy"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [

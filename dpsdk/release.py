@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import cmp_using, evolve, field, frozen
@@ -42,6 +42,9 @@ from dpsdk.errors import NoBound, QueryError, TooLarge
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.publication import Metadata
 
 __all__ = [
     "Accuracy",
@@ -319,6 +322,25 @@ class Release(Generic[A_co]):
             lifting.span(facts),
             beta,
         )
+
+    def metadata(self, beta: float = 0.05) -> Metadata:
+        """What it says of itself, in the formats that others read. Free.
+
+        Made of the release alone: of what its written form has, nothing else.
+
+        Parameters
+        ----------
+        beta
+            The probability at which errors are stated.
+
+        Raises
+        ------
+        InvalidArgument
+            If `beta` is not strictly between 0 and 1.
+        """
+        from dpsdk.publication import Metadata  # noqa: PLC0415  # above, and few ask for it
+
+        return Metadata.of_release(self, beta=beta)
 
     @property
     def moved(self) -> float:

@@ -1,16 +1,23 @@
-"""Marginal tables as CSV files that a spreadsheet opens without harm."""
+"""Marginal tables as files: CSV that a spreadsheet opens without harm, or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Literal, TypeAlias, cast
 
 from dpsdk._checks import read_decimal
+from dpsdk.cli.digits import Step
+from dpsdk.domain import Boolean, Integer
+from dpsdk.errors import MissingExtra
 from dpsdk.queries import MarginalTable
 
-__all__ = ["file_names", "guarded", "write_table"]
+__all__ = ["TableFormat", "file_names", "guarded", "require_parquet", "write_csv", "write_parquet"]
+
+TableFormat: TypeAlias = Literal["csv", "parquet"]
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a text begins that some spreadsheet runs, full-width signs included."""
@@ -27,26 +34,72 @@ def guarded(label: str) -> str:
     return label
 
 
-def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
+def file_names(tables: Sequence[Sequence[str]], kind: TableFormat = "csv") -> list[str]:
     """A name for each table that any file system takes: numbered, of few characters."""
     digits = len(str(len(tables)))
     names: list[str] = []
     for number, attributes in enumerate(tables, start=1):
         words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in attributes]
         label = "_".join(filter(None, words))[:80]
-        names.append(f"{number:0{digits}d}_{label}.csv" if label else f"{number:0{digits}d}.csv")
+        stem = f"{number:0{digits}d}_{label}" if label else f"{number:0{digits}d}"
+        names.append(f"{stem}.{kind}")
     return names
 
 
-def write_table(path: Path, table: MarginalTable, error: float) -> None:
+def require_parquet() -> None:
+    """Refuse where nothing is installed that writes Parquet files.
+
+    Raises
+    ------
+    MissingExtra
+        If pyarrow is missing.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415  # only who writes such files needs it
+    except ImportError:
+        raise MissingExtra("pyarrow") from None
+
+
+def _header(table: MarginalTable) -> list[str]:
+    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
+    return [*table.names, f"value{suffix}", f"error{suffix}"]
+
+
+def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     """Write a table: a column of labels for each attribute, then the number and its error bound."""
     # No attribute has an empty name, so its column cannot be taken for that of the numbers.
     *labels, values = table.to_columns("").values()
-    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
-    header = [*map(guarded, table.names), f"value{suffix}", f"error{suffix}"]
     columns = [[guarded(str(label)) for label in column] for column in labels]
+    numbers = map(step.written, cast("list[float]", values))
     with path.open("w", encoding="utf-8", newline="") as file:
         # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
         lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(header)
-        lines.writerows([*row, error] for row in zip(*columns, values, strict=True))
+        lines.writerow(map(guarded, _header(table)))
+        lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
+
+
+def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[str, str]) -> None:
+    """Write a table with the same columns: whole numbers and booleans as such, all else as text.
+
+    Parameters
+    ----------
+    path, table, step
+        As for `write_csv`; no label needs a guard.
+    about
+        What the file says of the table, by name, as metadata of its schema.
+    """
+    import pyarrow as pa  # noqa: PLC0415  # only who writes such files needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    axes = [
+        attribute.labels
+        if isinstance(attribute, Boolean | Integer)
+        else [attribute.text(place) for place in range(attribute.size)]
+        for attribute in table.attributes
+    ]
+    cells = list(product(*axes))
+    values = [float(step.written(value)) for value in table.values.ravel().tolist()]
+    columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
+    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
+    made = pa.Table.from_arrays(columns, names=_header(table))
+    pq.write_table(made.replace_schema_metadata(dict(about)), path)

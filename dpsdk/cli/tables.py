@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from dpsdk._checks import read_decimal
 from dpsdk.cli.digits import Step
 from dpsdk.domain import Boolean, Integer
 from dpsdk.errors import MissingExtra
+from dpsdk.publication import file_names as csv_names
+from dpsdk.publication import guarded
 from dpsdk.queries import MarginalTable
 
-__all__ = ["TableFormat", "file_names", "guarded", "require_parquet", "write_csv", "write_parquet"]
+__all__ = [
+    "TableFormat",
+    "file_names",
+    "header_of",
+    "require_parquet",
+    "write_csv",
+    "write_parquet",
+]
 
 TableFormat: TypeAlias = Literal["csv", "parquet"]
-
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a text begins that some spreadsheet runs, full-width signs included."""
-
-
-def guarded(label: str) -> str:
-    """A label as a spreadsheet may show it, without running it as a formula.
-
-    One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
-    one that starts with an apostrophe: who drops one leading apostrophe has the label again.
-    """
-    if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
-        return f"'{label}"
-    return label
 
 
 def file_names(tables: Sequence[Sequence[str]], kind: TableFormat = "csv") -> list[str]:
     """A name for each table that any file system takes: numbered, of few characters."""
-    digits = len(str(len(tables)))
-    names: list[str] = []
-    for number, attributes in enumerate(tables, start=1):
-        words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in attributes]
-        label = "_".join(filter(None, words))[:80]
-        stem = f"{number:0{digits}d}_{label}" if label else f"{number:0{digits}d}"
-        names.append(f"{stem}.{kind}")
-    return names
+    return [f"{name.removesuffix('.csv')}.{kind}" for name in csv_names(tables)]
 
 
 def require_parquet() -> None:
@@ -60,7 +46,8 @@ def require_parquet() -> None:
         raise MissingExtra("pyarrow") from None
 
 
-def _header(table: MarginalTable) -> list[str]:
+def header_of(table: MarginalTable) -> list[str]:
+    """What the columns of a table are called."""
     suffix = " of the table" if {"value", "error"} & set(table.names) else ""
     return [*table.names, f"value{suffix}", f"error{suffix}"]
 
@@ -74,7 +61,7 @@ def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
         lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(map(guarded, _header(table)))
+        lines.writerow(map(guarded, header_of(table)))
         lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
 
 
@@ -101,5 +88,5 @@ def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[s
     values = [float(step.written(value)) for value in table.values.ravel().tolist()]
     columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
     columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
-    made = pa.Table.from_arrays(columns, names=_header(table))
+    made = pa.Table.from_arrays(columns, names=header_of(table))
     pq.write_table(made.replace_schema_metadata(dict(about)), path)

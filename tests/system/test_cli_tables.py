@@ -182,21 +182,30 @@ def test_an_error_is_paid_from_what_the_ledger_has(folder, capsys):
     price = Fraction(written["cost"]["epsilon"]["exact"])
     assert charge.guarantee.epsilon == price < 1
     assert written["budget"]["epsilon"]["exact"] == "20"
-    # Fewer rows off cost more, until it does not fit into what is left.
+    # Twelve of twenty fit once.
+    costly = [*given, "--force", "--error", "0.5", "--epsilon", "15"]
     capsys.readouterr()
-    costly = [*given, "--force", "--error", "0.5"]
-    assert release(folder, *costly, private=True) in (0, 2)
-    while release(folder, *costly, private=True) == 0:
-        pass
-    assert "remain" in capsys.readouterr().err.splitlines()[-1]
+    assert release(folder, *costly, private=True) == 0
+    assert release(folder, *costly, private=True) == 2
+    assert "remain" in capsys.readouterr().err
 
 
-def test_budgets_and_errors_exclude_each_other(folder, capsys):
-    for options in (["--epsilon", "1", "--error", "0.1"], []):
-        with pytest.raises(SystemExit) as leaving:
-            release(folder, *options)
-        assert leaving.value.code == 2
-        assert "--epsilon" in capsys.readouterr().err
+def test_an_error_takes_no_more_than_is_allowed(folder, capsys):
+    before = everything(folder)
+    assert release(folder) == 2
+    assert "--epsilon must be given, or --error in its place" in capsys.readouterr().err
+    for delta in ("0", "1e-6"):
+        assert release(folder, "--error", "0.004", "--delta", delta) == 2
+        words = "within an epsilon of 10, unless --epsilon allows more; got 0.004, which takes "
+        assert words in capsys.readouterr().err
+        assert release(folder, "--error", "0.1", "--epsilon", "0.5", "--delta", delta) == 2
+        assert "within an epsilon of 0.5; got 0.1, which takes" in capsys.readouterr().err
+    given = ["--ledger", str(folder / "l.db"), "--name", "n", "--cap", "1", "--error", "0.1"]
+    assert release(folder, *given, "--epsilon", "2") == 2
+    assert "--epsilon must be at most --cap" in capsys.readouterr().err
+    assert everything(folder) == before
+    assert release(folder, "--error", "0.004", "--epsilon", "100") == 0
+    assert 10 < summary(folder)["budget"]["epsilon"]["value"] < 100
 
 
 @pytest.mark.parametrize(

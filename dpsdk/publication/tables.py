@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
@@ -15,7 +13,7 @@ from attrs import evolve, frozen
 from dpsdk.domain import Attribute, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, guarded, spelled
-from dpsdk.queries import Answers, MarginalTable, Workload
+from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
 from dpsdk.wire import ReleasedAnswer
@@ -161,22 +159,29 @@ class PublishedTable:
 
         Cells are spelled as `spelled` and `guarded` say.
         """
-        file = io.StringIO()
-        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-        lines.writerow([column.name for column in self.columns])
-        lines.writerows(self._cells())
-        return file.getvalue()
+        lines = [[_quoted(column.name) for column in self.columns], *self._cells()]
+        return "".join(f"{','.join(line)}\n" for line in lines)
 
     def _cells(self) -> Iterator[list[str]]:
         more: Sequence[str] = () if self._bounds is None else (spelled(self._beta), "true")
         low, high = self._bounds or ((), ())
         for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
             ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
-            yield [*map(guarded, row), spelled(value), *ends, *more]
+            yield [*row, spelled(value), *ends, *more]
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
         return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
+
+
+def _cell(label: str) -> str:
+    return _quoted(guarded(label))
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, in which nothing but a quote ends it: no semicolon, no line break."""
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _guarded(column: Column) -> Column:
@@ -216,7 +221,7 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     """
     raw = release.raw
     low, high = _ends(release, beta)
-    leaves = list(_leaves(release.query, release.asked, release.value, low, high, raw))
+    leaves = list(_leaves(release.query, release.value, low, high, raw))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
@@ -234,22 +239,17 @@ def _ends(release: Release[object], beta: float) -> tuple[object, object]:
         return None, None
 
 
-def _leaves(
-    title: str, query: object, value: object, low: object, high: object, raw: Floats
-) -> Iterator[_Leaf]:
+def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
         yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
         return
-    items = cast("Answers[object]", value).items
-    queries: Sequence[object] = ()
-    if isinstance(query, Workload):
-        queries = cast("Workload[object]", query).queries
-    asked = queries if len(queries) == len(items) else [None] * len(items)
-    lows, highs = _inner(low, len(items)), _inner(high, len(items))
-    for one, item, below, above in zip(asked, items, lows, highs, strict=True):
+    answers = cast("Answers[object]", value)
+    asked: Sequence[object] = answers.queries or [None] * len(answers)
+    lows, highs = _inner(low, len(answers)), _inner(high, len(answers))
+    for one, item, below, above in zip(asked, answers.items, lows, highs, strict=True):
         words = "" if one is None else repr(one)
-        yield from _leaves(words[:_LONGEST_TITLE], one, item, below, above, raw)
+        yield from _leaves(words[:_LONGEST_TITLE], item, below, above, raw)
 
 
 def _inner(end: object, count: int) -> Sequence[object]:
@@ -316,8 +316,8 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
-        texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
-    kinds = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
+        texts = [(*row, _cell(name)) for row, name in zip(texts, titles, strict=True)]
+    kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
     kind: Datatype = kinds[0] if kinds else "number"
     if any(one != kind for one in kinds):
         kind = "text"
@@ -343,7 +343,8 @@ def _labelled(leaf: _Leaf) -> _Labelled:
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
         texts = [_texts(attribute) for attribute in value.attributes]
-        return columns, lambda: itertools.product(*texts), value.names
+        cells = [list(map(_cell, axis)) for axis in texts]
+        return columns, partial(itertools.product, *cells), value.names
     if plain.stands_for == "model":
         columns = (
             Column("part", "label", "text", _PART, labels=("coefficient", "intercept", "excess")),
@@ -364,7 +365,7 @@ def _labelled(leaf: _Leaf) -> _Labelled:
         ]
     )
     texts = [[str(place) for place in axis] for axis in axes]
-    return columns, lambda: itertools.product(*texts), ()
+    return columns, partial(itertools.product, *texts), ()
 
 
 _PART = "What it is of the model; excess is by how much its empirical risk may exceed the least."

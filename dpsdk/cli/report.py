@@ -139,7 +139,7 @@ def bounded(request: Request, bound: Bound, verb: str = "is", more: str = "") ->
     if step.places is None:
         return text
     return (
-        f"{text}\nIn the tables it is rounded to {float(step.size):g}{more}, and {verb} off by no "
+        f"{text}\nAs they are written, rounded to {float(step.size):g}{more}, none {verb} off by "
         f"more than {step.stated:g}."
     )
 

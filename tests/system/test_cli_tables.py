@@ -240,8 +240,8 @@ def test_a_dry_run_says_what_the_run_then_does(folder, capsys, options):
     cost = next(line for line in report.splitlines() if line.startswith("cost: "))
     assert cost in said
     for line in report.splitlines():
-        if "least budget" in line or "In the tables" in line:
-            assert line.replace(" and is ", " and would be ") in said
+        if "least budget" in line or "As they are written" in line:
+            assert line.replace("none is", "none would be") in said
 
 
 def test_a_dry_run_tells_shares_of_rows_that_nobody_counted_as_counts(folder, capsys):
@@ -316,7 +316,7 @@ def test_numbers_are_written_to_what_the_noise_leaves(folder, counts):
         assert stated < Fraction(1.06) * Fraction(bound)
         assert stated == Fraction(str(table["written"]["error"]))
     report = (folder / "out" / "report.txt").read_text()
-    assert f"In the tables it is rounded to {float(step):g}" in report
+    assert f"As they are written, rounded to {float(step):g}, none is off" in report
     assert release(folder, *given, "--digits", "full", "--force") == 0
     for table in summary(folder)["tables"]:
         _, *rows = lines(folder / "out" / table["file"])

@@ -37,6 +37,7 @@ PAGES = {
     "dpsdk.plugins": "plugins.md",
     "dpsdk.planner": "planner.md",
     "dpsdk.publication": "publication.md",
+    "dpsdk.progress": "release.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

@@ -13,7 +13,7 @@ import dpsdk
 
 sys.path.append(str(Path(__file__).parent))
 
-from guides import guides  # noqa: E402 - it lies here
+from guides import guides
 
 if TYPE_CHECKING:
     from docutils.nodes import Element, TextElement
@@ -127,7 +127,7 @@ def _guide(
     del app, what, obj, options
     if pages := GUIDES.get(name):
         links = ", ".join(f":doc:`/how-to/{page}`" for page in pages)
-        lines += ["", ".. rst-class:: guides", "", f"How to: {links}.", ""]
+        lines += ["", ".. rst-class:: guides", "", f"   How to: {links}.", ""]
 
 
 FIRST, LAST = 100, 900

@@ -56,8 +56,7 @@ def rendered(conf, lines, what="property"):
     napoleon = import_module("sphinx.ext.napoleon")
     found = list(lines)
     conf["_open_line"](None, what, "name", None, None, found)
-    text = napoleon.NumpyDocstring(found, napoleon.Config(), what=what, name="name").lines()
-    return text
+    return napoleon.NumpyDocstring(found, napoleon.Config(), what=what, name="name").lines()
 
 
 @pytest.mark.parametrize("what", ["property", "attribute", "data"])

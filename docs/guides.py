@@ -92,6 +92,7 @@ PAGES: Final[dict[str, str]] = {
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused
         observe.Answered observe.Progress observe.LoggingObserver observe.OpenTelemetryObserver
         session.history.Receipt""",
+    "migrate": "Session PrivateData",
     "testing": """testing.seeded testing.SeededNoise""",
 }
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from docutils.nodes import paragraph
+from sphinx.util.docstrings import prepare_docstring
+
 import dpsdk
 
+sys.path.append(str(Path(__file__).parent))
+
+from guides import guides
+
 if TYPE_CHECKING:
-    from docutils.nodes import Element, TextElement
+    from docutils.nodes import Element, TextElement, document
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
@@ -19,10 +30,17 @@ project = "dpsdk"
 author = "The dpsdk authors"
 copyright = author
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
 exclude_patterns = ["examples/README.md", "build"]
 html_theme = "furo"
 html_title = "dpsdk"
+html_static_path = ["_static"]
+html_css_files = ["dpsdk.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -30,7 +48,10 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
+autosummary_generate = False
 napoleon_google_docstring = False
+maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 default_role = "code"
 
 nitpicky = True
@@ -77,6 +98,7 @@ def _public_names() -> dict[str, str]:
 
 
 PUBLIC = _public_names()
+GUIDES = guides()
 
 
 def _resolve(
@@ -100,7 +122,131 @@ def _escape(
             lines[number] = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
 
 
+def _told(name: str) -> str:
+    """What the source says below the line that defines an alias; the alias itself cannot know."""
+    bare = name.rpartition(".")[2]
+    defined = re.compile(rf"^{bare}(: [^=\n]+)? = ", re.MULTILINE)
+    package = Path(dpsdk.__file__).parent
+    inner = package.joinpath(*name.split(".")[1:-1])
+    places = (inner, inner.with_suffix(".py"), package)
+    for path in (p for place in places for p in (place, *sorted(place.rglob("*.py")))):
+        if path.is_file() and defined.search(text := path.read_text("utf-8")):
+            for one, other in pairwise(ast.parse(text).body):
+                match one, other:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=found))
+                        | ast.Assign(targets=[ast.Name(id=found)]),
+                        ast.Expr(value=ast.Constant(value=str(told))),
+                    ) if found == bare:
+                        return told
+    return ""
+
+
+def _document_alias(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Have an alias say what is written about it, and not what its type says of itself."""
+    del app, obj, options
+    if what == "data":
+        lines[:] = [*prepare_docstring(_told(name))]
+
+
+def _open_line(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Have the first line about a property or an attribute read as a sentence.
+
+    Napoleon takes what stands before the first colon there for a type, and drops that colon. So
+    give it one to drop, with nothing in front.
+    """
+    del app, name, obj, options
+    if what in {"attribute", "data", "property"} and lines and lines[0].strip():
+        lines[0] = f": {lines[0]}"
+
+
+def _guide(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Link from an entry to the guides that show it at work."""
+    del app, what, obj, options
+    if pages := GUIDES.get(name):
+        links = ", ".join(f":doc:`/how-to/{page}`" for page in pages)
+        lines += ["", ".. rst-class:: guides", "", f"   How to: {links}.", ""]
+
+
+ALIASES = {
+    "int | float | str | ~decimal.Decimal | ~fractions.Fraction": "~dpsdk.typing.Real",
+    "str | int | float | bool | tuple[float, float] | ~datetime.date": "~dpsdk.typing.Label",
+    "~collections.abc.Mapping[str, ~dpsdk.typing.Label]": "~dpsdk.typing.Record",
+}
+"""What Python has written out of the aliases of dpsdk.typing, in the order to put them back."""
+
+
+def _alias(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Have a signature name the aliases that its source names."""
+    del app, what, name, obj, options
+    for written, alias in ALIASES.items():
+        signature = signature and signature.replace(written, alias)
+        returns = returns and returns.replace(written, alias)
+    return signature, returns
+
+
+ENTRY = re.compile(r"^\.\. auto(class|function|data):: (dpsdk[\w.]*)", re.MULTILINE)
+
+
+def _contents(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Begin a page of the reference with one line about each of its entries, by section."""
+    del app
+    text = source[0]
+    if not docname.startswith("reference/") or len(ENTRY.findall(text)) < FEW:
+        return
+    lines: list[str] = []
+    for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        if found := [name for _, name in ENTRY.findall(section)]:
+            title = re.match(r"## (.*)", section)
+            if title:
+                lines += [".. rst-class:: part-of-page", "", f"   {title[1]}", ""]
+            lines += [".. autosummary::", "   :nosignatures:", ""]
+            lines += [*(f"   ~{name}" for name in found), ""]
+    block = "\n".join(["```{eval-rst}", *lines, "```", "", ""])
+    first = re.search(r"^(## |```)", text, re.MULTILINE)
+    if first:
+        source[0] = text[: first.start()] + block + text[first.start() :]
+
+
+FEW = 4
+"""A page of fewer entries is its own summary."""
+
+TELLS_NOTHING = {f"Bases: {name}" for name in ("object", "ABC", "Protocol", "NamedTuple")}
+
+
+def _drop_bases(app: Sphinx, doctree: document) -> None:
+    """Leave out the bases that every class has, or that say how and not what."""
+    del app
+    for node in list(doctree.findall(paragraph)):
+        if node.astext() in TELLS_NOTHING:
+            node.parent.remove(node)
+
+
+FIRST, LAST = 100, 900
+"""Before napoleon, which has 500, and after it."""
+
+
 def setup(app: Sphinx) -> None:
-    """Register the two hooks above."""
+    """Register the hooks above, and the look of the pages."""
     app.connect("missing-reference", _resolve)
+    app.connect("autodoc-process-docstring", _document_alias, priority=FIRST)
+    app.connect("autodoc-process-docstring", _open_line, priority=FIRST + 1)
     app.connect("autodoc-process-docstring", _escape)
+    app.connect("autodoc-process-docstring", _guide, priority=LAST)
+    app.connect("autodoc-process-signature", _alias)
+    app.connect("source-read", _contents)
+    app.connect("doctree-read", _drop_bases)

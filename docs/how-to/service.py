@@ -44,7 +44,7 @@ from dpsdk.errors import (
     UnknownLabel,
     WireError,
 )
-from dpsdk.forms import Form
+from dpsdk.forms import Form, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace, OneShot
 from dpsdk.observe import Answered, Event, LoggingObserver, Observer, Observers, Progress
 from dpsdk.planner import Plan, Plans
@@ -58,6 +58,7 @@ log = logging.getLogger("service")
 MECHANISMS = (Laplace, Gaussian)
 SHIPPED = wire.Catalogue.shipped()
 MOST_BYTES = 1 << 16
+MOST_NUMBERS = 1 << 16
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KEY = re.compile(r"[!-~]{1,200}")
 
@@ -300,10 +301,18 @@ class Service:
         self._public = PrivateData.from_csv(settings.public, domain, name="public")
         self._releases = Releases(settings.folder / "releases.db")
 
+    def _read(self, text: bytes) -> Ask:
+        """What is asked, if there is an end to the answer: a short text may ask for much."""
+        ask = wire.loads(Ask, text, allow=TAKEN)
+        form = ask.query.lower(self._public.domain)
+        if isinstance(form, LinearForm) and form.rows > MOST_NUMBERS:
+            said = f"at most {MOST_NUMBERS:,} numbers are answered at once, and not {form.rows:,}"
+            raise Problem(422, "The answer would be too large", said, field="$.query")
+        return ask
+
     def quote(self, account: str, text: bytes) -> str:
         """What an answer would cost, whether that is left, and how far off it would be."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
-        desk = self._desks[account]
+        ask, desk = self._read(text), self._desks[account]
         using = ask.using.mechanism if isinstance(ask.using, Plan) else ask.using
         quote = desk.quote(ask.query, using=using)
         told = {
@@ -322,7 +331,7 @@ class Service:
 
     def answers(self, account: str, key: str, text: bytes) -> tuple[str, str]:
         """The release for a key, and its name: charged and drawn once, however often it is sent."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
+        ask = self._read(text)
         asked, name = wire.digest(ask, allow=TAKEN), sha256(key.encode()).hexdigest()[:32]
         kept = self._releases.find(account, name)
         if kept is None:
@@ -337,7 +346,7 @@ class Service:
 
     def dummy(self, text: bytes) -> str:
         """An answer of the same shape, from a public table: to try a client, at no cost."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
+        ask = self._read(text)
         seed = int(wire.digest(ask, allow=TAKEN)[:8], 16)
         trial = Session(self._public, self._session.budget, noise=seeded(seed))
         release = trial.release(ask.query, using=ask.using)

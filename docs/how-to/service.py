@@ -61,6 +61,7 @@ MOST_BYTES = 1 << 16
 MOST_NUMBERS = 1 << 16
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KEY = re.compile(r"[!-~]{1,200}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @frozen
@@ -112,11 +113,14 @@ class Settings:
     def load(cls, path: str | Path) -> Settings:
         """Read a file in TOML; paths in it are relative to its folder."""
         given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        analysts = []
+        analysts: list[Analyst] = []
         for name, one in given.pop("analysts").items():
+            digest = one["key_sha256"].lower()
             if not NAME.fullmatch(name):
                 raise ValueError(f"an analyst's name is like ana-1, and not {name!r}")
-            analysts.append(Analyst(name, one["share"], one["key_sha256"].lower()))
+            if not DIGEST.fullmatch(digest) or digest in {other.digest for other in analysts}:
+                raise ValueError(f"{name} needs the SHA-256 of a key that nobody else has")
+            analysts.append(Analyst(name, one["share"], digest))
         for place in ("table", "public", "domain", "folder"):
             given[place] = Path(path).parent / given[place]
         return cls(analysts=tuple(analysts), **given)

@@ -399,6 +399,22 @@ def test_the_page_is_right(service, tmp_path):
         assert problem(refused, 403) == json.loads(told["403"].partition("\n\n")[2])
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[analysts.ana]", '[analysts."ana/../ben"]'),
+        ("[analysts.ana]", "[analysts.Ana]"),
+        (sha256(KEYS["ana"].encode()).hexdigest(), sha256(KEYS["ben"].encode()).hexdigest()),
+        (sha256(KEYS["ana"].encode()).hexdigest(), KEYS["ana"]),
+    ],
+)
+def test_a_configuration_that_mixes_analysts_up_is_refused(service, tmp_path, old, new):
+    config = configured(tmp_path)
+    config.write_text(config.read_text().replace(old, new))
+    with pytest.raises(ValueError, match=r"name|key"):
+        service.application(config)
+
+
 # What is counted
 
 

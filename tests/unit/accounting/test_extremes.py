@@ -167,7 +167,7 @@ def test_a_run_that_takes_the_very_last_step_leaves_nothing_to_bounded_range():
     assert composition.capacity(last, BoundedRangeGuarantee("1e-9")) == 0
 
 
-@pytest.mark.parametrize("epsilon", thinned(EPSILONS, 2))
+@pytest.mark.parametrize("epsilon", thinned(EPSILONS, 3))
 def test_every_conversion_answers(epsilon: str):
     for delta in DELTAS:
         starts = [f(epsilon, delta) for f in (zcdp_start, gdp_start, bun_steinke_start)]

@@ -288,6 +288,7 @@ def test_an_answer_that_was_free_is_not_said_to_have_cost_no_privacy(releases):
     assert fitted.cost.nothing
     content = fitted.metadata().to_registry().content["deployment"]
     assert content["privacy_loss"]["privacy_parameters"]["epsilon"] == 10.0
+    assert "It was free by itself" in content["privacy_loss"]["privacy_parameters_details"]
     session = Session(PrivateData.from_columns(COLUMNS, DOMAIN), TEN, reuse=True)
     first, again = (session.release(Count(), using=Laplace(1)).metadata() for _ in range(2))
     assert (first.reused, again.reused) == (False, True)

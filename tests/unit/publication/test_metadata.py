@@ -444,6 +444,11 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert moved.moved > 0
     metadata = moved.metadata()
     assert metadata.moved == moved.moved
+    header, first, *_ = csv.reader(io.StringIO(metadata.tables[0].to_csv()))
+    assert (header[-1], float(first[-1])) == ("moved", moved.moved)
+    assert (
+        metadata.to_datapackage().content["resources"][0]["schema"]["fields"][-1]["name"] == "moved"
+    )
     words = f"by up to {moved.moved:.4g}"
     record = metadata.to_registry().content["deployment"]
     assert words in record["accounting"]["post_processing"]

@@ -283,6 +283,8 @@ def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
             return (value,)
         case "truth":
             return (bool(plain.numbers[0]),)
+        case "model":  # after the coefficients and the intercept is what is known of its excess
+            return tuple(plain.numbers[:-1].tolist())
         case _:
             return tuple(plain.numbers.tolist())
 
@@ -352,29 +354,14 @@ def _labelled(leaf: _Leaf) -> _Labelled:
         cells = [list(map(_cell, axis)) for axis in texts]
         return columns, partial(itertools.product, *cells), value.names
     if plain.stands_for == "model":
-        columns = (
-            Column("part", "label", "text", _PART, labels=("coefficient", "intercept", "excess")),
-            Column("feature", "label", "text", "Whose coefficient it is.", empty=True),
-        )
-        parts = [
-            *[("coefficient", name) for name in plain.names],
-            ("intercept", ""),
-            ("excess", ""),
-        ]
-        return columns, partial(iter, parts), ()
-    axes = [range(length) for length in plain.shape]
-    names = ["place"] if len(axes) == 1 else [f"place {n + 1}" for n in range(len(axes))]
-    columns = tuple(
-        [
-            Column(name, "label", "integer", "Which entry it is, from 0.", 0, max(len(axis) - 1, 0))
-            for name, axis in zip(names, axes, strict=True)
-        ]
-    )
-    texts = [[str(place) for place in axis] for axis in axes]
-    return columns, partial(itertools.product, *texts), ()
-
-
-_PART = "What it is of the model; excess is by how much its empirical risk may exceed the least."
+        names = (*plain.names, "intercept")
+        says = "Whose coefficient it is, or that it is the intercept."
+        named = Column("coefficient", "label", "text", says, labels=names)
+        return (named,), partial(iter, [(_cell(name),) for name in names]), ()
+    count = len(plain.numbers)
+    says = "Which entry it is, from 0, in C order."
+    entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
+    return (entry,), partial(iter, [(str(place),) for place in range(count)]), ()
 
 
 def _texts(attribute: Attribute) -> list[str]:

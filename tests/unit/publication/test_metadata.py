@@ -42,6 +42,7 @@ from dpsdk.queries import (
     Marginal,
     Mean,
     NumericAbove,
+    OneHot,
     Query,
     Rectangles,
     Threshold,
@@ -70,7 +71,9 @@ SEVERAL = Workload([
     Threshold("age", 20), Workload([Count(), Marginal("value", "day")]), DateQuantile("day", "0.5"),
 ])  # fmt: skip
 TABLES = Workload([Marginal("age"), Marginal("=sum", "value")])
-MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="value", over=Ball(8))
+MODEL = ConvexMinimization(
+    LogisticLoss(), features=["age", OneHot("=sum")], label="value", over=Ball(8)
+)
 REGISTRY = json.loads(Path(__file__).with_name("deployments-registry.json").read_text("utf-8"))
 ABOUT = About(
     name="Ages: who? # \N{SNOWMAN}",
@@ -493,6 +496,17 @@ def test_what_is_not_as_it_should_be_is_refused(releases, wrong, match):
     metadata = releases["table"].metadata()
     with pytest.raises(InvalidArgument, match=match):
         wrong(metadata)
+
+
+def test_tables_have_the_columns_of_frames(releases):
+    pytest.importorskip("polars")
+    for name in ("number", "count", "labels that look alike", "days", "day", "array", "model"):
+        release = releases[name]
+        (table,) = release.metadata().tables
+        frame = release.to_frame("polars")
+        assert [column.name for column in table.columns] == frame.columns, name
+        header, *rows = csv.reader(io.StringIO(table.to_csv()))
+        assert [row[header.index("value")] for row in rows] == [spelled(v) for v in frame["value"]]
 
 
 def test_a_cell_is_told_from_what_is_around_it():

@@ -221,7 +221,7 @@ def test_metadata_states_errors_at_the_probability_that_is_asked_for(releases):
     with pytest.raises(InvalidArgument, match="beta"):
         release.metadata(0)
     with pytest.raises(InvalidArgument, match="release"):
-        Metadata.of_release("a release")
+        Metadata.of("a release")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -549,6 +549,22 @@ def test_numbers_without_a_decimal_spelling_have_one():
     values = [None, float("nan"), float("inf"), -float("inf"), False, 1e-9, date(2024, 2, 29)]
     spellings = ["", "", "INF", "-INF", "false", "1e-09", "2024-02-29"]
     assert [spelled(one) for one in values] == spellings
+
+
+def test_a_record_in_yaml_is_spelled_for_all_readers():
+    details = {"deployment_model.actors": 'a "b"\n\\ \x85'}
+    about = About(name="yes", curators=["1e5", "B\N{SNOWMAN}"], details=details)
+    release = made_by_hand(Count(), Laplace(1), payment=paid_for(Laplace(1)))
+    lines = release.metadata().to_registry(about).to_yaml().splitlines()
+    assert lines[:3] == ['url_slug: "yes-1e5-b"', "status: Draft", "tier: 1"]
+    for line in (
+        '    name: "yes"',
+        '      - "1e5"',
+        '      - "B\N{SNOWMAN}"',
+        "      delta: 1.0e-09",
+        '    actors: "a \\"b\\"\\n\\\\ \\u0085"',
+    ):
+        assert line in lines
 
 
 def test_a_price_that_no_budget_is_known_for_is_told_in_words_alone():

@@ -7,7 +7,8 @@ from typing import Generic, Self, TypeVar, overload
 
 from attrs import field, frozen
 
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
+from dpsdk._html import page, table
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
@@ -19,6 +20,15 @@ F = TypeVar("F", bound=Form)
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 _SHOWN = 12
+
+
+_KINDS: dict[str, ColumnKind] = {
+    **dict.fromkeys(("mechanism", "cost", "basis", "because"), "text"),
+    **dict.fromkeys(("share", "promised", "assumed", "expected", "low", "high"), "number"),
+    **dict.fromkeys(("seconds", "attainable"), "number"),
+    "bytes": "integer",
+    "feasible": "truth",
+}
 
 
 def _to_plans(plans: Iterable[Plan[F]]) -> tuple[Plan[F], ...]:
@@ -131,7 +141,8 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        return to_frame(self.to_columns(), backend)
+        columns = self.to_columns()
+        return to_frame({name: Column(columns[name], _KINDS[name]) for name in columns}, backend)
 
     def __copy__(self) -> Self:
         return self
@@ -152,6 +163,12 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
 
     def __len__(self) -> int:
         return len(self.plans)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = ([*_row(plan)[:1], str(plan.cost), *_row(plan)[1:]] for plan in self.plans)
+        header = ["mechanism", "cost", "share", "promised", "expected", "because"]
+        return page(f"Plans for {self.question}", table(header, rows, len(self.plans)))
 
     def __repr__(self) -> str:
         rows = [_row(plan) for plan in self.plans[:_SHOWN]]

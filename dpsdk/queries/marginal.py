@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
+from dpsdk._html import brief_of, page, part_of, said
+from dpsdk._html import table as html_table
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
+from dpsdk.domain.columns import label_column
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
@@ -22,6 +26,9 @@ from dpsdk.queries.workload import Workload
 from dpsdk.typing import Array, Floats, Label
 
 __all__ = ["Marginal", "MarginalTable", "marginals"]
+
+
+_OTHER_NAME = "another name than the attributes have"
 
 
 def _to_values(values: Array) -> Floats:
@@ -120,7 +127,7 @@ class MarginalTable:
             If an attribute has that name.
         """
         if value in self.names:
-            raise InvalidArgument("value", "another name than the attributes have", shown(value))
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
         texts = [
             [attribute.text(index) for index in range(attribute.size)]
             for attribute in self.attributes
@@ -139,6 +146,8 @@ class MarginalTable:
     ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
 
+        Labels that are whole numbers, truth values or dates are such in a frame.
+
         Raises
         ------
         InvalidArgument
@@ -146,17 +155,28 @@ class MarginalTable:
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        return to_frame(self.to_columns(value), backend)
+        rows = rows_of(self)
+        if value in self.names:
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
+        return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return page(f"Table of {listed(self.names, len(self.names))}", part_of(self))
+
+    def _shown(self) -> Iterator[list[str]]:
+        """The labels and the number of each entry, as texts."""
+        for cell in np.ndindex(self.values.shape):
+            labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
+            yield [*labels, f"{float(self.values[cell]):.6g}"]
+
+    @property
+    def _was_moved(self) -> str:
+        return f"moved by up to {self.moved:.4g}, for none to be negative" if self.moved else ""
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]
-        rows = [
-            [
-                *(a.text(index) for a, index in zip(self.attributes, cell, strict=True)),
-                f"{float(self.values[cell]):.6g}",
-            ]
-            for cell in itertools.islice(np.ndindex(self.values.shape), 12)
-        ]
+        rows = list(itertools.islice(self._shown(), 12))
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -164,9 +184,30 @@ class MarginalTable:
         ]
         more = self.values.size - len(rows)
         rest = [f"... {more:,} more"] if more else []
-        if self.moved:
-            rest.append(f"moved by up to {self.moved:.4g}, for none to be negative")
-        return "\n".join([*lines, *rest])
+        return "\n".join([*lines, *rest, *([self._was_moved] if self.moved else [])])
+
+
+@brief_of.register
+def _brief_of_table(table: MarginalTable, /) -> str:
+    return f"table of {listed(table.names, len(table.names))}, {table.values.size:,} numbers"
+
+
+@part_of.register
+def _part_of_table(table: MarginalTable, /) -> str:
+    header = [*table.names, "value"]
+    moved = f"<p>{said(table._was_moved)}</p>" if table.moved else ""  # pyright: ignore[reportPrivateUsage]  # of this module
+    rows = table._shown()  # pyright: ignore[reportPrivateUsage]  # of this module
+    return f"{html_table(header, rows, table.values.size, numbers=1)}{moved}"
+
+
+@rows_of.register
+def _rows_of_table(table: MarginalTable, /) -> Rows:
+    codes = np.indices(table.values.shape).reshape(len(table.attributes), -1).tolist()
+    labels = {
+        attribute.name: label_column(attribute, own)
+        for attribute, own in zip(table.attributes, codes, strict=True)
+    }
+    return Rows(table.values.ravel().tolist(), labels=labels)
 
 
 @frozen(init=False, repr=False)

@@ -3,6 +3,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import subprocess
+import sys
+import tomllib
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -12,11 +15,12 @@ import pytest
 
 from dpsdk import Binned, Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk.__main__ import main
-from dpsdk.cli import release as release_module
+from dpsdk.cli import made as made_module
 from dpsdk.mechanisms import Gaussian
 from dpsdk.queries import marginals
 from dpsdk.testing import seeded
 
+ROOT = Path(__file__).parents[2]
 ROWS = 400
 
 
@@ -94,7 +98,8 @@ def test_a_release_writes_every_table_within_its_bound(folder, domain, columns, 
 
 
 def test_the_csv_files_say_what_the_summary_says(folder, domain):
-    assert release(folder, "--epsilon", "2", "--delta", "1e-5", "--marginals", "3") == 0
+    given = ["--epsilon", "2", "--delta", "1e-5", "--marginals", "3", "--digits", "full"]
+    assert release(folder, *given) == 0
     written = summary(folder)
     for table in written["tables"]:
         with (folder / "out" / table["file"]).open(newline="", encoding="utf-8") as file:
@@ -115,7 +120,8 @@ def test_file_names_hold_no_path_and_do_not_collide(folder):
     names = [table["file"] for table in summary(folder)["tables"]]
     assert names == ["1_age.csv", "2_size-shape.csv", "3_value.csv", "4_weight.csv"]
     everything = {path.name for path in (folder / "out").iterdir()}
-    assert everything == {*names, "release.json", "report.txt"}
+    described = {"metadata.json", "csv-metadata.json", "datapackage.json"}
+    assert everything == {*names, "release.json", "report.txt", *described}
 
 
 def test_tables_of_dates_have_their_labels(tmp_path):
@@ -174,7 +180,8 @@ def test_fitted_tables_come_with_a_bound_each(folder, domain, columns, counts):
         assert table["source"] == "measured"
         with (folder / "out" / table["file"]).open(newline="", encoding="utf-8") as file:
             _, *lines = csv.reader(file)
-        assert {float(line[-1]) for line in lines} == {table["error"]}
+        assert {float(line[-1]) for line in lines} == {table["written"]["error"]}
+        assert table["error"] < table["written"]["error"] < 1.06 * table["error"]
     report = (folder / "out" / "report.txt").read_text()
     assert "total variation" in report
     assert "ten times looser: --method independent" in report.replace("\n", " ")
@@ -193,7 +200,7 @@ def test_large_universes_are_fitted_unless_noise_is_to_be_independent(folder, mo
     given = ["--epsilon", "1", "--force", "--delta"]
     assert release(folder, *given, "1e-6") == 0
     assert summary(folder)["mechanism"] == "Gaussian"
-    monkeypatch.setattr(release_module, "DENSE_LIMIT", 4)
+    monkeypatch.setattr(made_module, "DENSE_LIMIT", 4)
     for options, mechanism in (
         (["1e-6"], "LocalMarginals"),
         (["1e-6", "--method", "independent"], "Gaussian"),
@@ -414,6 +421,35 @@ def test_help_and_version_are_told(capsys):
             main([option])
         assert leaving.value.code == 0
         assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/bin/dpsdk", "dpsdk"),
+        ("C:/Scripts/dpsdk.exe", "dpsdk"),
+        ("/site-packages/dpsdk/__main__.py", "python -m dpsdk"),
+    ],
+)
+def test_help_calls_the_program_as_it_was_called(monkeypatch, capsys, path, name):
+    monkeypatch.setattr("sys.argv", [path])
+    for command in ([], ["release"]):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        assert f"usage: {' '.join([name, *command])} [-h]" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    assert f"as {name} domain makes it" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_installed_command_runs_the_program():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, function = project["scripts"]["dpsdk"].partition(":")
+    program = f"import sys; from {module} import {function}; sys.exit({function}())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("dpsdk ")
 
 
 def test_no_command_at_all_is_a_usage_error(capsys):

@@ -41,7 +41,7 @@ def csvw_of(
     missing: list[str] = []
     head: dict[str, Plain] = {"@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}]}
     said: dict[str, Plain] = {}
-    described_as = about.description or f"The answer to {statement.record.query}."
+    described_as = about.description or statement.answer
     said["dc:description"] = f"{described_as} {statement.guarantee}"
     given: dict[str, Plain] = {
         "dc:title": about.name,
@@ -78,7 +78,7 @@ def _license(value: str | None) -> Plain:
 
 
 def _table(table: PublishedTable, file: TableFile) -> dict[str, Plain]:
-    columns = table.described(file.numbers or table.numbers, file.header, guards=file.guards)
+    columns = table.described(file)
     schema: dict[str, Plain] = {"columns": [_column(column) for column in columns]}
     if table.keyed:
         schema["primaryKey"] = [_name(one.name) for one in columns if one.holds == "label"]

@@ -39,7 +39,7 @@ def datapackage_of(
 ) -> Described:
     """The descriptor of a package with a resource for each table."""
     missing: list[str] = []
-    described_as = about.description or f"The answer to {statement.record.query}."
+    described_as = about.description or statement.answer
     content: dict[str, Plain] = {
         "profile": "data-package",
         "name": _slug(about.name or statement.record.table or "release"),
@@ -83,7 +83,7 @@ def _slug(text: str) -> str:
 
 
 def _resource(table: PublishedTable, file: TableFile, taken: set[str]) -> JSON:
-    columns = table.described(file.numbers or table.numbers, file.header, guards=file.guards)
+    columns = table.described(file)
     name = stem = _slug(file.path.rpartition("/")[2].rpartition(".")[0] or file.path)
     number = 1
     while name in taken:

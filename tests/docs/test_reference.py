@@ -35,6 +35,7 @@ PAGES = {
     "dpsdk.observe": "release.md",
     "dpsdk.plugins": "plugins.md",
     "dpsdk.planner": "planner.md",
+    "dpsdk.plots": "plots.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

@@ -14,6 +14,8 @@ from acme_dp.ledger import JSONLedger
 from acme_dp.median import Median, MedianAnswer
 from acme_dp.records import NoisyRecords
 from acme_dp.repeated import Repeated
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import dpsdk
 from dpsdk import (
@@ -30,6 +32,7 @@ from dpsdk import (
     Stopped,
     SyntheticData,
     TablesChannel,
+    plots,
     plugins,
     queries,
     wire,
@@ -47,6 +50,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     Readings,
     Remaining,
+    ScopeStatement,
     Spent,
     SQLiteLedger,
     Trusted,
@@ -397,6 +401,8 @@ def shared_fields_are_keywords_of_every_query() -> None:
 def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.spent, Spent)
     assert_type(session.remaining, Remaining)
+    assert_type(session.scopes, tuple[ScopeStatement, ...])
+    assert_type(session.scopes[0].spent, Spent)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
     assert_type(session.readings(1e-6), Readings)
@@ -1002,3 +1008,19 @@ def calibrations(session: Session, records: SyntheticData, data: PrivateData) ->
     session.plan(Count(), alpha=0.1, calibration="mine.json")  # type: ignore[call-overload]  # a path
     PublicTable(data)  # type: ignore[arg-type]  # a private table
     calibrate([data], made="")  # type: ignore[list-item]  # a private table
+
+
+def pictures(session: Session, workload: Workload[float], axes: Axes) -> None:
+    table = session.release(Marginal("age", "sex"), using=Laplace(epsilon=1))
+    assert_type(plots.marginal(table), Figure)
+    assert_type(plots.heatmap(table, ax=axes, beta=0.1), Figure)
+    assert_type(plots.cdf(session.release(workload, using=Laplace(epsilon=1))), Figure)
+    assert_type(plots.stream(session.history), Figure)
+    assert_type(plots.stream([session.release(Count(), using=Laplace(epsilon=1))]), Figure)
+    assert_type(plots.budget(session), Figure)
+    assert_type(plots.plan(session.plan(Count(), alpha=0.1)), Figure)
+    assert_type(plots.plan(session.plan(Count(), alpha=0.1).best), Figure)
+    assert_type(plots.alternative(plots.budget(session.spent)), str)
+    plots.marginal(session.release(Count(), using=Laplace(epsilon=1)))  # type: ignore[arg-type]  # no table
+    plots.marginal(table.value)  # type: ignore[arg-type]  # no release
+    plots.stream(table)  # type: ignore[arg-type]  # of one number each

@@ -137,7 +137,7 @@ def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[fl
             taken.append((one.share, error))
     if taken:
         note = canvas.axes.annotate(
-            str(place),
+            str(place) if canvas.own else canvas.spelled(one.name.partition("(")[0], 20),
             taken[-1],
             xytext=(22 * before + 6, 4),
             textcoords="offset points",

@@ -172,7 +172,7 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
     """The names of the numbered plans, below the picture."""
     if not canvas.own:
         return
-    texts = []
+    texts: list[str] = []
     for place, one in enumerate(placed, 1):
         error = "no bound" if one.error is None else f"± {number(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "

@@ -6,7 +6,7 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, Odometer, PureGuarantee, SQLiteLedger
-from dpsdk.accounting.nested import ScopeOdometer, scopes_of
+from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 
@@ -52,7 +52,7 @@ def test_caps_are_shares_where_they_are_one():
     inner = ScopeOdometer(outer, "inner", "0.1")
     apart = ScopeOdometer(whole, "apart", Budget("0.5", 0))
     inner.charge(PureGuarantee("0.01"), "a count")
-    told = scopes_of(whole)
+    told = ScopeOdometer.within(whole)
     assert [one.cap for one in told][:2] == ["50% of 1-DP", "10% of 1-DP"]
     assert [one.remaining for one in told] == [outer.remaining, inner.remaining, apart.remaining]
     assert [one.spent.fraction for one in told] == [
@@ -60,7 +60,7 @@ def test_caps_are_shares_where_they_are_one():
         inner.spent.fraction,
         apart.spent.fraction,
     ]
-    assert [one.name for one in scopes_of(outer)] == ["inner"]
+    assert [one.name for one in ScopeOdometer.within(outer)] == ["inner"]
 
 
 def test_scopes_are_told_of_while_the_table_is_divided():

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpsdk.plots.canvas import Canvas
+from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.reports import power
 from dpsdk.plots.texts import number, several, spelled
 from dpsdk.testing.audit import SamplingReport, WorstCase
@@ -87,7 +87,7 @@ def _attack(reports: list[WorstCase], beta: float) -> list[str]:
         return []
     which = "this claim" if len(reports) == 1 else "the weakest claim"
     who = f"who knows all other rows and errs with probability β = {beta:g}"
-    return [f"Under {which}, {who} finds a row with at most {number(max(known))}."]
+    return [f"Under {which}, {who} finds a row with probability {number(max(known))} at the most."]
 
 
 def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: float) -> Figure:

@@ -39,7 +39,7 @@ __all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
 _WIDTH = 7.2
-_FURTHEST = 1e300
+_FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
 
 
@@ -234,7 +234,8 @@ class Canvas:
             Whether it was made with private noise; else all of it says that it was not.
         """
         marks = [] if private else [SEEDED]
-        words = " ".join([*marks, f"{spelled(title)}.", alternative, *lines])
+        told = [f"{mark}." for mark in marks]
+        words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
         size = 0.85 * self.size
         points = self.figure.get_figwidth() * 72
         if not self.own:

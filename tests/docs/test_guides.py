@@ -153,3 +153,15 @@ def test_a_page_begins_with_a_line_about_each_entry(conf):
     other = ["a page\n"]
     conf["_contents"](None, "how-to/plan", other)
     assert other == ["a page\n"]
+
+
+def test_bases_are_named_that_a_reader_can_look_up(conf):
+    from typing import Generic, Protocol, TypeVar
+
+    from dpsdk.errors import BudgetExceeded, DpsdkError
+    from dpsdk.forms import LinearForm
+    from dpsdk.mechanisms import OneShot
+
+    bases = [object, Generic[TypeVar("T")], Protocol, OneShot[LinearForm], DpsdkError, ValueError]
+    conf["_keep_bases"](None, "name", BudgetExceeded, None, bases)
+    assert bases == [OneShot[LinearForm], DpsdkError, ValueError]

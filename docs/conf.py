@@ -191,8 +191,14 @@ def _alias(
     signature: str | None,
     returns: str | None,
 ) -> tuple[str | None, str | None]:
-    """Have a signature name the aliases that its source names."""
+    """Have a signature name the aliases that its source names, and defaults as a reader would.
+
+    A default that is printed as `<function f>` is no Python, and Sphinx would give up on all of it.
+    """
     del app, what, name, obj, options
+    if signature:
+        signature = re.sub(r"<(?:built-in )?function ([a-z]\w*)>", r"\1", signature)
+        signature = re.sub(r"<(?:function [\w.<>]+|[\w. ]*object(?: at \w+)?)>", "...", signature)
     for written, alias in ALIASES.items():
         signature = signature and signature.replace(written, alias)
         returns = returns and returns.replace(written, alias)

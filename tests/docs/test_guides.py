@@ -134,6 +134,18 @@ def test_a_signature_names_the_aliases_of_its_source(conf):
     assert returns is None
 
 
+def test_a_default_in_a_signature_is_python(conf):
+    for written, told in {
+        "(clock=<function system_clock>)": "(clock=system_clock)",
+        "(clock: int = <built-in function repr>, x=1)": "(clock: int = repr, x=1)",
+        "(curve=<function _no_points>)": "(curve=...)",
+        "(curve=<function make.<locals>.inner>)": "(curve=...)",
+        "(default: object = <object object>, of='')": "(default: object = ..., of='')",
+        "(noise=<dpsdk.noise.SystemNoise object at 0x7f00>)": "(noise=...)",
+    }.items():
+        assert conf["_alias"](None, "class", "name", None, None, written, None) == (told, None)
+
+
 def test_the_aliases_are_written_as_python_writes_them(conf):
     from sphinx.util.typing import stringify_annotation
 

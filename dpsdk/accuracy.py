@@ -463,6 +463,19 @@ def no_bound(accuracy: Accuracy, answer: str, beta: float) -> NoBound:
     return NoBound(answer, *_missing(accuracy, beta))
 
 
+def finite(bound: Bound, accuracy: Accuracy, answer: str) -> float:
+    """The error of a bound.
+
+    Raises
+    ------
+    NoBound
+        If nothing is proven or promised.
+    """
+    if not bound.proven:
+        raise no_bound(accuracy, answer, bound.beta)
+    return bound.error
+
+
 def without_unit(answer: str) -> NoBound:
     """The refusal of a bound in the unit of an answer, where there is one in rows alone."""
     return NoBound(answer, *_WITHOUT_UNIT)

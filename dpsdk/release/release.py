@@ -1,183 +1,43 @@
-"""What comes out of a session: an answer, what it cost, and how far off it may be."""
+"""An answer, what it cost, and how far off it may be."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-from attrs import cmp_using, evolve, field, frozen
-from typing_extensions import TypeVar as DefaultTypeVar
+from attrs import evolve, field, frozen
 
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
 from dpsdk._html import page, pairs, part_of, warning
-from dpsdk.accounting import Guarantee
-from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.payment import Payment
-from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import (
     Accuracy,
     Bound,
-    Constrained,
     ConstrainedAccuracy,
     Constraint,
     HalfWidths,
     Lifting,
-    NoAccuracy,
-    NoiseAccuracy,
-    PromisedAccuracy,
-    ScalarAccuracy,
-    Standing,
     bound_of,
+    finite,
     half_widths,
     no_bound,
     without_unit,
 )
-from dpsdk.errors import NoBound, QueryError, TooLarge
+from dpsdk.errors import NoBound, QueryError
 from dpsdk.forms import Facts
-from dpsdk.forms.assumptions import NOTHING, Assumptions
+from dpsdk.release.cost import Cost
+from dpsdk.release.measurement import Measurement, Source
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
     from dpsdk.publication import Metadata
 
-__all__ = [
-    "Accuracy",
-    "Bound",
-    "Constrained",
-    "ConstrainedAccuracy",
-    "Constraint",
-    "Cost",
-    "HalfWidths",
-    "Lifting",
-    "Measurement",
-    "NoAccuracy",
-    "NoiseAccuracy",
-    "PromisedAccuracy",
-    "Quote",
-    "Release",
-    "ScalarAccuracy",
-    "Source",
-    "Standing",
-]
+__all__ = ["Reason", "Release"]
 
 A_co = TypeVar("A_co", covariant=True)
-Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accuracy)
-
-Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
-"""Where an answer comes from.
-
-"measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
-off a "hypothesis", a public distribution that moves, or that a model was fitted on.
-"""
-
-_LISTED = 2**20
-
-
-def _to_runs(runs: Runs) -> tuple[tuple[Guarantee, int], ...]:
-    merged: list[tuple[Guarantee, int]] = []
-    for run in runs:
-        guarantee, count = run if isinstance(run, tuple) else (run, 1)
-        if merged and merged[-1][0] == guarantee:
-            merged[-1] = (guarantee, merged[-1][1] + count)
-        elif count:
-            merged.append((guarantee, count))
-    return tuple(merged)
-
-
-@frozen(repr=False)
-class Cost:
-    """What was or would be paid: the guarantee of each run, none where nothing is paid.
-
-    Parameters
-    ----------
-    runs
-        Guarantees, in their order, or pairs of a guarantee and how many such runs follow each
-        other. Kept as such pairs.
-    """
-
-    runs: tuple[tuple[Guarantee, int], ...] = field(default=(), converter=_to_runs)
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantee of each run, in their order.
-
-        Raises
-        ------
-        TooLarge
-            If there are more than a million runs; `runs` counts equal ones.
-        """
-        count = sum(count for _, count in self.runs)
-        if count > _LISTED:
-            raise TooLarge("a list of all runs", count, _LISTED, "entries", "read runs")
-        return tuple(run for run, count in self.runs for _ in range(count))
-
-    @property
-    def nothing(self) -> bool:
-        """Whether there is no run at all."""
-        return not self.guarantees
-
-    @property
-    def free(self) -> bool:
-        """Whether nothing is paid."""
-        return all(run.free for run, _ in self.runs)
-
-    @property
-    def epsilon(self) -> Fraction | None:
-        """The sum of the pure ε of the runs, None if one of them has none."""
-        total = Fraction(0)
-        for run, count in self.runs:
-            epsilon = pure_epsilon(run)
-            if epsilon is None:
-                return None
-            total += epsilon * count
-        return total
-
-    @property
-    def rho(self) -> Fraction:
-        """The sum of the ρ of zero-concentrated privacy of the runs, leaks aside."""
-        return sum((zcdp_rho(run) * count for run, count in self.runs), Fraction(0))
-
-    def __repr__(self) -> str:
-        return f"Cost({self})"
-
-    def __str__(self) -> str:
-        paid: Counter[str] = Counter()
-        for run, count in self.runs:
-            if not run.free:
-                paid[str(run)] += count
-        runs = (text if count == 1 else f"{count:,} x {text}" for text, count in paid.items())
-        return " + ".join(runs) or "nothing"
-
-
-def _same(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
-
-
-def _own(said: Measurement | Quote) -> None:
-    """Have it hold a copy of what is said of many answers: whoever gets it may write into it."""
-    if type(said.accuracy) is NoAccuracy:
-        object.__setattr__(said, "accuracy", evolve(said.accuracy))
-
-
-@frozen
-class Measurement(Generic[Acc_co]):
-    """Raw numbers that a strategy got for a form, with their accuracy.
-
-    For a linear form they are counts of rows.
-    """
-
-    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
-    accuracy: Acc_co
-    source: Source = "measured"
-
-    def __attrs_post_init__(self) -> None:
-        _own(self)
 
 
 @frozen
@@ -260,7 +120,7 @@ class Release(Generic[A_co]):
         NoBound
             If nothing is proven or promised of some entry. `bound` says so without raising.
         """
-        return _finite(self.bound(beta), self._measurement.accuracy, self.query)
+        return finite(self.bound(beta), self._measurement.accuracy, self.query)
 
     def errors(self, beta: float = 0.05) -> Floats:
         """For each entry of the answer: with probability 1 - beta, it is off by no more.
@@ -504,107 +364,3 @@ class Release(Generic[A_co]):
             return f"Release of {self.query}\n{answer}\n{error}, {source}"
         between = " " if bound.proven else ", "
         return f"Release({answer}{between}{error}, {self.query}, {source})"
-
-
-def _finite(bound: Bound, accuracy: Accuracy, answer: str) -> float:
-    if not bound.proven:
-        raise no_bound(accuracy, answer, bound.beta)
-    return bound.error
-
-
-@frozen(repr=False)
-class Quote:
-    """What a mechanism would charge for a form and how far off it would be. Spends nothing.
-
-    `at_open` is paid when a channel opens; `at_most` bounds what is paid in all, for the channel
-    and this one answer. Errors are in raw counts of rows unless a session gave them a unit.
-    """
-
-    at_open: Cost
-    at_most: Cost
-    accuracy: Accuracy
-    _lifting: Lifting[object] | None = None
-    _facts: Facts | None = None
-    _assumptions: Assumptions = NOTHING
-
-    def __attrs_post_init__(self) -> None:
-        _own(self)
-
-    def error(self, beta: float = 0.05) -> float:
-        """With probability 1 - beta, no entry of the answer will be off by more than this.
-
-        Raises
-        ------
-        NoBound
-            If nothing is proven or promised beforehand. `bound` says so without raising.
-        """
-        return _finite(self.bound(beta), self.accuracy, "this quote")
-
-    def bound(self, beta: float = 0.05) -> Bound:
-        """All that is known of it, on what it rests, and if it says anything. Raises nothing."""
-        return self._presumed(beta, NOTHING)
-
-    def assumed(self, beta: float = 0.05) -> Bound | None:
-        """The bound that holds if what the quote was told to assume is true.
-
-        With probability 1 - beta, no answer for a table of which it is true will be off by more,
-        nor will the release of a mean state more. A release is told of no assumption: of an
-        `Above` of a share of privately many rows it states no bound at all. None where nothing was
-        assumed, or where that adds nothing to `bound`.
-        """
-        facts, assumptions = self._facts, self._assumptions
-        if facts is None or assumptions.nothing:
-            return None
-        bound, known = self._presumed(beta, assumptions), self.bound(beta)
-        if not bound.proven or (known.proven and known.error <= bound.error):
-            return None
-        return bound.under(" and ".join(assumptions.words(facts)))
-
-    def _presumed(self, beta: float, assumptions: Assumptions) -> Bound:
-        accuracy, lifting, facts = self.accuracy, self._lifting, self._facts
-        if facts is None:
-            return bound_of(accuracy, lambda radii: radii, math.inf, beta)
-        if lifting is None:
-            return bound_of(accuracy, None, math.inf, beta)
-        return bound_of(
-            accuracy,
-            lambda radii: lifting.presumed(radii, partial(_apart, accuracy), facts, assumptions),
-            lifting.span(facts),
-            beta,
-        )
-
-    def for_query(
-        self,
-        lifting: Lifting[object] | None,
-        facts: Facts,
-        assumptions: Assumptions = NOTHING,
-    ) -> Quote:
-        """The quote in the unit of a query's answer, if the query says what that is."""
-        return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        bound, assumed = self.bound(0.05), self.assumed(0.05)
-        told: list[tuple[str, object]] = [
-            ("at open", self.at_open),
-            ("at most", self.at_most),
-            ("error", f"± {bound.words}" if bound.proven else bound.words),
-        ]
-        if assumed is not None:
-            told.append((assumed.kind, f"± {assumed.words}"))
-        return page("Quote", pairs(told))
-
-    def __repr__(self) -> str:
-        bound, assumed = self.bound(0.05), self.assumed(0.05)
-        error = f"error {bound.words}" if bound.proven else bound.words
-        if assumed is not None and self._facts is not None:
-            believed = " and ".join(self._assumptions.words(self._facts))
-            error = f"{error}; {assumed.words}: {believed}"
-        return f"Quote(at open {self.at_open}, at most {self.at_most}, {error})"
-
-
-def _apart(accuracy: Accuracy) -> Floats:
-    """Half-widths each by itself, as queries are shown them to settle what their numbers tell."""
-    if not isinstance(accuracy, HalfWidths):
-        raise TypeError(type(accuracy).__name__)
-    return accuracy.radii(0.05, joint=False)

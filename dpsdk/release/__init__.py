@@ -1,0 +1,41 @@
+"""What comes out of a session: an answer, what it cost, and how far off it may be."""
+
+from dpsdk.accuracy import (
+    Accuracy,
+    Bound,
+    Constrained,
+    ConstrainedAccuracy,
+    Constraint,
+    HalfWidths,
+    Lifting,
+    NoAccuracy,
+    NoiseAccuracy,
+    PromisedAccuracy,
+    ScalarAccuracy,
+    Standing,
+)
+from dpsdk.release.cost import Cost
+from dpsdk.release.measurement import Measurement, Source
+from dpsdk.release.quote import Quote
+from dpsdk.release.release import Reason, Release
+
+__all__ = [
+    "Accuracy",
+    "Bound",
+    "Constrained",
+    "ConstrainedAccuracy",
+    "Constraint",
+    "Cost",
+    "HalfWidths",
+    "Lifting",
+    "Measurement",
+    "NoAccuracy",
+    "NoiseAccuracy",
+    "PromisedAccuracy",
+    "Quote",
+    "Reason",
+    "Release",
+    "ScalarAccuracy",
+    "Source",
+    "Standing",
+]

@@ -1,0 +1,53 @@
+"""Raw numbers and where they come from, before a query makes an answer of them."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, Protocol, TypeAlias
+
+import numpy as np
+from attrs import cmp_using, evolve, field, frozen
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from dpsdk.accuracy import Accuracy, NoAccuracy
+from dpsdk.typing import Floats
+
+__all__ = ["Measurement", "Source", "own"]
+
+Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accuracy)
+
+Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
+"""Where an answer comes from.
+
+"measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
+off a "hypothesis", a public distribution that moves, or that a model was fitted on.
+"""
+
+
+def _same(one: Floats, other: Floats) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
+
+
+class _Said(Protocol):
+    @property
+    def accuracy(self) -> Accuracy: ...
+
+
+def own(said: _Said) -> None:
+    """Have it hold a copy of what is said of many answers: whoever gets it may write into it."""
+    if type(said.accuracy) is NoAccuracy:
+        object.__setattr__(said, "accuracy", evolve(said.accuracy))
+
+
+@frozen
+class Measurement(Generic[Acc_co]):
+    """Raw numbers that a strategy got for a form, with their accuracy.
+
+    For a linear form they are counts of rows.
+    """
+
+    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
+    accuracy: Acc_co
+    source: Source = "measured"
+
+    def __attrs_post_init__(self) -> None:
+        own(self)

@@ -31,7 +31,18 @@ from dpsdk.accounting.payment import Payment
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
 from dpsdk.losses import LogisticLoss
-from dpsdk.mechanisms import MWEM, Gaussian, Laplace, Mechanism, NumericSparse, PrivateMinimizer
+from dpsdk.mechanisms import (
+    MWEM,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NumericSparse,
+    OneShot,
+    Parts,
+    PrivateMinimizer,
+    Projection,
+    Tree,
+)
 from dpsdk.publication import About, Metadata, TableFile, spelled
 from dpsdk.queries import (
     Above,
@@ -74,6 +85,7 @@ TABLES = Workload([Marginal("age"), Marginal("=sum", "value")])
 MODEL = ConvexMinimization(
     LogisticLoss(), features=["age", OneHot("=sum")], label="value", over=Ball(8)
 )
+PARTS = Parts([(Threshold("age", 20), Laplace(1)), (Count(), Laplace(1))])
 REGISTRY = json.loads(Path(__file__).with_name("deployments-registry.json").read_text("utf-8"))
 ABOUT = About(
     name="Ages: who? # \N{SNOWMAN}",
@@ -98,7 +110,7 @@ def opened(*, private=False, budget=TEN, **options):
 
 def asked(query, using, **options):
     session = opened(**options)
-    if not isinstance(using, Laplace | Gaussian | PrivateMinimizer):
+    if not isinstance(using, OneShot):
         using = session.open(using)
     return session.release(query, using=using)
 
@@ -119,6 +131,9 @@ CASES = {
     "truth": (Above(Threshold("age", 20), 0.5), NumericSparse(epsilon=1, tops=1), {}),
     "none": (NumericAbove(Threshold("age", 20), 1), NumericSparse(epsilon=9, tops=1), {}),
     "fitted": (TABLES, MWEM(TABLES, epsilon=1, rounds=2), {"private": True}),
+    "measured before": (Threshold("age", 20), Tree("age", epsilon=1), {"private": True}),
+    "moved": (Marginal("age"), Projection(epsilon=1, delta="1e-6"), {}),
+    "parts": (Workload([Threshold("age", 20), Count()]), PARTS, {"private": True}),
     "model": (MODEL, PrivateMinimizer(epsilon=1, delta="1e-9"), {}),
 }
 

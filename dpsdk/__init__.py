@@ -1,5 +1,6 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dpsdk.accounting import Budget
@@ -17,11 +18,14 @@ from dpsdk.session.channel import (
 )
 
 if TYPE_CHECKING:
+    from dpsdk import examples as examples
     from dpsdk.plugins import mechanism, query
 else:
 
     def __getattr__(name):
-        """The functions that find plugins, loaded when somebody asks for one of them."""
+        """What few programs need: the example table, and the functions that find plugins."""
+        if name == "examples":
+            return import_module("dpsdk.examples")
         if name in ("mechanism", "query"):
             from dpsdk import plugins  # noqa: PLC0415  # so that others load it not at all
 

@@ -1,4 +1,4 @@
-"""Runs the command line: `python -m dpsdk`."""
+"""Runs the command line: `dpsdk`, or `python -m dpsdk`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import sys
 
 from dpsdk.cli import main
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
-if __name__ == "__main__":
+
+def run() -> int:
+    """Run the command of this process, which ends with the returned exit code."""
     # Being ended is cleaned up after like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(run())

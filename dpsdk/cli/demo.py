@@ -6,31 +6,18 @@ import inspect
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stdout
-from importlib.resources import as_file, files
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from io import StringIO
-from pathlib import Path
 
-from dpsdk import Budget, Domain, PrivateData, Session
+from dpsdk import Budget, Session, examples
 from dpsdk.cli.words import say
 from dpsdk.errors import BudgetExceeded
 from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import NoiseSource
 from dpsdk.queries import Count, Marginal, Mean, Threshold, Workload
 
-__all__ = ["demo", "example"]
-
-
-@contextmanager
-def example(name: str) -> Generator[Path]:
-    """The path of a file of docs/examples, from an installed package or from its repository."""
-    packaged = files("dpsdk") / "_examples" / name
-    if packaged.is_file():
-        with as_file(packaged) as path:
-            yield path
-    else:
-        yield Path(__file__).parents[2] / "docs" / "examples" / name
+__all__ = ["demo"]
 
 
 def demo(noise: NoiseSource | None = None) -> None:
@@ -41,19 +28,14 @@ def demo(noise: NoiseSource | None = None) -> None:
     noise
         Where randomness comes from; by default the operating system.
     """
-    with example("adult-domain.json") as path:
-        domain = Domain.load(path)
-    with example("adult.csv.gz") as path:
-        data = PrivateData.from_csv(path, domain, name="adult")
-    session = Session(data, Budget(epsilon=1, delta=1e-6), noise=noise)
+    session = Session(examples.adult(), Budget(epsilon=1, delta=1e-6), noise=noise)
     _write(_strong("dpsdk: one private table, one budget, many typed answers"))
     _write("\nThe table holds 48,842 people of the census of 1994 (UCI Adult). Noise is fresh, so")
     _write(
         "numbers differ from run to run; the truth is within ± of them in 95% of all runs. Prices"
     )
     _write("are an epsilon, or a rho where noise is Gaussian; the session adds them up.\n")
-    _write(_code('data = PrivateData.from_csv("adult.csv.gz", domain, name="adult")'))
-    _write(_code("session = Session(data, Budget(epsilon=1, delta=1e-6))"))
+    _write(_code("session = Session(examples.adult(), Budget(epsilon=1, delta=1e-6))"))
     for number, (title, step) in enumerate(_STEPS.items(), start=1):
         _write(f"\n{_strong(f'{number}. {title}')}")
         _write(_code(_body(step)))

@@ -19,7 +19,7 @@ from dpsdk.cli.ledgers import LedgerOptions, show, verify
 from dpsdk.cli.plugins import plugins
 from dpsdk.cli.release import Request, installed_version, release_tables
 from dpsdk.cli.staged import write_new
-from dpsdk.cli.words import problem, say
+from dpsdk.cli.words import called, problem, say
 from dpsdk.data.delimited import FileFormat
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
@@ -213,7 +213,7 @@ class _Declare(argparse.Action):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m dpsdk",
+        prog=called(),
         description="Privacy-accounted queries: one private table, one budget, many typed answers.",
         allow_abbrev=False,
     )
@@ -366,7 +366,7 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="DOMAIN.json",
-        help="the file of its domain, as python -m dpsdk domain makes it",
+        help=f"the file of its domain, as {called()} domain makes it",
     )
     add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
     # All numbers are read as text, so that each is the decimal that was typed.

@@ -10,7 +10,12 @@ from typing import TextIO
 
 from dpsdk.errors import DpsdkError
 
-__all__ = ["printable", "problem", "say"]
+__all__ = ["called", "printable", "problem", "say"]
+
+
+def called() -> str:
+    """How the command line was called: as the installed command, or as a module of Python."""
+    return "dpsdk" if Path(sys.argv[0]).stem == "dpsdk" else "python -m dpsdk"
 
 
 def printable(text: str | Path) -> str:

@@ -23,6 +23,7 @@ PAGES = {
     "dpsdk.session.desk": "dpsdk.md",
     "dpsdk.domain": "dpsdk.md",
     "dpsdk.errors": "errors.md",
+    "dpsdk.examples": "examples.md",
     "dpsdk.forms": "forms.md",
     "dpsdk.session.history": "dpsdk.md",
     "dpsdk.session.memo": "dpsdk.md",

@@ -3,6 +3,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import subprocess
+import sys
+import tomllib
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +20,7 @@ from dpsdk.mechanisms import Gaussian
 from dpsdk.queries import marginals
 from dpsdk.testing import seeded
 
+ROOT = Path(__file__).parents[2]
 ROWS = 400
 
 
@@ -414,6 +418,35 @@ def test_help_and_version_are_told(capsys):
             main([option])
         assert leaving.value.code == 0
         assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/bin/dpsdk", "dpsdk"),
+        ("C:/Scripts/dpsdk.exe", "dpsdk"),
+        ("/site-packages/dpsdk/__main__.py", "python -m dpsdk"),
+    ],
+)
+def test_help_calls_the_program_as_it_was_called(monkeypatch, capsys, path, name):
+    monkeypatch.setattr("sys.argv", [path])
+    for command in ([], ["release"]):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        assert f"usage: {' '.join([name, *command])} [-h]" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    assert f"as {name} domain makes it" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_installed_command_runs_the_program():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, function = project["scripts"]["dpsdk"].partition(":")
+    program = f"import sys; from {module} import {function}; sys.exit({function}())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("dpsdk ")
 
 
 def test_no_command_at_all_is_a_usage_error(capsys):

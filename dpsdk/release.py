@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from functools import partial
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import cmp_using, evolve, field, frozen
@@ -36,6 +36,9 @@ from dpsdk.errors import TooLarge
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from dpsdk.publication import Metadata
 
 __all__ = [
     "Accuracy",
@@ -310,6 +313,25 @@ class Release(Generic[A_co]):
             lifting.span(facts),
             beta,
         )
+
+    def metadata(self, beta: float = 0.05) -> Metadata:
+        """What it says of itself, in the formats that others read. Free.
+
+        Made of the release alone: of what its written form has, nothing else.
+
+        Parameters
+        ----------
+        beta
+            The probability at which errors are stated.
+
+        Raises
+        ------
+        InvalidArgument
+            If `beta` is not strictly between 0 and 1.
+        """
+        from dpsdk.publication import Metadata  # noqa: PLC0415  # above, and few ask for it
+
+        return Metadata.of_release(self, beta=beta)
 
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"

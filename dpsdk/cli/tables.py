@@ -3,39 +3,12 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from dpsdk._checks import read_decimal
+from dpsdk.publication import file_names, guarded
 from dpsdk.queries import MarginalTable
 
 __all__ = ["file_names", "guarded", "write_table"]
-
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a text begins that some spreadsheet runs, full-width signs included."""
-
-
-def guarded(label: str) -> str:
-    """A label as a spreadsheet may show it, without running it as a formula.
-
-    One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
-    one that starts with an apostrophe: who drops one leading apostrophe has the label again.
-    """
-    if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
-        return f"'{label}"
-    return label
-
-
-def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
-    """A name for each table that any file system takes: numbered, of few characters."""
-    digits = len(str(len(tables)))
-    names: list[str] = []
-    for number, attributes in enumerate(tables, start=1):
-        words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in attributes]
-        label = "_".join(filter(None, words))[:80]
-        names.append(f"{number:0{digits}d}_{label}.csv" if label else f"{number:0{digits}d}.csv")
-    return names
 
 
 def write_table(path: Path, table: MarginalTable, error: float) -> None:

@@ -29,6 +29,8 @@ class Domain:
 
     The cells are numbered in C order: the last attribute varies fastest. `size` is a Python int,
     so a universe of 10**20 cells is as good as a small one until something asks to write it out.
+    `domain["age"]` is the attribute of that name; `in` takes a name, or an attribute as it is; and
+    a domain iterates over its attributes, of which it has `len(domain)`.
 
     >>> from dpsdk import Categorical, Domain, Integer
     >>> domain = Domain(Integer("age", 17, 90), Categorical("sex", ["Female", "Male"]))
@@ -66,7 +68,15 @@ class Domain:
         return self.attributes[self.position(name)]
 
     def __contains__(self, name: object) -> bool:
+        if isinstance(name, Attribute):
+            return name in self.attributes
         return name in self._positions
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
 
     def __repr__(self) -> str:
         return f"Domain({', '.join(map(repr, self.attributes))})"

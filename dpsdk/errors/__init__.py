@@ -8,7 +8,8 @@
     │   ├── UnknownAttribute (KeyError)
     │   └── UnknownLabel (KeyError)
     ├── QueryError (ValueError)           a query cannot be put to this universe
-    │   └── PublicSizeRequired            a share of the rows needs a public row count
+    │   ├── PublicSizeRequired            a share of the rows needs a public row count
+    │   └── UnknownQuery (KeyError)       no answer was given to this query
     ├── DataError (ValueError)            a table does not fit its declaration
     ├── TooLarge (MemoryError)            refused before anything was allocated
     ├── ExactSamplingInfeasible           no exact draw within the limits; nothing was charged
@@ -53,6 +54,7 @@ from dpsdk.errors.given import (
     UnknownAttribute,
     UnknownLabel,
     UnknownName,
+    UnknownQuery,
     WireError,
 )
 from dpsdk.errors.ledger import (
@@ -113,6 +115,7 @@ __all__ = [
     "UnknownAttribute",
     "UnknownLabel",
     "UnknownName",
+    "UnknownQuery",
     "UnsupportedGuarantee",
     "Untrusted",
     "WireError",

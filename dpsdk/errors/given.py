@@ -21,6 +21,7 @@ __all__ = [
     "UnknownAttribute",
     "UnknownLabel",
     "UnknownName",
+    "UnknownQuery",
     "WireError",
 ]
 
@@ -85,6 +86,11 @@ class QueryError(DpsdkError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.query}: {self.reason}" if self.query else self.reason
+
+
+@define(str=False, eq=False)
+class UnknownQuery(QueryError, KeyError):
+    """No query that was answered equals the one whose answer is looked up."""
 
 
 @define(str=False, eq=False)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import described, shown
 from dpsdk.domain import Domain
-from dpsdk.errors import InvalidArgument, QueryError, TooLarge
+from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
 from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
@@ -20,6 +21,7 @@ from dpsdk.typing import Floats
 __all__ = ["Answers", "Workload"]
 
 A_co = TypeVar("A_co", covariant=True)
+B = TypeVar("B")
 
 WEIGHT_LIMIT = 2**27
 """The weights of a workload's queries fill a gigabyte at the most."""
@@ -46,12 +48,22 @@ def _copy_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
 class Answers(Sequence[A_co], Generic[A_co]):
     """The answers to a workload, in the order of its queries.
 
-    `values` has all their numbers in one flat array: of scalar queries one each, of tables all
-    entries in order.
+    `answers[0]` is the first one, `answers[Threshold("age", 40)]` that of a query: of the first of
+    the workload's that equals it. `values` has all their numbers in one flat array: of scalar
+    queries one each, of tables all entries in order. `queries` are those that were asked, None
+    where whoever made the answers did not say.
+
+    Answers are equal if they say the same; what was asked is not compared.
     """
 
     items: tuple[A_co, ...]
     _numbers: Callable[[], Floats] = field(eq=False, repr=False)
+    queries: tuple[Query[A_co, LinearForm], ...] | None = field(default=None, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.queries is not None and len(self.queries) != len(self.items):
+            expected = f"one for each of {len(self.items):,} answers"
+            raise InvalidArgument("queries", expected, f"{len(self.queries):,}")
 
     @cached_property
     def values(self) -> Floats:
@@ -62,8 +74,35 @@ class Answers(Sequence[A_co], Generic[A_co]):
     def __getitem__(self, index: int) -> A_co: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[A_co, ...]: ...
-    def __getitem__(self, index: int | slice) -> A_co | tuple[A_co, ...]:
-        return self.items[index]
+    @overload
+    def __getitem__(self, index: Query[B, LinearForm]) -> B: ...
+    def __getitem__(self, index: int | slice | Query[B, LinearForm]) -> A_co | B | tuple[A_co, ...]:
+        if not isinstance(index, Query):
+            return self.items[index]
+        # Equal queries have answers of one type.
+        return cast("B", self.items[self._place_of(index)])
+
+    @cached_property
+    def _places(self) -> dict[object, int]:
+        places: dict[object, int] = {}
+        for place, query in enumerate(self.queries or ()):
+            with suppress(TypeError):  # one of another author may have no hash
+                places.setdefault(query, place)
+        return places
+
+    def _place_of(self, query: Query[object, LinearForm]) -> int:
+        queries = self.queries or ()
+        try:
+            place = self._places.get(query)
+        except TypeError:
+            equal = [number for number, one in enumerate(queries) if one is query or one == query]
+            place = equal[0] if equal else None
+        if place is None:
+            reason = f"it is none of the {len(queries):,} queries that these are the answers to"
+            if self.queries is None:
+                reason = "whoever made these answers did not say to which queries; ask by place"
+            raise UnknownQuery(described(query), reason)
+        return place
 
     def __len__(self) -> int:
         return len(self.items)
@@ -184,7 +223,7 @@ class Workload(LinearQuery[Answers[A_co]]):
         parts = self._split(raw.copy(), facts)
         pairs = list(zip(self._lifted, parts, strict=True))
         items = tuple([query.lift(part, facts) for query, part in pairs])
-        return Answers(items, partial(_joined, pairs, facts))
+        return Answers(items, partial(_joined, pairs, facts), self.queries)
 
     def span(self, facts: Facts, /) -> float:
         return max(query.span(facts) for query in self._lifted)
@@ -225,7 +264,11 @@ class Workload(LinearQuery[Answers[A_co]]):
         pairs = [query.bracket(part, radius, facts) for query, part, radius in triples]
 
         low, high = (
-            Answers(tuple(pair[side] for pair in pairs), partial(_end, triples, facts, side))
+            Answers(
+                tuple(pair[side] for pair in pairs),
+                partial(_end, triples, facts, side),
+                self.queries,
+            )
             for side in (0, 1)
         )
         return low, high

@@ -53,7 +53,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.data import Collect
-from dpsdk.domain import Domain
+from dpsdk.domain import Attribute, Domain
 from dpsdk.forms import (
     ConvexForm,
     Design,
@@ -317,6 +317,9 @@ def workloads_answer_sequences(session: Session, domain: Domain) -> None:
     assert_type(answers[0], float)
     assert_type(answers[:2], tuple[float, ...])
     assert_type(answers.values, Floats)
+    assert_type(answers.queries, tuple[Query[float], ...] | None)
+    assert_type(answers[Threshold("age", 40)], float)
+    assert_type([attribute for attribute in domain], list[Attribute])  # noqa: C416  # its type
     sequence: Sequence[float] = answers
     assert_type([value for value in sequence], list[float])  # noqa: C416  # the item's type
     assert_type(session.answer(marginals(domain, 2), using=laplace), Answers[MarginalTable])

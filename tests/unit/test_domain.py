@@ -503,3 +503,14 @@ def test_what_is_no_plain_file_is_written_to():
 def test_a_file_that_says_more_or_otherwise_than_it_may_is_refused(text):
     with pytest.raises(DomainError):
         Domain.from_json(text)
+
+
+def test_a_domain_iterates_over_its_attributes_and_has_as_many():
+    domain = Domain(Integer("age", 0, 3), Categorical("sex", ["F", "M"]))
+    assert len(domain) == 2
+    assert list(domain) == list(domain.attributes)
+    assert Domain(*domain) == domain
+    assert all(attribute in domain and attribute.name in domain for attribute in domain)
+    assert all(domain[attribute.name] is attribute for attribute in domain)
+    assert Integer("age", 0, 4) not in domain
+    assert "income" not in domain

@@ -30,6 +30,7 @@ BUILTIN = {
     "RecordError": ValueError,
     "WireError": ValueError,
     "UnknownName": KeyError,
+    "UnknownQuery": KeyError,
 }
 
 

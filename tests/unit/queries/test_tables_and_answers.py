@@ -1,3 +1,5 @@
+import copy
+import pickle
 import sys
 
 import numpy as np
@@ -7,8 +9,17 @@ import pyarrow as pa
 import pytest
 
 from dpsdk import Binned, Boolean, Categorical, Integer
-from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel
-from dpsdk.queries import Answers, Count, Linear, Marginal, MarginalTable, Threshold, Workload
+from dpsdk.errors import InvalidArgument, MissingExtra, UnknownAttribute, UnknownLabel, UnknownQuery
+from dpsdk.queries import (
+    Answers,
+    Count,
+    Linear,
+    Marginal,
+    MarginalTable,
+    Threshold,
+    Workload,
+)
+from dpsdk.queries.base import ScalarQuery
 from worlds import PEOPLE, QUIET, people, quiet, table
 
 SEX, AGE = Categorical("sex", ["F", "M"]), Integer("age", 0, 2)
@@ -258,3 +269,56 @@ def test_one_workload_serves_several_universes():
         assert one.answer(workload, using=QUIET)[1] == 20
         assert two.answer(workload, using=QUIET)[0].values.tolist() == [0, 1, 1]
     assert PEOPLE["sex"].size == 2
+
+
+class Odd(ScalarQuery):
+    """One of another author, which has no hash."""
+
+    def __init__(self, about):
+        self.about = about
+
+    normalized = True
+    __hash__ = None
+
+    def __eq__(self, other):
+        return type(other) is Odd and other.about == self.about
+
+    def lower(self, domain):
+        return Count().lower(domain)
+
+
+def test_answers_know_their_queries():
+    session = quiet(table(people(50, 2)))
+    inner = Workload([Count(), Threshold("age", 30)])
+    queries = (Threshold("age", 20), Marginal("sex"), inner, Odd(1), Threshold("age", 20), Odd(2))
+    release = session.release(Workload(queries), using=QUIET)
+    for answers in (release.value, *release.interval()):
+        assert answers.queries == queries
+        assert answers[Threshold("age", 20)] is answers.items[0]
+        assert answers[Marginal("sex")] is answers.items[1]
+        assert answers[Workload(inner.queries)][Threshold("age", 30)] == answers.items[2][1]
+        assert answers[Odd(2)] is answers.items[5]
+        for clone in (pickle.loads(pickle.dumps(answers)), copy.deepcopy(answers)):  # noqa: S301
+            assert clone[Marginal("sex")] == answers[Marginal("sex")]
+
+
+@pytest.mark.parametrize("asked", [Threshold("age", 21), Threshold("age", 20, normalized=False),
+                                   Count(where={"sex": "Male"}), Odd(3)])  # fmt: skip
+def test_answers_name_the_query_that_they_do_not_have(asked):
+    queries = (Threshold("age", 20), Count(), Odd(1))
+    answers = Answers((0.1, 0.2, 0.3), lambda: np.zeros(3), queries)
+    with pytest.raises(UnknownQuery, match="none of the 3 queries") as caught:
+        answers[asked]
+    assert caught.value.query == str(asked)
+    with pytest.raises(KeyError):
+        answers[asked]
+    with pytest.raises(UnknownQuery, match="did not say"):
+        Answers((0.1,), lambda: np.zeros(1))[asked]
+
+
+def test_answers_compare_what_is_said_and_have_as_many_queries():
+    answers = Answers((0.1,), lambda: np.zeros(1), (Count(),))
+    assert answers == Answers((0.1,), lambda: np.zeros(1))
+    assert Answers((0.1,), lambda: np.zeros(1)).queries is None
+    with pytest.raises(InvalidArgument, match="queries must be one for each of 1 answers; got 2"):
+        Answers((0.1,), lambda: np.zeros(1), (Count(), Count()))

@@ -1,0 +1,146 @@
+"""Files of tables: what they are called, and how their cells are spelled."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from dpsdk._checks import read_decimal, shown, to_name
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["Number", "TableFile", "file_names", "guarded", "spelled"]
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a text begins that some spreadsheet runs, full-width signs included."""
+
+Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error"]
+"""What a column of numbers holds; `TableFile` says what each of them means."""
+
+_NUMBERS: tuple[Number, ...] = ("value", "low", "high", "beta", "joint", "error")
+
+
+def guarded(label: str) -> str:
+    """A label as a spreadsheet may show it, without running it as a formula.
+
+    One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
+    one that starts with an apostrophe: who drops one leading apostrophe has the label again.
+    """
+    if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
+        return f"'{label}"
+    return label
+
+
+def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
+    """A name for each table that any file system takes: numbered, of few characters."""
+    digits = len(str(len(tables)))
+    names: list[str] = []
+    for number, attributes in enumerate(tables, start=1):
+        words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in attributes]
+        label = "_".join(filter(None, words))[:80]
+        names.append(f"{number:0{digits}d}_{label}.csv" if label else f"{number:0{digits}d}.csv")
+    return names
+
+
+def spelled(value: object) -> str:
+    """A number, a truth, a day or none as descriptions of tables say that they are spelled.
+
+    Nothing and NaN are an empty cell; infinities are INF and -INF, truths true and false.
+
+    >>> from dpsdk.publication import spelled
+    >>> [spelled(value) for value in (0.1, float("inf"), float("nan"), True)]
+    ['0.1', 'INF', '', 'true']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        if math.isinf(value):
+            return "INF" if value > 0 else "-INF"
+        return repr(float(value))
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _to_numbers(value: Iterable[Number] | None) -> tuple[Number, ...] | None:
+    if value is None:
+        return None
+    expected = f"some of {', '.join(_NUMBERS)}, each once"
+    kept = tuple(value) if isinstance(value, Iterable) else ()
+    if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(_NUMBERS):
+        raise InvalidArgument("numbers", expected, shown(value))
+    return kept
+
+
+def _to_header(value: Iterable[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidArgument("header", "a sequence of texts", shown(value))
+    kept = tuple(value)
+    if any(type(one) is not str for one in kept) or len(set(kept)) < len(kept):
+        raise InvalidArgument("header", "texts that differ", shown(kept))
+    return kept
+
+
+def _to_path(value: str) -> str:
+    path = to_name("path", value)
+    # A description that reaches out of its folder is refused by those who read it.
+    if path.startswith(("/", "~")) or "\\" in path or ":" in path or ".." in path.split("/"):
+        expected = "a relative path with / that stays in its folder"
+        raise InvalidArgument("path", expected, shown(path))
+    return path
+
+
+def _to_delimiter(value: str) -> str:
+    if type(value) is not str or len(value) != 1 or value in '"\r\n':
+        raise InvalidArgument("delimiter", "a single character that is no quote", shown(value))
+    return value
+
+
+@frozen
+class TableFile:
+    """A file that holds a table of a release, as it is to be described.
+
+    Its first columns are those of the labels.
+
+    Parameters
+    ----------
+    path
+        Where the file is, from where its description is.
+    numbers
+        What the columns after the labels hold: "value"; "low" and "high", between which the truth
+        lies; "beta", the probability that it does not; "joint", whether that is for all entries at
+        once; "error", how far off any value of the table may be. As `PublishedTable.to_csv` writes
+        them, if left out.
+    header
+        What the columns are called in the first line, if not as `PublishedTable.columns` has it.
+    delimiter
+        What stands between cells.
+    guards
+        Whether labels that begin like formulas have an apostrophe before them, as `guarded` says.
+
+    Raises
+    ------
+    InvalidArgument
+        Names the parameter that is not what it should be.
+    """
+
+    path: str = field(converter=_to_path)
+    numbers: tuple[Number, ...] | None = field(default=None, converter=_to_numbers)
+    header: tuple[str, ...] | None = field(default=None, converter=_to_header)
+    delimiter: str = field(default=",", converter=_to_delimiter)
+    guards: bool = True
+
+    @property
+    def parquet(self) -> bool:
+        """Whether it is a file of Apache Parquet, by its name. Otherwise it is CSV."""
+        return self.path.lower().endswith(".parquet")

@@ -1,0 +1,198 @@
+"""The metadata of a release: all that its written form says, its tables, and its descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from attrs import field, fields, frozen
+
+from dpsdk import wire
+from dpsdk._checks import shown, to_beta
+from dpsdk.errors import InvalidArgument, WireError
+from dpsdk.forms import Facts
+from dpsdk.publication.about import About
+from dpsdk.publication.csvw import csvw_of
+from dpsdk.publication.datapackage import datapackage_of
+from dpsdk.publication.described import Described
+from dpsdk.publication.files import TableFile, file_names
+from dpsdk.publication.registry import registry_of
+from dpsdk.publication.statement import Statement
+from dpsdk.publication.tables import PublishedTable, tables_of
+from dpsdk.release import Release
+from dpsdk.wire import ReleaseRecord
+
+__all__ = ["Metadata"]
+
+_NOTHING = About()
+
+
+@frozen(kw_only=True, repr=False)
+class Metadata(ReleaseRecord):
+    """What a release says of itself, for whoever publishes it and whoever reads it.
+
+    It has every field of `wire.ReleaseRecord`, with the same meaning. `Release.metadata` makes it,
+    of the release alone: it costs nothing and reads no private data. Two are equal if their fields
+    are.
+    """
+
+    _release: Release[object] = field(eq=False, alias="release")
+
+    @classmethod
+    def of_release(cls, release: Release[object], *, beta: float = 0.05) -> Metadata:
+        """The metadata of a release; `Release.metadata` gives the same.
+
+        Parameters
+        ----------
+        release
+            What `release` of a session, channel, scope or part gave.
+        beta
+            The probability at which errors are stated.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not what it should be.
+        """
+        if not isinstance(release, Release):
+            raise InvalidArgument("release", "a release", shown(release))
+        record = ReleaseRecord.of(release, beta=to_beta(beta))
+        known = {one.name: getattr(record, one.name) for one in fields(ReleaseRecord)}
+        return cls(**known, release=release)
+
+    @property
+    def record(self) -> ReleaseRecord:
+        """The written form alone, as `wire` takes it."""
+        return ReleaseRecord(**{one.name: getattr(self, one.name) for one in fields(ReleaseRecord)})
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about the table that was asked."""
+        return self._release.facts
+
+    @property
+    def tables(self) -> tuple[PublishedTable, ...]:
+        """The release as tables, each of which can be written as CSV.
+
+        One of all its answers that are no tables themselves, and one of each that is.
+        """
+        return tables_of(self._release, self.joint.beta)
+
+    @property
+    def files(self) -> tuple[TableFile, ...]:
+        """Files for these tables, of names that any file system takes."""
+        return _to_files((), self.tables)
+
+    def to_json(self) -> str:
+        """The written form of the release, which `wire.loads` reads as a "release".
+
+        Raises
+        ------
+        WireError
+            If it has none: if it is too large, or has half of a surrogate pair in it.
+        """
+        return wire.dumps(self.record)
+
+    def to_registry(self, about: About = _NOTHING) -> Described:
+        """A record for the public registry of deployments of differential privacy.
+
+        By its schema of July 2026, https://github.com/opendp/deployments-registry-data. Privacy
+        parameters are those that all releases on the budget keep together, rounded up; a release
+        that is not private, or does not say who paid, has none.
+
+        Raises
+        ------
+        InvalidArgument
+            If `about` has a detail or a sector that the registry does not have.
+        """
+        return registry_of(self._statement(), _to_about(about))
+
+    def to_csvw(
+        self,
+        *files: str | TableFile,
+        about: About = _NOTHING,
+        notes: Iterable[str] = (),
+    ) -> Described:
+        """What CSV on the Web says of the tables: a table's description, or a group of them.
+
+        By the W3C's "Metadata Vocabulary for Tabular Data" of 2015. It belongs beside the files, as
+        "<name of the file>-metadata.json", or "csv-metadata.json" of several.
+
+        Parameters
+        ----------
+        files
+            The file of each table, in their order, or the path of one; `files` if left out.
+        about
+            What you know of it.
+        notes
+            What else a reader should be told, as of what was done to the values since.
+
+        Raises
+        ------
+        InvalidArgument
+            If there are not as many files as tables, one of them is no CSV, or an argument is
+            another than it should be.
+        """
+        tables = self.tables
+        made = _to_files(files, tables)
+        return csvw_of(self._statement(), tables, made, _to_about(about), _to_notes(notes))
+
+    def to_datapackage(
+        self,
+        *files: str | TableFile,
+        about: About = _NOTHING,
+        notes: Iterable[str] = (),
+    ) -> Described:
+        """The descriptor of a data package with a resource for each table, "datapackage.json".
+
+        By the Data Package standard, in the words that its versions 1 and 2 share. Parameters as
+        for `to_csvw`; files may be CSV or Parquet.
+
+        Raises
+        ------
+        InvalidArgument
+            As `to_csvw`, but of files of Parquet.
+        """
+        tables = self.tables
+        made = _to_files(files, tables)
+        return datapackage_of(self._statement(), tables, made, _to_about(about), _to_notes(notes))
+
+    def _statement(self) -> Statement:
+        try:
+            digest = wire.digest(self.record)
+        except WireError:
+            digest = None
+        return Statement(self.record, self.facts, digest)
+
+    def __repr__(self) -> str:
+        return repr(self._statement())
+
+
+def _to_files(
+    files: tuple[str | TableFile, ...], tables: tuple[PublishedTable, ...]
+) -> tuple[TableFile, ...]:
+    if not files:
+        return tuple([TableFile(name) for name in file_names([table.words for table in tables])])
+    made = tuple([one if isinstance(one, TableFile) else TableFile(one) for one in files])
+    count = len(tables)
+    if len(made) != count:
+        raise InvalidArgument("files", f"{count:,}, one for each table", f"{len(made):,}")
+    if len({one.path for one in made}) < count:
+        raise InvalidArgument("files", "different paths", shown([one.path for one in made]))
+    return made
+
+
+def _to_about(value: About) -> About:
+    if not isinstance(value, About):
+        raise InvalidArgument("about", "an About", shown(value))
+    return value
+
+
+def _to_notes(value: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidArgument("notes", "a sequence of texts", shown(value))
+    kept = tuple(cast("Iterable[object]", value))
+    for one in kept:
+        if type(one) is not str:
+            raise InvalidArgument("notes", "a sequence of texts", shown(one))
+    return cast("tuple[str, ...]", kept)

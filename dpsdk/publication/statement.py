@@ -1,0 +1,188 @@
+"""What is to be said of the privacy and the accuracy of a release, in words and in fields."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from attrs import frozen
+
+from dpsdk.accounting import AnyOf, Composition
+from dpsdk.accounting.numbers.display import as_text
+from dpsdk.forms import Facts
+from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
+
+__all__ = ["Statement", "at_least"]
+
+_NOT_PRIVATE = "NOT PRIVATE: the noise was seeded, and this release protects nobody."
+
+
+@frozen(repr=False)
+class Statement:
+    """What a release claims, each sentence of it no more than the release itself knows."""
+
+    record: ReleaseRecord
+    facts: Facts
+    digest: str | None
+
+    @property
+    def protects(self) -> bool:
+        """Whether there is a guarantee to tell of: private noise, and a budget that paid."""
+        return self.record.private and self.record.budget is not None
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in a sentence or two."""
+        record = self.record
+        if not record.private:
+            return _NOT_PRIVATE
+        if record.budget is None:
+            return "Who paid for this release is not known, and no guarantee is claimed for it."
+        trust = ""
+        if record.trusted:
+            names = ", ".join(one.name for one in record.trusted)
+            trust = f" That rests on the word of whoever vouches for {names}."
+        return (
+            f"All releases on the budget that paid for this one keep {record.budget} together, for "
+            f"{record.unit}.{trust}"
+        )
+
+    @property
+    def neighbors(self) -> str:
+        """Which tables are neighbours, for readers."""
+        rows = self.record.unit_rows
+        many = "one row" if rows == 1 else f"up to {rows:,} rows"
+        if self.record.neighbors == "replace-one":
+            count = "" if self.record.rows is None else f", {self.record.rows:,},"
+            what = f"Tables of the same number of rows{count} of which {many}"
+            return f"{what}, those of one person, {'is' if rows == 1 else 'are'} exchanged."
+        return f"Tables of which one has {many}, those of one person, more than the other."
+
+    @property
+    def accuracy(self) -> str:
+        """How far off the values may be, in a sentence."""
+        joint = self.record.joint
+        if not joint.proven:
+            return f"Of its errors: {joint.words}."
+        return (
+            f"With probability {100 * (1 - joint.beta):g}%, the error is at most {joint.error:.4g}, "
+            f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
+            f"{'; no more than is known without data' if joint.vacuous else ''}."
+        )
+
+    @property
+    def made(self) -> str:
+        """How the values came about, in a sentence or two."""
+        record = self.record
+        noise = "" if record.noise is None else f" {_noise(record.noise)}"
+        return f"{_SOURCES[record.source]} by {record.mechanism}, with {record.made_by}.{noise}"
+
+    @property
+    def composition(self) -> str | None:
+        """How costs add up on the budget, in words."""
+        rules = self.record.composition
+        if isinstance(rules, AnyOf):
+            return f"whichever bounds them best of {', '.join(map(_rule, rules.members))}"
+        return None if rules is None else _rule(rules)
+
+    @property
+    def charged(self) -> str:
+        """What was charged, in words."""
+        return str(self.record.cost)
+
+    def to_json(self) -> JSON:
+        """The same in fields, each left out where nothing is known."""
+        record = self.record
+        plain: dict[str, Plain] = {
+            "private": record.private,
+            "guarantee": self.guarantee,
+            "unit": record.unit,
+            "unit_rows": record.unit_rows,
+            "neighbors": record.neighbors,
+            "query": record.query,
+            "mechanism": record.mechanism,
+            "source": record.source,
+            "reused": record.reused,
+            "charged": self.charged,
+            "error": _bound(self),
+            "made_by": record.made_by,
+        }
+        if record.rows is not None:
+            plain["rows"] = record.rows
+        if record.budget is not None:
+            plain["budget"] = {
+                "epsilon": as_text(record.budget.epsilon),
+                "delta": as_text(record.budget.delta),
+            }
+        if record.composition is not None:
+            plain["composition"] = self.composition
+        if record.trusted:
+            plain["trusted"] = [{"name": one.name, "proof": one.proof} for one in record.trusted]
+        if record.because:
+            plain["because"] = [one.text for one in record.because]
+        if record.table is not None:
+            plain["table"] = record.table
+        plain["domain_digest"] = record.domain
+        if self.digest is not None:
+            plain["release_digest"] = self.digest
+        return plain
+
+    def __repr__(self) -> str:
+        record = self.record
+        lines = [
+            f"Metadata of {record.query}",
+            self.guarantee,
+            self.accuracy,
+            self.made,
+            f"Charged: {self.charged}{', reused' if record.reused else ''}.",
+            f"Neighbours: {self.neighbors}",
+        ]
+        return "\n  ".join(lines)
+
+
+_SOURCES = {
+    "measured": "Measured on the data",
+    "fitted": "Fitted to what was measured",
+    "hypothesis": "Read off a hypothesis",
+}
+
+
+def _rule(rules: Composition) -> str:
+    return _RULES.get(type(rules).__name__, type(rules).__name__)
+
+
+_RULES = {
+    "BasicComposition": "basic composition",
+    "AdvancedComposition": "advanced composition",
+    "ZCDPComposition": "composition of zero-concentrated privacy",
+    "EnvelopeComposition": "composition as Gaussian noise",
+    "MixedComposition": "composition of Rényi privacy, of an order by the budget",
+    "RenyiComposition": "composition of Rényi privacy of one order",
+}
+
+
+def _noise(noise: ReleasedNoise) -> str:
+    of = "variance" if noise.law == "discrete-gaussian" else "scale"
+    law = "discrete Gaussian" if noise.law == "discrete-gaussian" else "discrete Laplace"
+    return (
+        f"Noise on each raw number is {law}, of {of} {as_text(noise.size)} in steps of "
+        f"{noise.step:g} rows, sampled exactly and added on that lattice."
+    )
+
+
+def _bound(statement: Statement) -> JSON:
+    joint = statement.record.joint
+    error: Plain = joint.error if math.isfinite(joint.error) else "infinity"
+    return {
+        "joint": error,
+        "beta": joint.beta,
+        "standing": joint.standing,
+        "rests_on": joint.kind,
+        "vacuous": joint.vacuous,
+    }
+
+
+def at_least(value: Fraction) -> float:
+    """The least float that is no smaller: what is claimed is never below what is kept."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

@@ -1,0 +1,386 @@
+"""A release as tables: columns of labels, of values, and of what is known of their errors."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from functools import partial
+from typing import Literal, TypeAlias, cast
+
+from attrs import evolve, frozen
+
+from dpsdk.domain import Attribute, Date, Integer
+from dpsdk.errors import InvalidArgument, NoBound
+from dpsdk.publication.files import Number, guarded, spelled
+from dpsdk.queries import Answers, MarginalTable, Workload
+from dpsdk.release import Release
+from dpsdk.typing import Floats
+from dpsdk.wire import ReleasedAnswer
+
+__all__ = ["Column", "Datatype", "PublishedTable", "tables_of"]
+
+Datatype: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time"]
+"""What a cell of a column is a spelling of."""
+
+_OWN_TYPES: dict[Number, Datatype] = {"beta": "number", "joint": "truth", "error": "number"}
+
+Holds: TypeAlias = Literal["label", Number]
+
+_LONGEST_TITLE = 300
+"""Whoever asks for a thousand weights is shown the first of them."""
+
+
+@frozen
+class Column:
+    """A column of a published table.
+
+    Parameters
+    ----------
+    name
+        What stands in the first line.
+    holds
+        "label", or which number; `TableFile` says what each of them means.
+    datatype
+        What a cell is a spelling of.
+    says
+        What is in it, for readers.
+    least, most
+        Between which integers all cells are.
+    labels
+        All that may stand in it, where these are texts.
+    empty
+        Whether a cell may be empty.
+    """
+
+    name: str
+    holds: Holds
+    datatype: Datatype
+    says: str
+    least: int | None = None
+    most: int | None = None
+    labels: tuple[str, ...] | None = None
+    empty: bool = False
+
+
+@frozen(repr=False, eq=False)
+class PublishedTable:
+    """One table of a release: labels in the first columns, then what was released of them.
+
+    Made of the release alone. A number is a table of one row, the answers of a workload of numbers
+    are a table of a row each.
+
+    Parameters
+    ----------
+    title
+        What it is a table of.
+    words
+        What it is called by, in a name of a file.
+    """
+
+    title: str
+    words: tuple[str, ...]
+    _labels: tuple[Column, ...]
+    _rows: Callable[[], Iterator[tuple[str, ...]]]
+    _values: tuple[object, ...]
+    _bounds: tuple[tuple[object, ...], tuple[object, ...]] | None
+    _beta: float
+    _of: Datatype
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether an interval is known of the values."""
+        return self._bounds is not None
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the labels tell the rows apart."""
+        return bool(self._labels) and not any(
+            column.empty or len(set(column.labels or ())) < len(column.labels or ())
+            for column in self._labels
+        )
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """What `to_csv` writes after the labels."""
+        return ("value", "low", "high", "beta", "joint") if self.bounded else ("value",)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of what `to_csv` writes."""
+        return self.described(self.numbers)
+
+    def described(
+        self,
+        numbers: tuple[Number, ...],
+        header: tuple[str, ...] | None = None,
+        *,
+        guards: bool = True,
+    ) -> tuple[Column, ...]:
+        """The columns of a file of the table that has these numbers.
+
+        Raises
+        ------
+        InvalidArgument
+            If the header has another number of names.
+        """
+        taken = {column.name for column in self._labels}
+        suffix = ""
+        while any(f"{number}{suffix}" in taken for number in numbers):
+            suffix += " of the table"
+        columns = [_guarded(column) if guards else column for column in self._labels]
+        columns += [self._number(number, f"{number}{suffix}") for number in numbers]
+        if header is None:
+            return tuple(columns)
+        if len(header) != len(columns):
+            expected = f"{len(columns)} names, as there are labels and numbers"
+            raise InvalidArgument("header", expected, f"{len(header):,}")
+        return tuple([evolve(one, name=name) for one, name in zip(columns, header, strict=True)])
+
+    def _number(self, number: Number, name: str) -> Column:
+        kind = _OWN_TYPES.get(number, self._of)
+        chance = f"{100 * (1 - self._beta):g}%"
+        says = {
+            "value": "What was released.",
+            "low": f"With probability {chance}, all true values of the release at once are between "
+            "low and high.",
+            "high": "The other end of the interval that begins with low.",
+            "beta": "The probability at the most that some true value is not in its interval.",
+            "joint": "Whether the intervals hold for all entries of the release at once.",
+            "error": f"With probability {chance}, no value of the table is off by more than this.",
+        }[number]
+        return Column(name, number, kind, says, empty=number in ("value", "low", "high"))
+
+    def to_csv(self) -> str:
+        """The table as CSV: UTF-8, texts in quotes, lines that end in a line feed.
+
+        Cells are spelled as `spelled` and `guarded` say.
+        """
+        file = io.StringIO()
+        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+        lines.writerow([column.name for column in self.columns])
+        lines.writerows(self._cells())
+        return file.getvalue()
+
+    def _cells(self) -> Iterator[list[str]]:
+        more: Sequence[str] = () if self._bounds is None else (spelled(self._beta), "true")
+        low, high = self._bounds or ((), ())
+        for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
+            ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
+            yield [*map(guarded, row), spelled(value), *ends, *more]
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
+
+
+def _guarded(column: Column) -> Column:
+    labels = None if column.labels is None else tuple(map(guarded, column.labels))
+    return evolve(column, name=guarded(column.name), labels=labels)
+
+
+@frozen(eq=False)
+class _Leaf:
+    """One answer of a release, which is no sequence of answers, with its interval."""
+
+    title: str
+    value: object
+    plain: ReleasedAnswer
+    low: ReleasedAnswer | None
+    high: ReleasedAnswer | None
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is one number, truth or day, or none."""
+        return self.plain.stands_for in ("number", "truth", "day", "nothing")
+
+    @property
+    def datatype(self) -> Datatype | None:
+        """What its values are; None of nothing, which is like any."""
+        if self.plain.stands_for == "nothing":
+            return None
+        if self.plain.stands_for == "truth":
+            return "truth"
+        if self.plain.stands_for == "day":
+            return "time" if isinstance(self.value, datetime) else "day"
+        return "number"
+
+
+def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ...]:
+    """The tables of a release: one of all its answers that are no tables, and one of each that is.
+
+    In the order of the answers; that of the plain ones is where the first of them is.
+    """
+    raw = release.raw
+    low, high = _ends(release, beta)
+    leaves = list(_leaves(release.query, release.asked, release.value, low, high, raw))
+    several = isinstance(release.value, Answers)
+    scalars = [leaf for leaf in leaves if leaf.scalar]
+    found: list[PublishedTable] = []
+    for leaf in leaves:
+        if not several or not leaf.scalar:
+            found.append(_single(leaf, beta))
+        elif leaf is scalars[0]:
+            found.append(_answers(release.query, scalars, beta))
+    return tuple(found)
+
+
+def _ends(release: Release[object], beta: float) -> tuple[object, object]:
+    try:
+        return release.interval(beta)
+    except NoBound:
+        return None, None
+
+
+def _leaves(
+    title: str, query: object, value: object, low: object, high: object, raw: Floats
+) -> Iterator[_Leaf]:
+    if not isinstance(value, Answers):
+        plain = ReleasedAnswer.of(value, raw)
+        yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
+        return
+    items = cast("Answers[object]", value).items
+    queries: Sequence[object] = ()
+    if isinstance(query, Workload):
+        queries = cast("Workload[object]", query).queries
+    asked = queries if len(queries) == len(items) else [None] * len(items)
+    lows, highs = _inner(low, len(items)), _inner(high, len(items))
+    for one, item, below, above in zip(asked, items, lows, highs, strict=True):
+        words = "" if one is None else repr(one)
+        yield from _leaves(words[:_LONGEST_TITLE], one, item, below, above, raw)
+
+
+def _inner(end: object, count: int) -> Sequence[object]:
+    if isinstance(end, Answers):
+        items = cast("Answers[object]", end).items
+        if len(items) == count:
+            return items
+    return [None] * count
+
+
+def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> ReleasedAnswer | None:
+    """An end of an interval, if it is of the same kind as the answer."""
+    if end is None or plain.stands_for in ("model", "other", "nothing"):
+        return None
+    found = ReleasedAnswer.of(end, raw)
+    alike = (found.stands_for, found.shape) == (plain.stands_for, plain.shape)
+    return found if alike else None
+
+
+def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
+    match plain.stands_for:
+        case "nothing":
+            return (None,)
+        case "day":
+            return (value,)
+        case "truth":
+            return (bool(plain.numbers[0]),)
+        case _:
+            return tuple(plain.numbers.tolist())
+
+
+def _days(plain: ReleasedAnswer) -> object:
+    """The day or time of an end of an interval."""
+    name = plain.names[0]
+    return datetime.fromisoformat(name) if "T" in name else date.fromisoformat(name)
+
+
+def _bounds(leaf: _Leaf) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
+    if leaf.low is None or leaf.high is None:
+        return None
+    low, high = (
+        _values(_days(end) if end.stands_for == "day" else None, end)
+        for end in (leaf.low, leaf.high)
+    )
+    return low, high
+
+
+def _single(leaf: _Leaf, beta: float) -> PublishedTable:
+    columns, rows, words = _labelled(leaf)
+    title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
+    values = _values(leaf.value, leaf.plain)
+    kind = leaf.datatype or "number"
+    return PublishedTable(
+        title, words or (title,), columns, rows, values, _bounds(leaf), beta, kind
+    )
+
+
+def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
+    """A row for each answer that is a single one."""
+    columns = [Column("number", "label", "integer", "Which answer it is.", 1, len(leaves))]
+    texts = [[str(place + 1)] for place in range(len(leaves))]
+    if all(leaf.title for leaf in leaves):
+        titles = tuple([leaf.title for leaf in leaves])
+        columns.append(Column("query", "label", "text", "What was asked.", labels=titles))
+        texts = [[*row, name] for row, name in zip(texts, titles, strict=True)]
+    kinds = {leaf.datatype for leaf in leaves} - {None}
+    kind: Datatype | None = "text" if len(kinds) > 1 else next(iter(kinds), None)
+    values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
+    known = [_bounds(leaf) for leaf in leaves]
+    bounds = None
+    if any(one is not None for one in known):
+        ends = [((None,), (None,)) if one is None else one for one in known]
+        bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
+    rows = partial(iter, [tuple(row) for row in texts])
+    return PublishedTable(
+        title, ("answers",), tuple(columns), rows, values, bounds, beta, kind or "number"
+    )
+
+
+_Labelled: TypeAlias = tuple[
+    tuple[Column, ...], Callable[[], Iterator[tuple[str, ...]]], tuple[str, ...]
+]
+
+
+def _labelled(leaf: _Leaf) -> _Labelled:
+    """The columns of labels of an answer, their cells row by row, and names of what it is of."""
+    value, plain = leaf.value, leaf.plain
+    if isinstance(value, MarginalTable):
+        columns = tuple(map(_of_attribute, value.attributes))
+        texts = [_texts(attribute) for attribute in value.attributes]
+        return columns, lambda: itertools.product(*texts), value.names
+    if plain.stands_for == "model":
+        columns = (
+            Column("part", "label", "text", _PART, labels=("coefficient", "intercept", "excess")),
+            Column("feature", "label", "text", "Whose coefficient it is.", empty=True),
+        )
+        parts = [
+            *[("coefficient", name) for name in plain.names],
+            ("intercept", ""),
+            ("excess", ""),
+        ]
+        return columns, partial(iter, parts), ()
+    if leaf.scalar:
+        return (), lambda: iter([()]), ()
+    axes = [range(length) for length in plain.shape]
+    names = ["place"] if len(axes) == 1 else [f"place {n + 1}" for n in range(len(axes))]
+    columns = tuple(
+        [
+            Column(name, "label", "integer", "Which entry it is, from 0.", 0, max(len(axis) - 1, 0))
+            for name, axis in zip(names, axes, strict=True)
+        ]
+    )
+    texts = [[str(place) for place in axis] for axis in axes]
+    return columns, lambda: itertools.product(*texts), ()
+
+
+_PART = "What it is of the model; excess is by how much its empirical risk may exceed the least."
+
+
+def _texts(attribute: Attribute) -> list[str]:
+    return [attribute.text(index) for index in range(attribute.size)]
+
+
+def _of_attribute(attribute: Attribute) -> Column:
+    name, says = attribute.name, f"A label of {attribute.name}."
+    if isinstance(attribute, Integer):
+        return Column(name, "label", "integer", says, attribute.low, attribute.high)
+    texts = tuple(_texts(attribute))
+    if isinstance(attribute, Date) and attribute.unit != "hour":
+        return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
+    return Column(name, "label", "text", says, labels=texts, empty="" in texts)

@@ -54,7 +54,7 @@ from dpsdk.accounting.prices.conversion import (
 from dpsdk.accounting.prices.gdp import gdp_delta, gdp_epsilon, gdp_start
 from dpsdk.accounting.prices.renyi import renyi_divergence
 from dpsdk.accounting.prices.run import leak, pure_epsilon, zcdp_rho
-from dpsdk.accounting.spent import Readings, Remaining, Spent
+from dpsdk.accounting.spent import Readings, Remaining, ScopeStatement, Spent
 
 __all__ = [
     # What one run satisfies.
@@ -85,6 +85,7 @@ __all__ = [
     "Charge",
     "Spent",
     "Remaining",
+    "ScopeStatement",
     "Payment",
     "Trusted",
     "Anytime",

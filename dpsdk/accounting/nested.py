@@ -7,7 +7,7 @@ docs/explanation/proofs/scopes.md has the proofs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain
@@ -37,11 +37,11 @@ from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Remaining, Spent
+from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
-__all__ = ["PartOdometer", "ScopeOdometer", "ours"]
+__all__ = ["PartOdometer", "ScopeOdometer", "ours", "scopes_of"]
 
 _NONE = Fraction(0)
 
@@ -133,6 +133,29 @@ class ScopeOdometer(Odometer):
         self._keeper.transact(decide)
         self._holder = holder
         self._payer = Payer((found, *paying))
+
+    @classmethod
+    def _seen(cls, outer: Odometer, number: int, account: Account) -> ScopeOdometer:
+        """A look at a scope that is open, whoever opened it."""
+        seen = cls.__new__(cls)
+        seen._outer = outer
+        seen._composition = outer._composition
+        seen._anytime = None
+        seen._name = account.name
+        seen._keeper = outer._keeper
+        seen._session = outer._session
+        seen._numbers = outer._numbers
+        seen._budget = own_budget(outer._budget)
+        seen._begun = account.start
+        seen._cap = _cap_in_words(account.start, outer)
+        seen._holder = None
+        seen._payer = Payer((number, *account.outer))
+        return seen
+
+    def _statement(self, books: Books) -> ScopeStatement:
+        account = self._account(books)
+        spent, remaining = self._spent(books), self._remaining(books)
+        return ScopeStatement(self._name, spent, remaining, account.reserve, account.closed)
 
     @property
     def outer(self) -> Odometer:
@@ -278,6 +301,24 @@ class PartOdometer(Odometer):
         return self._summed(lines, count, "")
 
 
+def scopes_of(odometer: Odometer) -> tuple[ScopeStatement, ...]:
+    """What every scope within an odometer has spent, by one look at the books.
+
+    Scopes within scopes are among them, and those that other sessions on the ledger have opened.
+    Of a scope that is closed nothing is told once it is forgotten.
+    """
+    books = odometer._keeper.read()
+    own = odometer._payer.accounts
+    seen: dict[int, ScopeOdometer] = {}
+    for number in sorted(books.accounts, key=lambda one: (len(books.accounts[one].outer), one)):
+        account = books.accounts[number]
+        if account.outer == own:
+            seen[number] = ScopeOdometer._seen(odometer, number, account)
+        elif account.outer and account.outer[0] in seen:
+            seen[number] = ScopeOdometer._seen(seen[account.outer[0]], number, account)
+    return tuple(one._statement(books) for _, one in sorted(seen.items()))
+
+
 def ours(odometer: Odometer) -> bool:
     """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
     return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
@@ -307,6 +348,22 @@ def _same_cap(one: State, other: State) -> bool:
         _same_cap(mine, theirs) if is_open(mine) and is_open(theirs) else mine == theirs
         for mine, theirs in zip(one.parts, other.parts, strict=True)
     )
+
+
+def _cap_in_words(start: State, outer: Odometer) -> str:
+    """A cap as a share of what pays, if it is one share of every limit."""
+    pairs = list(_limits(start, outer._begun))
+    shares = [Fraction(mine, theirs) for mine, theirs in pairs if theirs]
+    if not shares or max(shares) - min(shares) > Fraction(1, _CLOSE):
+        return f"a part of {outer._budget}"
+    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {outer._budget}"
+
+
+def _limits(one: State, other: State) -> Iterator[tuple[int, int]]:
+    yield from zip(one.limit, other.limit, strict=True)
+    for mine, theirs in zip(one.parts, other.parts, strict=True):
+        if is_open(mine) and is_open(theirs):
+            yield from _limits(mine, theirs)
 
 
 def _share(value: Real) -> Fraction:

@@ -10,7 +10,7 @@ from attrs import frozen
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.numbers.display import as_text, percentage
 
-__all__ = ["Asked", "Readings", "Remaining", "Spent"]
+__all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent"]
 
 
 class Asked(NamedTuple):
@@ -111,6 +111,29 @@ class Remaining:
 
     def __repr__(self) -> str:
         return f"Remaining({self})"
+
+
+@frozen
+class ScopeStatement:
+    """What a scope has spent of its cap, and what it may still spend.
+
+    Parameters
+    ----------
+    name
+        The name of the scope.
+    spent, remaining
+        As the scope itself shows them.
+    reserve
+        Whether what its cap still allows is set aside.
+    closed
+        Whether nothing more may be charged to it.
+    """
+
+    name: str
+    spent: Spent
+    remaining: Remaining
+    reserve: bool
+    closed: bool
 
 
 @frozen(repr=False)

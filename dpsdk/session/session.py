@@ -14,10 +14,11 @@ from dpsdk.accounting import (
     Ledger,
     Odometer,
     Readings,
+    ScopeStatement,
     Trusted,
 )
 from dpsdk.accounting.ledger.base import to_ledger
-from dpsdk.accounting.nested import ScopeOdometer
+from dpsdk.accounting.nested import ScopeOdometer, scopes_of
 from dpsdk.data import PrivateData
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Request
@@ -156,6 +157,11 @@ class Session(Desk, Closable):
         ledger shows first what earlier sessions on it were charged.
         """
         return self._context.history.receipts
+
+    @property
+    def scopes(self) -> tuple[ScopeStatement, ...]:
+        """What each scope has spent of its cap, also those that other sessions have opened."""
+        return scopes_of(self._context.payer)
 
     def readings(self, delta: Real) -> Readings:
         """What the answers so far cost, read in several ways, each with its condition.

@@ -1,0 +1,48 @@
+"""Accounts as pictures show them: what was spent of what, and what is left."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from dpsdk.accounting import Remaining, ScopeStatement, Spent
+from dpsdk.accounting.numbers.display import as_text, percentage
+from dpsdk.plots.texts import several
+
+__all__ = ["Account", "scoped"]
+
+
+@frozen
+class Account:
+    """One line of the picture: a share that was spent, of what, and what is left."""
+
+    name: str
+    spent: Spent
+    remaining: Remaining | None
+    reserve: bool = False
+    closed: bool = False
+
+    @property
+    def words(self) -> str:
+        """What was spent, and what is left, in words that are exact."""
+        runs = several(self.spent.charges, "charge")
+        told = f"{percentage(self.spent.fraction)} of {self.spent.of or self.spent.guarantee}"
+        parts = [f"{told} spent in {runs}"]
+        if self.closed:
+            parts.append("closed")
+        elif self.remaining is not None:
+            left = self.remaining
+            parts.append(f"left: a run of ε {as_text(left.epsilon)} or ρ {as_text(left.rho)}")
+            if left.kept_epsilon is not None:
+                parts.append(f"kept: ε {as_text(left.kept_epsilon)}")
+        return "; ".join(parts)
+
+
+def scoped(statement: ScopeStatement) -> Account:
+    """The line of a scope."""
+    return Account(
+        statement.name,
+        statement.spent,
+        statement.remaining,
+        statement.reserve,
+        statement.closed,
+    )

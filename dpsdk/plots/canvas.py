@@ -1,0 +1,313 @@
+"""Where pictures are drawn: axes of a figure without pyplot, with a heading that says it all."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Container, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from dpsdk._checks import shown
+from dpsdk.errors import InvalidArgument
+from dpsdk.plots.bounds import Entries
+from dpsdk.plots.texts import spelled, wrapped
+from dpsdk.typing import Floats
+
+__all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
+
+SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
+
+_WIDTH = 7.2
+_FURTHEST = 1e300
+"""Numbers beyond it have no place on an axis."""
+
+
+class Heading(Annotation):
+    """What a picture says of itself; `alternative` says all of it, with its numbers, in words."""
+
+    alternative: str = ""
+
+
+class Picture(Figure):
+    """A figure that notebooks show, with its alternative text."""
+
+    def _repr_html_(self) -> str:
+        written = io.BytesIO()
+        self.savefig(written, format="png")
+        encoded = base64.b64encode(written.getvalue()).decode("ascii")
+        text = html.escape(alternative_of(self), quote=True)
+        return f'<img alt="{text}" src="data:image/png;base64,{encoded}">'
+
+
+def alternative_of(figure: Figure) -> str:
+    """The alternative texts of all pictures in a figure, in order."""
+    found = [one for one in figure.findobj(Heading) if isinstance(one, Heading)]
+    return "\n\n".join(one.alternative for one in found if one.alternative)
+
+
+def luminance(colour: object) -> float:
+    """The relative luminance of a colour, from 0 for black to 1 for white."""
+    parts = np.asarray(to_rgb(colour))  # type: ignore[arg-type]  # whatever names a colour
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
+
+
+def _contrast(one: float, other: float) -> float:
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+@frozen
+class Colours:
+    """Colours that differ in lightness, so that they do in grey as well."""
+
+    ink: str
+    strong: str
+    weak: str
+    dark: bool
+
+
+def _colours(axes: Axes) -> Colours:
+    # What is seen behind the axes: their own ground, that of the figure, or what the style is for.
+    for face in (axes.get_facecolor(), axes.figure.get_facecolor()):
+        if to_rgba(face)[3] > 0.5:
+            behind = luminance(face)
+            break
+    else:
+        behind = 0.0 if luminance(rcParams["text.color"]) > 0.4 else 1.0
+    dark = behind < 0.18
+    ink = rcParams["text.color"]
+    if _contrast(luminance(ink), behind) < 4.5:
+        ink = "white" if dark else "black"
+    strong, weak = ("#a8d1ff", "#2b5680") if dark else ("#0a3d70", "#a3c4e6")
+    return Colours(str(ink), strong, weak, dark)
+
+
+def _plain(value: float, place: object = None) -> str:
+    del place
+    return f"{value:.10g}".replace("-", "\N{MINUS SIGN}", 1) if value < 0 else f"{value:.10g}"
+
+
+class Canvas:
+    """Axes to draw into.
+
+    Parameters
+    ----------
+    ax
+        Somebody's axes; None for those of a new figure.
+    lines
+        How many lines of things a new figure has room for, below each other.
+    """
+
+    def __init__(self, ax: Axes | None, lines: float = 14) -> None:
+        self.own = ax is None
+        self.body = lines * 0.26 + 0.7
+        if ax is None:
+            figure = Picture(figsize=(_WIDTH, self.body), layout="constrained")
+            FigureCanvasAgg(figure)
+            self.axes = figure.add_subplot()
+            self.figure: Figure = figure
+        else:
+            self.axes, self.figure = _checked(ax)
+        self.colours = _colours(self.axes)
+        self.text: dict[str, Any] = {
+            "parse_math": False,
+            "usetex": False,
+            "color": self.colours.ink,
+        }
+        self.size = float(rcParams["font.size"])
+        axes = self.axes
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_color(self.colours.ink)
+        axes.tick_params(colors=self.colours.ink, which="both")
+        axes.minorticks_off()
+
+    @property
+    def plain(self) -> FuncFormatter:
+        """Numbers as they are, in plain texts."""
+        return FuncFormatter(_plain)
+
+    @cached_property
+    def font(self) -> Container[int]:
+        """The code points that the font in use can draw."""
+        return _Glyphs()
+
+    def spelled(self, text: str, longest: int = 60) -> str:
+        """A text as the font can draw it."""
+        return spelled(text, longest, self.font)
+
+    def numbers(self, axis: str) -> None:
+        """Have an axis show numbers as they are, in plain texts."""
+        one = self.axes.xaxis if axis == "x" else self.axes.yaxis
+        one.set_major_formatter(self.plain)
+        if one.get_scale() == "linear":
+            one.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10]))
+
+    def ticks(self, axis: str, places: Sequence[float], labels: Sequence[str]) -> None:
+        """Put labels at places of an axis."""
+        put = self.axes.set_xticks if axis == "x" else self.axes.set_yticks
+        put(list(places), labels=list(labels), **self.text)
+
+    def title(self, axis: str, text: str) -> None:
+        """Say what an axis shows."""
+        put = self.axes.set_xlabel if axis == "x" else self.axes.set_ylabel
+        put(self.spelled(text), **self.text)
+
+    def write(self, x: float, y: float, text: str, **how: object) -> Text:
+        """A text at a place of the axes."""
+        return self.axes.text(x, y, text, **{**self.text, **how})
+
+    def bars(self, places: Floats, entries: Entries, *, upright: bool, width: float) -> None:
+        """One bar for each entry from its lower to its upper end, the entries by themselves."""
+        lowest, highest = span_of(entries)
+        which = entries.barred
+        low = np.where(np.isinf(entries.low), lowest, entries.low)[which]
+        high = np.where(np.isinf(entries.high), highest, entries.high)[which]
+        at = places[which]
+        pairs = (np.stack([at, low], 1), np.stack([at, high], 1))
+        segments = np.stack(pairs, axis=1)
+        if not upright:
+            segments = segments[:, :, ::-1]
+        if len(segments):
+            lines = LineCollection(list(segments), linewidths=width, colors=self.colours.ink)
+            lines.set_label("interval")
+            lines.set_zorder(3)
+            self.axes.add_collection(lines, autolim=False)
+        for end, where, marks in ((entries.low, lowest, "v<"), (entries.high, highest, "^>")):
+            endless = which & np.isinf(end)
+            here, there = places[endless], np.full(int(endless.sum()), where)
+            ends = (here, there) if upright else (there, here)
+            mark = marks[0 if upright else 1]
+            self.axes.scatter(*ends, marker=mark, color=self.colours.ink, s=24, zorder=4)
+        if upright:
+            self.axes.set_ylim(lowest, highest)
+        else:
+            self.axes.set_xlim(lowest, highest)
+
+    def finish(
+        self, title: str, lines: Sequence[str], alternative: str, *, private: bool
+    ) -> Figure:
+        """Write the heading, and give the figure.
+
+        Parameters
+        ----------
+        title, lines
+            What is shown, and what is to be known of it.
+        alternative
+            The same picture in words.
+        private
+            Whether it was made with private noise; else all of it says that it was not.
+        """
+        marks = [] if private else [SEEDED]
+        words = " ".join([*marks, f"{spelled(title)}.", alternative, *lines])
+        size = 0.85 * self.size
+        points = self.figure.get_figwidth() * 72
+        if not self.own:
+            points *= self.axes.get_position().width
+        wide = int(points / (0.52 * size))
+        heads = wrapped([self.spelled(title, 160)], int(0.72 * wide))
+        body = wrapped([self.spelled(line, 400) for line in lines], wide)
+        parts = [(heads, 1.1 * self.size, "bold"), (marks, self.size, "bold")]
+        parts.append((body, size, "normal"))
+        heights = [len(texts) * 1.32 * points for texts, points, _ in parts]
+        total = sum(heights) + 6
+        if self.own:
+            self._make_room(total)
+        down = 0.0
+        for (texts, points, weight), height in zip(parts, heights, strict=True):
+            if texts:
+                heading = self._heading("\n".join(texts), total - down, points, weight)
+                if not down:
+                    heading.alternative = words
+            down += height
+        return self.figure
+
+    def _make_room(self, points: float) -> None:
+        inches = points / 72 + 0.08
+        height = self.body + inches
+        self.figure.set_figheight(height)
+        engine = self.figure.get_layout_engine()
+        if engine is not None:
+            engine.set(rect=(0, 0, 1, self.body / height))  # type: ignore[call-arg]  # of this kind
+
+    def _heading(self, text: str, up: float, points: float, weight: str) -> Heading:
+        """A part of the heading whose top is so many points above the axes or their room."""
+        across, base = (
+            ("figure fraction", "figure fraction") if self.own else ("axes fraction",) * 2
+        )
+        height = self.figure.get_figheight()
+        at = (0.0, self.body / height) if self.own else (0.0, 1.0)
+        heading = Heading(
+            text,
+            xy=at,
+            xycoords=(across, base),
+            xytext=(9 if self.own else 0, up),
+            textcoords="offset points",
+            va="top",
+            ha="left",
+            fontsize=points,
+            fontweight=weight,
+            linespacing=1.25,
+            annotation_clip=False,
+            **self.text,
+        )
+        heading.set_in_layout(not self.own)
+        if self.own:
+            self.figure.add_artist(heading)
+        else:
+            self.axes.add_artist(heading)
+            heading.set_clip_on(False)
+        return heading
+
+
+class _Glyphs:
+    """The code points that the fonts of the style in use can draw, looked up when needed."""
+
+    def __init__(self) -> None:
+        self._known: set[int] | None = None
+
+    def __contains__(self, point: object) -> bool:
+        if self._known is None:
+            wanted = FontProperties()
+            self._known = set()
+            for family in wanted.get_family():
+                one = copy(wanted)
+                one.set_family(family)
+                self._known.update(get_font(findfont(one)).get_charmap())
+        return point in self._known
+
+
+def span_of(entries: Entries) -> tuple[float, float]:
+    """The part of an axis that shows all finite numbers, nought, and some room."""
+    numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0]])
+    seen = numbers[np.isfinite(numbers) & (np.abs(numbers) < _FURTHEST)]
+    low, high = float(seen.min()), float(seen.max())
+    room = 0.06 * (high - low) or 1.0
+    return low - room if low < 0 or entries.unbounded else low, high + room
+
+
+def _checked(ax: object) -> tuple[Axes, Figure]:
+    if not isinstance(ax, Axes) or ax.name != "rectilinear":
+        raise InvalidArgument("ax", "matplotlib axes with straight sides, or None", shown(ax))
+    figure: object = ax.figure
+    if isinstance(figure, SubFigure):
+        figure = figure.figure
+    if not isinstance(figure, Figure):
+        raise InvalidArgument("ax", "axes that are in a figure", shown(ax))
+    return ax, figure

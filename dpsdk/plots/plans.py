@@ -1,0 +1,217 @@
+"""Pictures of plans: what each would cost, and how far off it would be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from attrs import frozen
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from dpsdk.accuracy import Bound
+from dpsdk.forms import Form
+from dpsdk.planner.curve import Curve
+from dpsdk.planner.plan import Plan
+from dpsdk.plots.bounds import confidence
+from dpsdk.plots.canvas import Canvas
+from dpsdk.plots.texts import listed, number, spelled
+
+__all__ = ["draw_plans"]
+
+_SHOWN = 12
+_STYLES = ("-", "--", "-.", ":")
+
+
+@frozen
+class Placed:
+    """One plan as it is drawn."""
+
+    name: str
+    share: float | None
+    error: float | None
+    assumed: float | None
+    expected: tuple[float, float, float] | None
+    vacuous: bool
+    why: str
+    feasible: bool
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it has a place in the picture."""
+        known = self.error is not None or self.assumed is not None or self.expected is not None
+        return self.share is not None and known
+
+
+def _within(bound: Bound | None, beta: float) -> float | None:
+    # A bound that fails less often than is asked for will do.
+    known = bound is not None and bound.beta <= beta and math.isfinite(bound.error)
+    return bound.error if bound is not None and known else None
+
+
+def _placed(plan: Plan[Form], beta: float) -> Placed:
+    forecast = plan.expected
+    expected = None if forecast is None else (forecast.median, forecast.low, forecast.high)
+    share = plan.share_of_remaining
+    return Placed(
+        str(plan.mechanism),
+        None if share is None else float(share),
+        _within(plan.promised, beta),
+        _within(plan.assumed, beta),
+        None if expected is None or not all(map(math.isfinite, expected)) else expected,
+        plan.promised is not None and plan.promised.vacuous,
+        plan.because[0].code if plan.because else "",
+        plan.feasible,
+    )
+
+
+def draw_plans(
+    plans: Sequence[Plan[Form]], curve: Curve, question: str, ax: Axes | None, beta: float
+) -> Figure:
+    """Plans at their cost and their error, numbered, and the curves of the best families."""
+    placed = [_placed(plan, beta) for plan in plans[:_SHOWN]]
+    canvas = Canvas(ax, 12 + 0.75 * len(placed) if ax is None else 0)
+    axes, colours = canvas.axes, canvas.colours
+    betas = {plan.promised.beta for plan in plans if plan.promised is not None}
+    usable = not betas or max(betas) <= beta
+    families: dict[str, list[tuple[float, float]]] = {}
+    for point in curve.points if usable else ():
+        families.setdefault(point.family, []).append((float(point.share), point.error))
+    for style, (family, points) in zip(_STYLES, families.items(), strict=False):
+        x, y = zip(*points, strict=True)
+        drawn = axes.plot(x, y, style, color=colours.strong, linewidth=1.0, zorder=2)
+        drawn[0].set_label(f"bound by {family}")
+    numbers = [_mark(canvas, place, one) for place, one in enumerate(placed, 1)]
+    places = [pair for points in families.values() for pair in points]
+    places += [pair for pairs in numbers for pair in pairs]
+    _scale(canvas, places)
+    canvas.numbers("x")
+    canvas.numbers("y")
+    canvas.title("x", "share of what is left that it would take")
+    canvas.title("y", "largest error, in the unit of the answer")
+    _keys(canvas, placed)
+    lines = _lines(placed, len(plans), beta, usable=usable)
+    words = " ".join(_in_words(place, one) for place, one in enumerate(placed, 1))
+    title = f"Plans for {question}" if len(plans) != 1 else f"A plan for {question}"
+    return canvas.finish(title, lines, words, private=True)
+
+
+def _mark(canvas: Canvas, place: int, one: Placed) -> list[tuple[float, float]]:
+    """Draw one plan; give the places that it takes."""
+    if one.share is None:
+        return []
+    taken: list[tuple[float, float]] = []
+    colours = canvas.colours
+    if one.expected is not None:
+        median, low, high = one.expected
+        canvas.axes.plot([one.share] * 2, [low, high], color=colours.weak, linewidth=5, zorder=1)
+        canvas.axes.plot(
+            [one.share], [median], "_", color=colours.ink, markersize=12, markeredgewidth=2
+        )
+        taken += [(one.share, low), (one.share, high), (one.share, median)]
+    for error, mark in ((one.error, "o"), (one.assumed, "v")):
+        if error is not None:
+            hollow = one.vacuous or mark == "v"
+            canvas.axes.plot(
+                [one.share],
+                [error],
+                mark,
+                markersize=7,
+                markerfacecolor="none" if hollow else colours.strong,
+                markeredgecolor=colours.strong,
+                zorder=4,
+            )
+            taken.append((one.share, error))
+    if taken:
+        note = canvas.axes.annotate(
+            str(place),
+            taken[-1],
+            xytext=(7, 4),
+            textcoords="offset points",
+            fontsize=0.85 * canvas.size,
+            **canvas.text,
+        )
+        note.set_zorder(5)
+    return taken
+
+
+def _scale(canvas: Canvas, places: Sequence[tuple[float, float]]) -> None:
+    for axis, set_scale, set_limits in (
+        (0, canvas.axes.set_xscale, canvas.axes.set_xlim),
+        (1, canvas.axes.set_yscale, canvas.axes.set_ylim),
+    ):
+        numbers = [pair[axis] for pair in places]
+        if not numbers:
+            continue
+        low, high = min(numbers), max(numbers)
+        if low > 0 and high < 1e300 and low > 1e-300:
+            set_scale("log")
+            set_limits(low / 1.6, high * 1.6)
+            line = canvas.axes.xaxis if axis == 0 else canvas.axes.yaxis
+            line.set_minor_formatter(NullFormatter())
+    canvas.axes.minorticks_off()
+
+
+def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
+    """The names of the numbered plans, below the picture."""
+    if not canvas.own:
+        return
+    texts = []
+    for place, one in enumerate(placed, 1):
+        error = "no bound" if one.error is None else f"± {number(one.error)}"
+        mark = "" if one.feasible else f"not: {one.why}. "
+        texts.append(canvas.spelled(f"{place}  {mark}{one.name}, {error}", 96))
+    canvas.axes.annotate(
+        "\n".join(texts),
+        (0, 0),
+        xycoords="axes fraction",
+        xytext=(0, -3.6 * canvas.size),
+        textcoords="offset points",
+        va="top",
+        fontsize=0.85 * canvas.size,
+        annotation_clip=False,
+        **canvas.text,
+    )
+    handles, names = canvas.axes.get_legend_handles_labels()
+    if handles:
+        legend = canvas.axes.legend(handles, names, frameon=False, loc="best")
+        for text in legend.get_texts():
+            text.set(**canvas.text)
+
+
+def _lines(placed: Sequence[Placed], count: int, beta: float, *, usable: bool) -> list[str]:
+    lines = [
+        f"Filled marks are bounds that hold with probability {confidence(beta)} (β = {beta:g}, for "
+        "all entries at once), proven or promised."
+    ]
+    if not usable:
+        lines.append("Bounds that were planned for a larger β are left out.")
+    if any(one.vacuous for one in placed):
+        lines.append("Hollow: vacuous, no more than the range of possible answers.")
+    if any(one.assumed is not None for one in placed):
+        lines.append("Triangles: if what was assumed is true.")
+    if any(one.expected is not None for one in placed):
+        lines.append("Broad: where nine in ten are expected, with their median; no bound.")
+    out = [place for place, one in enumerate(placed, 1) if not one.drawn]
+    if out:
+        lines.append(f"Without a place: {', '.join(map(str, out))}.")
+    if count > len(placed):
+        lines.append(f"{count - len(placed):,} more plans are not shown.")
+    lines.append("Planning has cost nothing.")
+    return lines
+
+
+def _in_words(place: int, one: Placed) -> str:
+    parts = [f"{place}: {spelled(one.name, 90)}"]
+    if one.share is not None:
+        parts.append(f"{100 * one.share:.4g}% of what is left")
+    if one.error is not None:
+        parts.append(f"bound {number(one.error)}{' (vacuous)' if one.vacuous else ''}")
+    if one.assumed is not None:
+        parts.append(f"bound if so {number(one.assumed)}")
+    if one.expected is not None:
+        parts.append("expected {} ({} to {})".format(*map(number, one.expected)))
+    if not one.feasible:
+        parts.append(f"not to be taken, {one.why}")
+    return listed([", ".join(parts)], 1) + "."

@@ -1,0 +1,79 @@
+"""Texts for pictures: in one line, short, and of characters that a font has."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Container, Sequence
+from textwrap import wrap
+
+__all__ = ["label", "listed", "number", "several", "spelled", "wrapped"]
+
+_LONGEST_LABEL = 28
+_LONGEST_TITLE = 160
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Categories of characters that are not drawn, or that change how others are."""
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def spelled(text: str, longest: int = _LONGEST_TITLE, font: Container[int] | None = None) -> str:
+    """A text in one line of at most so many characters.
+
+    Characters that cannot be seen, or that the font does not have, are spelled as Python spells
+    them, such as ``\\n``. A text that was cut ends in an ellipsis.
+
+    Parameters
+    ----------
+    text, longest
+        What to spell, and how long it may be.
+    font
+        The code points that can be drawn; None for all.
+    """
+    kept: list[str] = []
+    size = 0
+    for letter in text[: longest + 1]:
+        plain = letter.isascii() and letter.isprintable()
+        if plain or (
+            unicodedata.category(letter) not in _UNSEEN and (font is None or ord(letter) in font)
+        ):
+            part = letter
+        else:
+            part = _escaped(letter)
+        size += len(part)
+        kept.append(part)
+    if size <= longest and len(text) <= longest:
+        return "".join(kept)
+    cut = "".join(kept)
+    # No half of an escape is left behind.
+    while len(cut) > longest - 1:
+        cut = cut[: -len(kept.pop())]
+    return f"{cut}…"
+
+
+def label(parts: Sequence[str], font: Container[int] | None = None) -> str:
+    """The labels of one cell along all attributes, in words that fit an axis."""
+    longest = max(8, _LONGEST_LABEL // max(1, len(parts)))
+    return " · ".join(spelled(part, longest, font) or "(empty)" for part in parts)
+
+
+def number(value: float) -> str:
+    """A number in at most four digits, as people write it."""
+    return f"{value:.4g}".replace("inf", "infinity")
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """So many of something: "1 entry", "4,000 entries"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Some items in a row, and how many more there are."""
+    more = len(items) - most
+    return "; ".join(items[:most]) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def wrapped(lines: Sequence[str], width: int) -> list[str]:
+    """Lines of at most so many characters."""
+    return [part for line in lines for part in wrap(line, max(20, width))]

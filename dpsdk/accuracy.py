@@ -14,18 +14,21 @@ from fractions import Fraction
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import Factory, cmp_using, evolve, field, frozen
 
-from dpsdk._checks import shown, to_beta
-from dpsdk.errors import InvalidArgument, NoBound
+from dpsdk._checks import kept, kept_places, shown, to_beta
+from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpsdk.typing import Floats
+from dpsdk.typing import Floats, Ints
 
 __all__ = [
     "Accuracy",
     "Bound",
+    "Constrained",
+    "ConstrainedAccuracy",
+    "Constraint",
     "HalfWidths",
     "Lifting",
     "NoAccuracy",
@@ -86,6 +89,8 @@ class HalfWidths(_Statement):
     """
 
     __slots__ = ()
+    distances: Floats | None = None
+    """How far each number was moved at the most, in rows, from what was measured; None for none."""
 
     @abstractmethod
     def radii(self, beta: float, *, joint: bool) -> Floats:
@@ -196,6 +201,113 @@ class NoiseAccuracy(HalfWidths):
         return np.full(self.entries, radius)
 
 
+Constraint: TypeAlias = Literal["nonnegative", "monotone"]
+"""What noisy answers are moved to have, as the truth does."""
+
+_IN_WORDS: dict[Constraint, str] = {
+    "nonnegative": "made non-negative",
+    "monotone": "made monotone",
+}
+
+
+def _constrained_kind(accuracy: ConstrainedAccuracy) -> str:
+    kind = accuracy.before.kind
+    if accuracy.standing == "none":
+        return kind
+    return f"{kind}, {_IN_WORDS[accuracy.constraint]}"
+
+
+def _constrained_standing(accuracy: ConstrainedAccuracy) -> Standing:
+    before = accuracy.before
+    return before.standing if isinstance(before, HalfWidths) else "none"
+
+
+def _same_numbers(one: Floats, other: Floats) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
+
+
+@frozen
+class ConstrainedAccuracy(HalfWidths):
+    """Numbers that were moved to be as the truth is known to be.
+
+    That is proven in docs/explanation/proofs/constrained.md.
+    To have nought in place of what is below it takes no number away from a truth that is not
+    negative, so its half-widths are what they were. Isotonic regression takes none of a chain
+    farther away than the farthest was. Of one number by itself it is known how far it was moved.
+
+    Parameters
+    ----------
+    before
+        The accuracy of the numbers before they were moved.
+    constraint
+        "nonnegative" or "monotone".
+    moves
+        What was added to each number, in rows.
+    chains
+        The number of the chain that each is in, within which the truth does not fall; -1 for none.
+    """
+
+    before: Accuracy
+    constraint: Constraint
+    moves: Floats = field(converter=kept, eq=cmp_using(eq=_same_numbers), hash=False, repr=False)
+    chains: Ints = field(
+        converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
+    standing: Standing = field(init=False, default=Factory(_constrained_standing, takes_self=True))
+    kind: str = field(init=False, default=Factory(_constrained_kind, takes_self=True))
+
+    @property
+    def distances(self) -> Floats:  # type: ignore[override]  # derived here, a field elsewhere
+        """How far each number was moved at the most, in rows, from what was measured."""
+        moves, before = self.moves, self.before
+        while isinstance(before, ConstrainedAccuracy):
+            moves, before = moves + before.moves, before.before
+        far: Floats = np.abs(moves)
+        if isinstance(before, HalfWidths) and before.distances is not None:
+            return far + before.distances
+        return far
+
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        """Half-widths in rows."""
+        if not isinstance(self.before, HalfWidths):
+            return np.full(len(self.moves), math.inf)
+        radii = self.before.radii(beta, joint=joint)
+        chained = self.chains >= 0
+        if not chained.any():
+            return radii
+        wide: Floats = np.where(chained, radii + np.abs(self.moves), radii)
+        if not joint:
+            return wide
+        # Both follow from one event, so the smaller of them holds.
+        farthest = np.zeros(int(self.chains.max()) + 1)
+        np.maximum.at(farthest, self.chains[chained], radii[chained])
+        wide[chained] = np.minimum(wide[chained], farthest[self.chains[chained]])
+        return wide
+
+    def missing(self, beta: float, /) -> tuple[str, str]:
+        """Why there is no bound, as it was before."""
+        return self.before.missing(beta)
+
+
+@frozen
+class Constrained(Generic[A_co]):
+    """An answer of moved numbers.
+
+    Parameters
+    ----------
+    value
+        The answer.
+    raw
+        The numbers that it is made of, in rows.
+    chains
+        The number of the chain that each is in, if they were made monotone.
+    """
+
+    value: A_co
+    raw: Floats = field(eq=cmp_using(eq=_same_numbers), hash=False)
+    chains: Ints | None = field(default=None, eq=cmp_using(eq=np.array_equal), hash=False)
+
+
 class Lifting(ABC, Generic[A_co]):
     """How an answer follows from raw numbers, and its errors from their half-widths."""
 
@@ -246,6 +358,27 @@ class Lifting(ABC, Generic[A_co]):
         """
         del apart, assumptions
         return self.spread(np.full(len(radii), np.nan), radii, facts)
+
+    def constrained(
+        self, constraint: Constraint, raw: Floats, facts: Facts, /
+    ) -> Constrained[A_co]:
+        """The answer of raw numbers that are moved to be as their truth is known to be.
+
+        Raises
+        ------
+        QueryError
+            If that is not known of their truth.
+        """
+        del raw, facts
+        raise QueryError("", _NOT_CONSTRAINED[constraint])
+
+
+_NOT_CONSTRAINED: dict[Constraint, str] = {
+    "nonnegative": "only counts, shares and sums of what is never negative can be made "
+    "non-negative, for of others the truth may be negative",
+    "monotone": "only a workload of thresholds can be made monotone, for of other answers it is "
+    "not known which is above which",
+}
 
 
 @frozen

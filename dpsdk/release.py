@@ -20,6 +20,9 @@ from dpsdk.accounting.prices.run import pure_epsilon, zcdp_rho
 from dpsdk.accuracy import (
     Accuracy,
     Bound,
+    Constrained,
+    ConstrainedAccuracy,
+    Constraint,
     HalfWidths,
     Lifting,
     NoAccuracy,
@@ -32,7 +35,7 @@ from dpsdk.accuracy import (
     no_bound,
     without_unit,
 )
-from dpsdk.errors import TooLarge
+from dpsdk.errors import QueryError, TooLarge
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Accuracy",
     "Bound",
+    "Constrained",
+    "ConstrainedAccuracy",
+    "Constraint",
     "Cost",
     "HalfWidths",
     "Lifting",
@@ -333,6 +339,64 @@ class Release(Generic[A_co]):
 
         return Metadata.of_release(self, beta=beta)
 
+    @property
+    def moved(self) -> float:
+        """By how much the most moved entry was moved, at the most, from what was measured.
+
+        In the answer's own unit. Numbers are moved where that is asked for: by `nonnegative`,
+        `monotone`, or a mechanism such as `NoisyHistogram(consistent=True)`. Nought where nothing
+        was, and where it is not known, as of an answer that another session's ledger gives again;
+        infinite where the query does not say what its numbers are worth.
+        """
+        accuracy, lifting = self._measurement.accuracy, self._lifting
+        distances = accuracy.distances if isinstance(accuracy, HalfWidths) else None
+        if distances is None or not distances.size or not np.nanmax(distances) > 0:
+            return 0.0
+        if lifting is None:
+            return math.inf
+        return float(np.nanmax(lifting.spread(self._measurement.values, distances, self._facts)))
+
+    def nonnegative(self) -> Release[A_co]:
+        """The same with nought in place of each number that is below it. Free.
+
+        No number is farther from the truth than it was, so all bounds stay as they are. The result
+        says how far it was `moved`. Sums of it are too large, as only what was too small was moved.
+
+        Raises
+        ------
+        QueryError
+            If the truth may be negative: of a mean, or of weights below nought.
+        """
+        return self._constrained("nonnegative")
+
+    def monotone(self) -> Release[A_co]:
+        """The same with shares that do not fall from one threshold to the next. Free.
+
+        By isotonic regression, of each attribute and condition by itself. The bound of all at once
+        stays as it is, where all had the same; that of each by itself grows by how far it was
+        moved. The result says how far the most `moved` one was.
+
+        Raises
+        ------
+        QueryError
+            If the query is no workload of thresholds.
+        """
+        return self._constrained("monotone")
+
+    def _constrained(self, constraint: Constraint) -> Release[A_co]:
+        before, lifting = self._measurement, self._lifting
+        if lifting is None:
+            raise QueryError(self.query, "it does not say what its numbers are worth")
+        try:
+            found = lifting.constrained(constraint, before.values.copy(), self._facts)
+        except QueryError as error:
+            raise error.about(self.query) from None
+        chains = np.full(len(found.raw), -1) if found.chains is None else found.chains
+        moves = np.nan_to_num(found.raw - before.values)
+        accuracy = ConstrainedAccuracy(before.accuracy, constraint, moves, chains)
+        measurement = Measurement(found.raw, accuracy, before.source)
+        return evolve(self, value=found.value, measurement=measurement)
+
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
@@ -341,6 +405,9 @@ class Release(Generic[A_co]):
         source = f"{self.source} by {self.mechanism}, cost {self.cost}{again}{why}{mark}"
         answer = repr(self.value)
         error = f"± {bound.words}" if bound.proven else bound.words
+        moved = self.moved
+        if moved:
+            error = f"{error}, moved by up to {moved:.4g}"
         if "\n" in answer:  # a table, whose lines are its own
             return f"Release of {self.query}\n{answer}\n{error}, {source}"
         between = " " if bound.proven else ", "

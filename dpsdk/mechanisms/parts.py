@@ -86,6 +86,19 @@ class JointAccuracy(HalfWidths):
     kind: str = field(init=False, default=Factory(_kind, takes_self=True))
     standing: Standing = field(init=False, default=Factory(_standing, takes_self=True))
 
+    @property
+    def distances(self) -> Floats | None:  # type: ignore[override]  # derived here
+        """How far each number was moved, in rows; None where no part moves any."""
+        known = [one.distances if isinstance(one, HalfWidths) else None for one, _ in self.parts]
+        if all(distances is None for distances in known):
+            return None
+        return np.concatenate(
+            [
+                np.zeros(rows) if distances is None else distances
+                for distances, (_, rows) in zip(known, self.parts, strict=True)
+            ]
+        )
+
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows; infinite for the numbers of a part of which nothing is known."""
         level = beta / len(self.parts) if joint else beta

@@ -50,7 +50,7 @@ def csvw_of(
         "dc:license": _license(about.license),
         "dc:issued": None
         if about.published is None
-        else {"@value": about.published.isoformat(), "@type": "date"},
+        else {"@value": about.published.isoformat(), "@type": "xsd:date"},
     }
     for name, value in given.items():
         if value is None:
@@ -58,15 +58,16 @@ def csvw_of(
         else:
             said[name] = value
     remarks: list[Plain] = [{"privacy": statement.to_json()}]
-    remarks += [{"note": text} for text in notes]
+    more: list[Plain] = [{"note": text} for text in notes]
+    remarks += more
     said["notes"] = remarks
     parts = [_table(table, file) for table, file in zip(tables, files, strict=True)]
     if len(parts) == 1:
         part = parts[0]
-        content = head | {"url": part["url"]} | {"dc:title": part["dc:title"]} | said
+        content: JSON = head | {"url": part["url"], "dc:title": part["dc:title"]} | said
         content |= {name: value for name, value in part.items() if name not in content}
     else:
-        content = head | said | {"tables": list[Plain](parts)}
+        content = {**head, **said, "tables": list[Plain](parts)}
     return described("CSV on the Web", content, missing)
 
 

@@ -66,9 +66,9 @@ def datapackage_of(
 
 
 def _contributors(about: About) -> Plain:
-    people: list[Plain] = [{"title": name, "role": "publisher"} for name in about.curators]
-    people += [{"title": name, "role": "author"} for name in about.authors]
-    return people or None
+    publishers: list[Plain] = [{"title": name, "role": "publisher"} for name in about.curators]
+    authors: list[Plain] = [{"title": name, "role": "author"} for name in about.authors]
+    return publishers + authors or None
 
 
 def _license(value: str) -> Plain:

@@ -6,7 +6,6 @@ https://github.com/opendp/deployments-registry-data, after Nanayakkara, Ghazi an
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from typing import Literal, TypeAlias
@@ -184,11 +183,11 @@ def _of_release(statement: Statement) -> dict[str, Plain]:
         known["implementation.justification"] = f"The mechanism was chosen by a plan: {reasons}."
     budget = record.budget
     if statement.protects and budget is not None:
-        epsilon, delta = at_least(budget.epsilon), at_least(budget.delta)
-        if math.isfinite(epsilon):
-            known["dp_variant.variant_name"] = "Approximate DP" if budget.delta else "Pure DP"
-            parameters: dict[str, Plain] = {"epsilon": epsilon}
-            known[_COMPUTED] = parameters | ({"delta": delta} if budget.delta else {})
+        known["dp_variant.variant_name"] = "Approximate DP" if budget.delta else "Pure DP"
+        parameters: dict[str, Plain] = {"epsilon": at_least(budget.epsilon)}
+        if budget.delta:
+            parameters["delta"] = at_least(budget.delta)
+        known[_COMPUTED] = parameters
     return known
 
 
@@ -200,9 +199,12 @@ def _parameters(statement: Statement) -> str:
 
 
 def _afterwards(statement: Statement) -> str:
-    if statement.record.source == "measured":
+    record = statement.record
+    if statement.moved:
+        return statement.moved
+    if record.source == "measured":
         return "Values are as the mechanism gave them, negative ones too."
-    return f"Values are as the mechanism gave them: {_FROM[statement.record.source]}."
+    return f"Values are as the mechanism gave them: {_FROM[record.source]}."
 
 
 _FROM = {

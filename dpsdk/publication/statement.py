@@ -27,7 +27,7 @@ class Statement:
 
     @property
     def protects(self) -> bool:
-        """Whether there is a guarantee to tell of: private noise, and a budget that paid."""
+        """Whether there is a guarantee to tell of, by private noise and a budget that paid."""
         return self.record.private and self.record.budget is not None
 
     @property
@@ -65,17 +65,28 @@ class Statement:
         if not joint.proven:
             return f"Of its errors: {joint.words}."
         return (
-            f"With probability {100 * (1 - joint.beta):g}%, the error is at most {joint.error:.4g}, "
+            f"With probability {100 * (1 - joint.beta):g}%, no error is above {joint.error:.4g}, "
             f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
             f"{'; no more than is known without data' if joint.vacuous else ''}."
         )
+
+    @property
+    def moved(self) -> str:
+        """By how much values were moved since they were measured, in a sentence, if they were."""
+        moved = self.record.moved
+        if not moved:
+            return ""
+        far = f"by up to {moved:.4g}" if math.isfinite(moved) else "by how much is not known"
+        return f"Values were moved, {far}, to be non-negative, monotone or possible at all."
 
     @property
     def made(self) -> str:
         """How the values came about, in a sentence or two."""
         record = self.record
         noise = "" if record.noise is None else f" {_noise(record.noise)}"
-        return f"{_SOURCES[record.source]} by {record.mechanism}, with {record.made_by}.{noise}"
+        moved = f" {self.moved}" if self.moved else ""
+        source = _SOURCES[record.source]
+        return f"{source} by {record.mechanism}, with {record.made_by}.{noise}{moved}"
 
     @property
     def composition(self) -> str | None:
@@ -107,6 +118,8 @@ class Statement:
             "error": _bound(self),
             "made_by": record.made_by,
         }
+        if record.moved:
+            plain["moved"] = _finite(record.moved)
         if record.rows is not None:
             plain["rows"] = record.rows
         if record.budget is not None:
@@ -172,9 +185,8 @@ def _noise(noise: ReleasedNoise) -> str:
 
 def _bound(statement: Statement) -> JSON:
     joint = statement.record.joint
-    error: Plain = joint.error if math.isfinite(joint.error) else "infinity"
     return {
-        "joint": error,
+        "joint": _finite(joint.error),
         "beta": joint.beta,
         "standing": joint.standing,
         "rests_on": joint.kind,
@@ -182,7 +194,13 @@ def _bound(statement: Statement) -> JSON:
     }
 
 
+def _finite(value: float) -> Plain:
+    return value if math.isfinite(value) else "infinity"
+
+
 def at_least(value: Fraction) -> float:
-    """The least float that is no smaller: what is claimed is never below what is kept."""
+    """The nearest float whose decimal is no smaller: what is claimed is not below what is kept."""
     near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    while Fraction(repr(near)) < value:
+        near = math.nextafter(near, math.inf)
+    return near

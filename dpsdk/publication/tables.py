@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from dpsdk.domain import Attribute, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, guarded, spelled
-from dpsdk.queries import Answers, MarginalTable, Workload
+from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
 from dpsdk.wire import ReleasedAnswer
@@ -200,10 +200,8 @@ class _Leaf:
         return self.plain.stands_for in ("number", "truth", "day", "nothing")
 
     @property
-    def datatype(self) -> Datatype | None:
-        """What its values are; None of nothing, which is like any."""
-        if self.plain.stands_for == "nothing":
-            return None
+    def datatype(self) -> Datatype:
+        """What its values are."""
         if self.plain.stands_for == "truth":
             return "truth"
         if self.plain.stands_for == "day":
@@ -218,12 +216,11 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     """
     raw = release.raw
     low, high = _ends(release, beta)
-    leaves = list(_leaves(release.query, release.asked, release.value, low, high, raw))
-    several = isinstance(release.value, Answers)
+    leaves = list(_leaves(release.query, release.value, low, high, raw))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
-        if not several or not leaf.scalar:
+        if not leaf.scalar:
             found.append(_single(leaf, beta))
         elif leaf is scalars[0]:
             found.append(_answers(release.query, scalars, beta))
@@ -237,22 +234,17 @@ def _ends(release: Release[object], beta: float) -> tuple[object, object]:
         return None, None
 
 
-def _leaves(
-    title: str, query: object, value: object, low: object, high: object, raw: Floats
-) -> Iterator[_Leaf]:
+def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
         yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
         return
-    items = cast("Answers[object]", value).items
-    queries: Sequence[object] = ()
-    if isinstance(query, Workload):
-        queries = cast("Workload[object]", query).queries
-    asked = queries if len(queries) == len(items) else [None] * len(items)
-    lows, highs = _inner(low, len(items)), _inner(high, len(items))
-    for one, item, below, above in zip(asked, items, lows, highs, strict=True):
+    answers = cast("Answers[object]", value)
+    asked: Sequence[object] = answers.queries or [None] * len(answers)
+    lows, highs = _inner(low, len(answers)), _inner(high, len(answers))
+    for one, item, below, above in zip(asked, answers.items, lows, highs, strict=True):
         words = "" if one is None else repr(one)
-        yield from _leaves(words[:_LONGEST_TITLE], one, item, below, above, raw)
+        yield from _leaves(words[:_LONGEST_TITLE], item, below, above, raw)
 
 
 def _inner(end: object, count: int) -> Sequence[object]:
@@ -304,32 +296,35 @@ def _single(leaf: _Leaf, beta: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
     values = _values(leaf.value, leaf.plain)
-    kind = leaf.datatype or "number"
-    return PublishedTable(
-        title, words or (title,), columns, rows, values, _bounds(leaf), beta, kind
-    )
+    names, kind = words or (title,), leaf.datatype
+    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, kind)
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
     """A row for each answer that is a single one."""
-    columns = [Column("number", "label", "integer", "Which answer it is.", 1, len(leaves))]
-    texts = [[str(place + 1)] for place in range(len(leaves))]
-    if all(leaf.title for leaf in leaves):
-        titles = tuple([leaf.title for leaf in leaves])
-        columns.append(Column("query", "label", "text", "What was asked.", labels=titles))
-        texts = [[*row, name] for row, name in zip(texts, titles, strict=True)]
-    kinds = {leaf.datatype for leaf in leaves} - {None}
-    kind: Datatype | None = "text" if len(kinds) > 1 else next(iter(kinds), None)
+    titles = tuple([leaf.title for leaf in leaves])
+    columns: list[Column] = []
+    texts: list[tuple[str, ...]] = [() for _ in leaves]
+    if len(set(titles)) < len(titles) or not all(titles):
+        columns.append(Column("number", "label", "integer", "Which answer it is.", 1, len(leaves)))
+        texts = [(str(place + 1),) for place in range(len(leaves))]
+    if all(titles):
+        listed = tuple(dict.fromkeys(titles))
+        columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
+        texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
+    kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
+    kind: Datatype = kinds[0] if kinds else "number"
+    if any(one != kind for one in kinds):
+        kind = "text"
     values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
     known = [_bounds(leaf) for leaf in leaves]
     bounds = None
     if any(one is not None for one in known):
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
-    rows = partial(iter, [tuple(row) for row in texts])
-    return PublishedTable(
-        title, ("answers",), tuple(columns), rows, values, bounds, beta, kind or "number"
-    )
+    rows = partial(iter, texts)
+    words = (title,) if len(leaves) == 1 else ("answers",)
+    return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, kind)
 
 
 _Labelled: TypeAlias = tuple[
@@ -355,8 +350,6 @@ def _labelled(leaf: _Leaf) -> _Labelled:
             ("excess", ""),
         ]
         return columns, partial(iter, parts), ()
-    if leaf.scalar:
-        return (), lambda: iter([()]), ()
     axes = [range(length) for length in plain.shape]
     names = ["place"] if len(axes) == 1 else [f"place {n + 1}" for n in range(len(axes))]
     columns = tuple(

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._checks import described, shown
-from dpsdk.accuracy import HalfWidths, Lifting, without_unit
+from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, PublicSizeRequired
 from dpsdk.forms import Facts, Form, LinearForm
@@ -180,6 +180,14 @@ class CountingQuery(LinearQuery[A_co]):
     def scale(self, facts: Facts, /) -> float:
         self.check(facts)
         return 1.0 / facts.rows if self.normalized and facts.rows is not None else 1.0
+
+    def constrained(
+        self, constraint: Constraint, raw: Floats, facts: Facts, /
+    ) -> Constrained[A_co]:
+        if constraint == "nonnegative" and self.lower(facts.domain).limits[0] >= 0:
+            numbers: Floats = np.maximum(raw, 0.0)
+            return Constrained(self.lift(numbers.copy(), facts), numbers)
+        return super().constrained(constraint, raw, facts)
 
 
 class ScalarQuery(CountingQuery[float]):

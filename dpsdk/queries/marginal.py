@@ -10,6 +10,7 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
@@ -40,11 +41,13 @@ def _same(one: Floats, other: Floats) -> bool:
 class MarginalTable:
     """Numbers for every combination of the labels of a few attributes.
 
-    `values` has one axis an attribute. `table[label, ...]` is one number, as a float.
+    `values` has one axis an attribute. `table[label, ...]` is one number, as a float. `moved` says
+    by how much the most moved number was moved by `nonnegative`, and is nought otherwise.
     """
 
     attributes: tuple[Attribute, ...]
     values: Floats = field(converter=_to_values, eq=cmp_using(eq=_same), hash=False)
+    moved: float = field(default=0.0, eq=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         shape = tuple(attribute.size for attribute in self.attributes)
@@ -81,12 +84,17 @@ class MarginalTable:
         """The same table with nought in place of what is below it.
 
         Free. If the numbers are counts or shares of rows, none is farther from the truth than it
-        was, so all error bounds of its release hold for it.
+        was, so all error bounds of its release hold for it. `moved` says how far it was moved.
         """
-        return MarginalTable(self.attributes, np.maximum(self.values, 0.0))
+        below = -float(np.fmin.reduce(self.values, axis=None, initial=0.0))
+        moved = max(self.moved, below)
+        return MarginalTable(self.attributes, np.maximum(self.values, 0.0), moved=moved)
 
     def project(self, *names: str) -> MarginalTable:
-        """The table of some of the attributes, in the order given: the others are summed out."""
+        """The table of some of the attributes, in the order given: the others are summed out.
+
+        That of one that was `moved` was moved by so much times the numbers in a sum, at the most.
+        """
         wanted = to_names(names)
         for name in wanted:
             if name not in self.names:
@@ -95,7 +103,8 @@ class MarginalTable:
         rest = tuple(axis for axis in range(len(self.names)) if axis not in axes)
         kept = sorted(axes)
         summed = self.values.sum(axis=rest).transpose([kept.index(axis) for axis in axes])
-        return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed)
+        moved = self.moved * (self.values.size // max(summed.size, 1))
+        return MarginalTable(tuple(self.attributes[axis] for axis in axes), summed, moved=moved)
 
     def to_dict(self) -> dict[tuple[Label, ...], float]:
         """Every combination of labels with its number."""
@@ -154,7 +163,10 @@ class MarginalTable:
             for line in [header, *rows]
         ]
         more = self.values.size - len(rows)
-        return "\n".join(lines + ([f"... {more:,} more"] if more else []))
+        rest = [f"... {more:,} more"] if more else []
+        if self.moved:
+            rest.append(f"moved by up to {self.moved:.4g}, for none to be negative")
+        return "\n".join([*lines, *rest])
 
 
 @frozen(init=False, repr=False)
@@ -186,6 +198,12 @@ class Marginal(ConditionedCounting[MarginalTable]):
 
     def numbers(self, raw: Floats, facts: Facts, /) -> Floats:
         return self._ordered(raw, facts).reshape(-1) * self.scale(facts)
+
+    def constrained(
+        self, constraint: Constraint, raw: Floats, facts: Facts, /
+    ) -> Constrained[MarginalTable]:
+        found = super().constrained(constraint, raw, facts)
+        return Constrained(self.lift(raw, facts).nonnegative(), found.raw)
 
     def spread(self, raw: Floats, radii: Floats, facts: Facts, /) -> Floats:
         del raw

@@ -11,11 +11,13 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown
+from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
 from dpsdk.forms import Facts, FormBlock, LinearForm
 from dpsdk.forms.assumptions import Assumptions
 from dpsdk.queries.base import LinearQuery, OfRawNumbers, Query, settles
+from dpsdk.queries.monotone import ranked, risen
 from dpsdk.typing import Floats
 
 __all__ = ["Answers", "Workload"]
@@ -117,6 +119,10 @@ class Answers(Sequence[A_co], Generic[A_co]):
         for number, text in enumerate(first):
             lines += [f"[{number}]", text] if "\n" in text else [f"[{number}] {text}"]
         return "\n".join(lines + ([f"... {more:,} more"] if more else []))
+
+
+def _values_of(answers: Answers[object]) -> Floats:
+    return answers.values
 
 
 _DEEPEST = 32
@@ -277,6 +283,22 @@ class Workload(LinearQuery[Answers[A_co]]):
         parts, wide = self._split(raw, facts), self._split(radii, facts)
         triples = list(zip(self._lifted, parts, wide, strict=True))
         return _end(triples, facts, 0), _end(triples, facts, 1)
+
+    def constrained(
+        self, constraint: Constraint, raw: Floats, facts: Facts, /
+    ) -> Constrained[Answers[A_co]]:
+        if constraint == "monotone":
+            chains = ranked(self.queries, facts.domain)
+            if chains is None:
+                return super().constrained(constraint, raw, facts)
+            numbers = risen(raw, *chains)
+            return Constrained(self.lift(numbers, facts), numbers, chains[0])
+        pairs = zip(self._lifted, self._split(raw, facts), strict=True)
+        found = [query.constrained(constraint, part.copy(), facts) for query, part in pairs]
+        numbers = np.concatenate([one.raw for one in found])
+        items = tuple([one.value for one in found])
+        whole = partial(_values_of, self.lift(numbers, facts))
+        return Constrained(Answers(items, whole, self.queries), numbers)
 
     def _split(self, numbers: Floats, facts: Facts) -> list[Floats]:
         if facts.domain not in self._parts:

@@ -168,6 +168,9 @@ class ReleaseRecord:
         Which version of dpsdk wrote it.
     because
         Why its mechanism was chosen, if it was by a plan.
+    moved
+        By how much the most moved entry was moved, in the unit of the answer, to be non-negative,
+        monotone or possible at all; nought where none was. Infinite where that is not known.
     """
 
     query: str
@@ -203,6 +206,7 @@ class ReleaseRecord:
     trusted: tuple[Trusted, ...] = ()
     made_by: str
     because: tuple[Reason, ...] = ()
+    moved: float = 0.0
 
     @property
     def cost(self) -> Cost:
@@ -282,6 +286,7 @@ class ReleaseRecord:
             trusted=() if paid is None else paid.trusted,
             made_by=_version(),
             because=tuple([Reason(one.code, one.text) for one in release.because]),
+            moved=release.moved,
         )
 
 
@@ -384,6 +389,10 @@ def _wrong_bound(bound: Bound) -> str:
     return "" if sound else "errors of at least 0, and a chance strictly between 0 and 1"
 
 
+def _wrong_record(record: ReleaseRecord) -> str:
+    return "" if record.moved >= 0 else "moved by at least 0"
+
+
 BOUND = Nested[Bound]("a bound", Bound)
 REASONS = ListOf(Nested[Reason]("a reason", Reason))
 
@@ -400,6 +409,49 @@ _BOUND = Kind(
     },
     taking(Bound, _wrong_bound),
     settling(_wrong_bound),
+)
+
+_RELEASE = Kind(
+    ReleaseRecord,
+    "release",
+    {
+        "query": TEXT,
+        "question": OrNone(QUERY),
+        "query_digest": OrNone(DIGEST),
+        "domain": DIGEST,
+        "table": OrNone(TEXT),
+        "neighbors": Choice[str]("replace-one", "add-remove"),
+        "unit": TEXT,
+        "unit_rows": POSITIVE,
+        "person": OrNone(TEXT),
+        "rows": OrNone(NATURAL),
+        "outside": FLAG,
+        "mechanism": TEXT,
+        "by": OrNone(MECHANISM),
+        "by_digest": OrNone(DIGEST),
+        "answer": ANSWER,
+        "source": Choice[str]("measured", "fitted", "hypothesis"),
+        "private": FLAG,
+        "reused": FLAG,
+        "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
+        "sensitivity": OrNone(Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)),
+        "runs": RUNS,
+        "epsilon": OrNone(EXACTLY),
+        "rho": EXACTLY,
+        "joint": BOUND,
+        "each": OrNone(ListOf(MEASURED)),
+        "composition": OrNone(COMPOSITION),
+        "budget": OrNone(BUDGET),
+        "before": OrNone(SPENT),
+        "after": OrNone(SPENT),
+        "account": OrNone(TEXT),
+        "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
+        "made_by": TEXT,
+        "because": Member(REASONS, (), quiet=True),
+        "moved": Member(ENDLESS, 0.0, quiet=True),
+    },
+    taking(ReleaseRecord, _wrong_record),
+    settling(_wrong_record),
 )
 
 KINDS: tuple[Kind[object], ...] = (
@@ -421,45 +473,5 @@ KINDS: tuple[Kind[object], ...] = (
         {"norm": Choice[str]("l1", "l2-squared"), "steps": NATURAL, "exact": OrNone(FLAG)},
     ),
     cast("Kind[object]", _BOUND),
-    Kind(
-        ReleaseRecord,
-        "release",
-        {
-            "query": TEXT,
-            "question": OrNone(QUERY),
-            "query_digest": OrNone(DIGEST),
-            "domain": DIGEST,
-            "table": OrNone(TEXT),
-            "neighbors": Choice[str]("replace-one", "add-remove"),
-            "unit": TEXT,
-            "unit_rows": POSITIVE,
-            "person": OrNone(TEXT),
-            "rows": OrNone(NATURAL),
-            "outside": FLAG,
-            "mechanism": TEXT,
-            "by": OrNone(MECHANISM),
-            "by_digest": OrNone(DIGEST),
-            "answer": ANSWER,
-            "source": Choice[str]("measured", "fitted", "hypothesis"),
-            "private": FLAG,
-            "reused": FLAG,
-            "noise": OrNone(Nested[ReleasedNoise]("the noise", ReleasedNoise)),
-            "sensitivity": OrNone(
-                Nested[ReleasedSensitivity]("a sensitivity", ReleasedSensitivity)
-            ),
-            "runs": RUNS,
-            "epsilon": OrNone(EXACTLY),
-            "rho": EXACTLY,
-            "joint": BOUND,
-            "each": OrNone(ListOf(MEASURED)),
-            "composition": OrNone(COMPOSITION),
-            "budget": OrNone(BUDGET),
-            "before": OrNone(SPENT),
-            "after": OrNone(SPENT),
-            "account": OrNone(TEXT),
-            "trusted": Member(ListOf(Nested[Trusted]("a trusted class", Trusted)), ()),
-            "made_by": TEXT,
-            "because": Member(REASONS, (), quiet=True),
-        },
-    ),
+    cast("Kind[object]", _RELEASE),
 )

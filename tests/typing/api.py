@@ -317,6 +317,9 @@ def workloads_answer_sequences(session: Session, domain: Domain) -> None:
     assert_type(answers[0], float)
     assert_type(answers[:2], tuple[float, ...])
     assert_type(answers.values, Floats)
+    rising = session.release(thresholds, using=laplace).monotone().nonnegative()
+    assert_type(rising, Release[Answers[float]])
+    assert_type(rising.moved, float)
     assert_type(answers.queries, tuple[Query[float], ...] | None)
     assert_type(answers[Threshold("age", 40)], float)
     assert_type([attribute for attribute in domain], list[Attribute])  # noqa: C416  # its type

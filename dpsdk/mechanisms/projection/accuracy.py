@@ -78,6 +78,11 @@ class ProjectionAccuracy(HalfWidths):
             return "a projection, if it comes as near as it is meant to"
         return "projection of noisy answers on those of possible tables"
 
+    @property
+    def distances(self) -> Floats | None:  # type: ignore[override]  # derived here
+        """By how much each answer was moved, in rows; None before that is known."""
+        return None if self._moved is None else np.array(self._moved)
+
     def distance(self, beta: float) -> float:
         """With probability 1 - beta the sum of the squared errors is not above this squared."""
         left = beta - TOTAL_BETA if self.counted else beta

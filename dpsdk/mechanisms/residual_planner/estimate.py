@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk import _checks
 from dpsdk.errors import QueryError
 from dpsdk.forms import (
     Boxes,
@@ -197,7 +198,9 @@ class MovedAccuracy(HalfWidths):
     """
 
     unbiased: PlannedAccuracy
-    _distances: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    distances: Floats = field(
+        converter=_checks.kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+    )
     kind: str = field(
         init=False, default="bound of the unbiased answer, and its distance from the possible one"
     )
@@ -205,7 +208,7 @@ class MovedAccuracy(HalfWidths):
 
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        result: Floats = self.unbiased.radii(beta, joint=joint) + self._distances
+        result: Floats = self.unbiased.radii(beta, joint=joint) + self.distances
         return result
 
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.cli.declare import load
-from dpsdk.cli.release import installed_version
+from dpsdk.cli.report import installed_version
 from dpsdk.cli.staged import write_new
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument

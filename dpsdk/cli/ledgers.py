@@ -77,6 +77,13 @@ class LedgerOptions:
             raise InvalidArgument("FILE", expected, f"{printable(self.place)}: none")
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
+    def there(self) -> bool:
+        """Whether somebody has made it already. Makes nothing."""
+        if self.place.startswith(_SERVERS):
+            schema = _SCHEMA if self.schema is None else self.schema
+            return LedgerServer(self.place, schema, b"").there()
+        return Path(self.place).exists()
+
     @property
     def label(self) -> str:
         """What the ledger is called in the output, never by a password."""

@@ -1,25 +1,92 @@
-"""Marginal tables as CSV files that a spreadsheet opens without harm."""
+"""Marginal tables as files: CSV that a spreadsheet opens without harm, or Parquet."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Literal, TypeAlias, cast
 
-from dpsdk.publication import file_names, guarded
+from dpsdk.cli.digits import Step
+from dpsdk.domain import Boolean, Integer
+from dpsdk.errors import MissingExtra
+from dpsdk.publication import file_names as csv_names
+from dpsdk.publication import guarded
 from dpsdk.queries import MarginalTable
 
-__all__ = ["file_names", "guarded", "write_table"]
+__all__ = [
+    "TableFormat",
+    "file_names",
+    "header_of",
+    "require_parquet",
+    "write_csv",
+    "write_parquet",
+]
+
+TableFormat: TypeAlias = Literal["csv", "parquet"]
 
 
-def write_table(path: Path, table: MarginalTable, error: float) -> None:
+def file_names(tables: Sequence[Sequence[str]], kind: TableFormat = "csv") -> list[str]:
+    """A name for each table that any file system takes: numbered, of few characters."""
+    return [f"{name.removesuffix('.csv')}.{kind}" for name in csv_names(tables)]
+
+
+def require_parquet() -> None:
+    """Refuse where nothing is installed that writes Parquet files.
+
+    Raises
+    ------
+    MissingExtra
+        If pyarrow is missing.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415  # only who writes such files needs it
+    except ImportError:
+        raise MissingExtra("pyarrow") from None
+
+
+def header_of(table: MarginalTable) -> list[str]:
+    """What the columns of a table are called."""
+    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
+    return [*table.names, f"value{suffix}", f"error{suffix}"]
+
+
+def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     """Write a table: a column of labels for each attribute, then the number and its error bound."""
     # No attribute has an empty name, so its column cannot be taken for that of the numbers.
     *labels, values = table.to_columns("").values()
-    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
-    header = [*map(guarded, table.names), f"value{suffix}", f"error{suffix}"]
     columns = [[guarded(str(label)) for label in column] for column in labels]
+    numbers = map(step.written, cast("list[float]", values))
     with path.open("w", encoding="utf-8", newline="") as file:
         # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
         lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(header)
-        lines.writerows([*row, error] for row in zip(*columns, values, strict=True))
+        lines.writerow(map(guarded, header_of(table)))
+        lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
+
+
+def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[str, str]) -> None:
+    """Write a table with the same columns: whole numbers and booleans as such, all else as text.
+
+    Parameters
+    ----------
+    path, table, step
+        As for `write_csv`; no label needs a guard.
+    about
+        What the file says of the table, by name, as metadata of its schema.
+    """
+    import pyarrow as pa  # noqa: PLC0415  # only who writes such files needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    axes = [
+        attribute.labels
+        if isinstance(attribute, Boolean | Integer)
+        else [attribute.text(place) for place in range(attribute.size)]
+        for attribute in table.attributes
+    ]
+    cells = list(product(*axes))
+    values = [float(step.written(value)) for value in table.values.ravel().tolist()]
+    columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
+    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
+    made = pa.Table.from_arrays(columns, names=header_of(table))
+    pq.write_table(made.replace_schema_metadata(dict(about)), path)

@@ -139,10 +139,10 @@ FAILURES = [
 ]
 
 PLACES = [
-    "dpsdk.cli.release.write_table",
-    "dpsdk.cli.release._summary",
-    "dpsdk.cli.release._report",
-    "dpsdk.cli.release._mechanism",
+    "dpsdk.cli.release.write_csv",
+    "dpsdk.cli.release.summary_of",
+    "dpsdk.cli.release.report_of",
+    "dpsdk.cli.release.mechanism_for",
     "dpsdk.session.Session.release",
     "dpsdk.cli.release.json.dumps",
 ]

@@ -1,0 +1,296 @@
+"""How all tables of a release are made: by which noise, at which price, and how far off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, prod
+from typing import TypeAlias
+
+import numpy as np
+from attrs import Factory, field, frozen
+
+from dpsdk import Budget, Quote, Release, Session
+from dpsdk.accounting import Odometer
+from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.spent import Remaining
+from dpsdk.cli.digits import step_of
+from dpsdk.cli.request import Request, Wanted
+from dpsdk.errors import InvalidArgument, NoBound, UnsupportedGuarantee
+from dpsdk.forms import Facts
+from dpsdk.kernel import Terms
+from dpsdk.mechanisms import FittedTable, Gaussian, Laplace, LocalMarginals
+from dpsdk.queries import Answers, Marginal, MarginalTable, Workload
+from dpsdk.queries.base import lifting
+from dpsdk.release import Bound, Cost
+from dpsdk.session.memo import FormMemo
+
+__all__ = ["Made", "Prices", "asked_of", "check_left", "made_of", "mechanism_for", "priced"]
+
+DENSE_LIMIT = 2**21
+"""Where the attributes asked for have more cells, tables are many or large, and fitting wins."""
+
+_CERTIFY = Fraction(1, 10)
+"""What part of the budget the certificate of fitted tables takes."""
+
+_DIGITS = 6
+"""The ε that an error costs is rounded up to so many digits."""
+
+_DEAREST = Fraction(2**20)
+"""No error that needs a larger ε is looked for: of what has such a price nothing is private."""
+
+Asked: TypeAlias = Workload[MarginalTable]
+Noise: TypeAlias = Gaussian | Laplace
+
+
+def _forms_of(prices: Prices) -> FormMemo:
+    return FormMemo(prices.facts)
+
+
+@frozen
+class Prices:
+    """What questions would cost and how far off they would be, where there are facts and no table.
+
+    Parameters
+    ----------
+    facts
+        What is public of the table.
+    payer
+        What would be charged. Nothing is.
+    """
+
+    facts: Facts
+    payer: Odometer
+    _forms: FormMemo = field(default=Factory(_forms_of, takes_self=True))
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self.payer.budget
+
+    @property
+    def remaining(self) -> Remaining:
+        """What may still be spent."""
+        return self.payer.remaining
+
+    def quote(self, asked: Asked, *, using: Noise | LocalMarginals) -> Quote:
+        """What a session would quote."""
+        terms = Terms(self.facts, self.payer.composition)
+        quote = using.quote(self._forms.form(asked), terms)
+        return quote.for_query(lifting(asked), self.facts)
+
+    def affords(self, asked: Asked, *, using: Noise | LocalMarginals) -> int | None:
+        """How many such runs fit, one after the other."""
+        return self.payer.affords_all(self.quote(asked, using=using).at_most.runs)
+
+
+@frozen(kw_only=True)
+class Made:
+    """All tables, what they cost, and how far off they may be."""
+
+    release: Release[Answers[MarginalTable]]
+    mechanism: str
+    kind: str
+    price: Fraction
+    cost: Cost
+    bound: Bound
+    errors: tuple[float, ...]
+    """For each table: how far off an entry may be."""
+    listed: tuple[FittedTable, ...] | None = None
+    """What each table rests on, where that is not the same for all."""
+
+
+def priced(request: Request, facts: Facts, asked: Asked) -> tuple[Budget, Noise | None]:
+    """The budget of this run, and the noise where an error is wanted and not a budget.
+
+    Raises
+    ------
+    InvalidArgument
+        If no noise gives that error, or it costs more than the ledger has for the table.
+    """
+    wanted = request.budget
+    if isinstance(wanted, Budget):
+        return wanted, None
+    using, budget = _least_for(request, wanted, facts, asked)
+    if request.cap is not None and budget.epsilon > request.cap.epsilon:
+        got = f"{float(wanted.error):g}, which takes {budget}"
+        raise InvalidArgument("--error", f"one within --cap, {request.cap}", got)
+    return budget, using
+
+
+def check_left(desk: Session | Prices) -> None:
+    """Refuse where nothing is left of a budget.
+
+    Raises
+    ------
+    InvalidArgument
+        Then.
+    """
+    if not desk.remaining.epsilon and not desk.remaining.rho:
+        expected = "one with some of the budget of the table left"
+        raise InvalidArgument("--ledger", expected, "one where all of it is spent")
+
+
+def mechanism_for(
+    request: Request, budget: Budget, desk: Session | Prices, asked: Asked
+) -> Noise | LocalMarginals:
+    """What makes the tables for a budget: the noise that takes all it can, or what fits them.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no δ for what is asked for by name, or the budget is too small for any noise.
+    """
+    large = _cells(desk.facts, asked) > DENSE_LIMIT and bool(budget.delta)
+    if request.method == "local" or (request.method == "auto" and large):
+        if not budget.delta:
+            expected = "above 0 with --method local, whose noise is Gaussian"
+            raise InvalidArgument("--delta", expected, "0")
+        return LocalMarginals(
+            asked,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            certify=_CERTIFY,
+            beta=float(request.beta),
+        )
+    return _most_noise(desk, asked)
+
+
+def asked_of(request: Request, tables: Sequence[Sequence[str]]) -> Asked:
+    """The question for tables of these attributes."""
+    return Workload(Marginal(*names, normalized=not request.counts) for names in tables)
+
+
+def made_of(
+    request: Request, session: Session, using: Noise | LocalMarginals, asked: Asked
+) -> Made:
+    """The tables, for which the session is charged."""
+    beta = float(request.beta)
+    if isinstance(using, LocalMarginals):
+        return _fitted(request, session, using, asked)
+    release, noise = session.release(asked, using=using), using
+    price = noise.rho if isinstance(noise, Gaussian) else noise.epsilon
+    return Made(
+        release=release,
+        mechanism=type(noise).__name__,
+        kind="rho" if isinstance(noise, Gaussian) else "epsilon",
+        price=price or Fraction(0),
+        cost=release.cost,
+        bound=release.bound(beta),
+        errors=(release.error(beta),) * len(release.value),
+    )
+
+
+def _fitted(request: Request, session: Session, using: LocalMarginals, asked: Asked) -> Made:
+    """Tables that were fitted one by one, each with its bound from the certificate."""
+    beta = float(request.beta)
+    with session.open(using) as channel:
+        cost = session.history[-1].cost
+        release = channel.release(asked)
+        known = {frozenset(one.names): one for one in channel.tables}
+    listed = tuple([known[frozenset(table.names)] for table in release.value])
+    # No share is off by more than 1, and no count by more than all rows that there may be.
+    most = float(session.facts.row_limit) if request.counts else 1.0
+    starts = np.cumsum([0, *[table.values.size for table in release.value]])[:-1]
+    try:
+        each = np.minimum(release.errors(beta), most)[starts]
+    except NoBound:
+        each = np.full(len(starts), most)
+    largest_error = float(each.max())
+    kind = "certificate of all tables at once, by their total variation"
+    bound = Bound(largest_error, beta, kind, "promised", vacuous=largest_error >= most)
+    return Made(
+        release=release,
+        mechanism="LocalMarginals",
+        kind="rho",
+        price=cost.rho,
+        cost=cost,
+        bound=bound,
+        errors=tuple(each.tolist()),
+        listed=listed,
+    )
+
+
+def _cells(facts: Facts, asked: Asked) -> int:
+    """How many cells the universe of the attributes has that are asked for."""
+    names = {
+        name for query in asked.queries if isinstance(query, Marginal) for name in query.attributes
+    }
+    return prod(facts.domain[name].size for name in names)
+
+
+def _most_noise(desk: Session | Prices, asked: Asked) -> Noise:
+    """The noise whose one run takes as much of the budget as one run can."""
+    if not desk.budget.delta:
+        return Laplace(epsilon=desk.remaining.epsilon)
+
+    def fits(rho: Fraction) -> bool:
+        try:
+            count = desk.affords(asked, using=Gaussian(rho=rho))
+        except (InvalidArgument, UnsupportedGuarantee):
+            return False
+        return count is None or count >= 1
+
+    rho = largest(fits, desk.remaining.rho)
+    if not rho:
+        expected = "large enough for one run of Gaussian noise"
+        raise InvalidArgument("--epsilon and --delta", expected, str(desk.budget))
+    return Gaussian(rho=rho)
+
+
+def _least_for(
+    request: Request, wanted: Wanted, facts: Facts, asked: Asked
+) -> tuple[Noise, Budget]:
+    """The noise that gives an error for the least price, and that price as a budget.
+
+    Both are rounded up to six digits. Without δ the noise is Laplace noise, else Gaussian.
+
+    Raises
+    ------
+    InvalidArgument
+        If the error says nothing, or no price gives it.
+    """
+    error = f"{float(wanted.error):g}"
+    most = facts.row_limit if request.counts else 1
+    if wanted.error >= most:
+        expected = f"below {most:,}, by which no entry is off in any case"
+        raise InvalidArgument("--error", expected, error)
+    beta, delta = float(request.beta), wanted.delta
+    prices = Prices(facts, Odometer(Budget(1, delta)))
+
+    def noise(price: Fraction) -> Noise:
+        return Gaussian(rho=price) if delta else Laplace(epsilon=price)
+
+    def reaches(price: Fraction) -> bool:
+        bound = prices.quote(asked, using=noise(price)).bound(beta)
+        return bound.proven and step_of(bound.error, request.digits).stated <= wanted.error
+
+    price = _least(reaches)
+    if price is None:
+        raise InvalidArgument("--error", "one that some noise gives", error)
+    using = noise(price)
+    if isinstance(using, Laplace):
+        return using, Budget(price, 0)
+    runs = prices.quote(asked, using=using).at_most.runs
+
+    def pays(epsilon: Fraction) -> bool:
+        try:
+            return Odometer(Budget(epsilon, delta)).affords_all(runs) != 0
+        except (InvalidArgument, UnsupportedGuarantee):
+            return False
+
+    epsilon = _least(pays)
+    if epsilon is None:
+        raise InvalidArgument("--delta", "large enough for that error", f"{float(delta):g}")
+    return using, Budget(epsilon, delta)
+
+
+def _least(enough: Callable[[Fraction], bool]) -> Fraction | None:
+    """The least price that is enough, rounded up to six digits; None where none is."""
+    inverse = largest(lambda one: one >= 1 / _DEAREST and enough(1 / one), Fraction(1))
+    if not inverse:
+        return None
+    places = _DIGITS - 1 - Decimal(float(1 / inverse)).adjusted()
+    unit = Fraction(10) ** -places
+    return ceil(1 / inverse / unit) * unit

@@ -1,0 +1,307 @@
+"""The options that the command line takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from typing_extensions import override
+
+from dpsdk import Neighbors
+from dpsdk.cli.declare import Declared
+from dpsdk.cli.report import installed_version
+from dpsdk.cli.words import called
+
+__all__ = ["parser"]
+
+_PLACE = "the file, or the address of the server as postgresql://user@host/database,"
+
+
+class _Declare(argparse.Action):
+    """Keeps declarations in the order in which they were given."""
+
+    @override
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        words = (values,) if isinstance(values, str) else tuple(map(str, values or ()))
+        kept: list[Declared] = getattr(namespace, self.dest) or []
+        kind = (option_string or "").lstrip("-")
+        setattr(namespace, self.dest, [*kept, Declared(kind, words)])
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    made = argparse.ArgumentParser(
+        prog=called(),
+        description="Privacy-accounted queries: one private table, one budget, many typed answers.",
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"dpsdk {installed_version()}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser(
+        "demo",
+        help="a short tour on census data, with real noise",
+        description="Ask a few questions of an example table, and show the code that asks them.",
+        allow_abbrev=False,
+    )
+    domain = commands.add_parser(
+        "domain",
+        help="make the file of a domain, or say what is wrong with one",
+        description="Make the JSON file of a domain from declared columns, or check a file. Bounds "
+        "and labels are declared, from public knowledge; of a table only the first line is read, "
+        "which names its columns.",
+        allow_abbrev=False,
+    )
+    _add_domain_arguments(domain)
+    release = commands.add_parser(
+        "release",
+        help="write tables of a file, for one budget or for one error",
+        description="Release all tables of K attributes of a private file as one workload, for as "
+        "much of the budget as one run can spend: with Laplace noise all of it, where delta is 0; "
+        "else with Gaussian noise nearly all, and report.txt says how much. Or, with --error, for "
+        "as little as gives that error. Writes one file per table, release.json and report.txt, "
+        "all of them or none. Without --ledger nothing is remembered between runs: each run spends "
+        "a budget of its own.",
+        allow_abbrev=False,
+    )
+    _add_release_arguments(release)
+    ledger = commands.add_parser(
+        "ledger",
+        help="show what a ledger holds, or verify it",
+        description="Show budgets, scopes and charges of all tables of a ledger (show), or read "
+        "all of it and say whether it is as it was written (verify). Nothing is charged.",
+        allow_abbrev=False,
+    )
+    ledger.add_argument("action", choices=["show", "verify"], help="what to do")
+    ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
+    _add_ledger_arguments(ledger)
+    commands.add_parser(
+        "plugins",
+        help="list what other distributions offer",
+        description="List the mechanisms, queries and kinds of written forms that installed "
+        "distributions offer by entry points, and why some are refused. None of them is imported.",
+        allow_abbrev=False,
+    )
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="measure on public tables what plans may expect",
+        description="Have every mechanism answer questions of tables that everybody may know, and "
+        "write down how far off they were and how long they took. Nothing is protected: never give "
+        "it a private table. Give it several, since what a plan expects of others comes from how "
+        "they differ.",
+        allow_abbrev=False,
+    )
+    _add_calibrate_arguments(calibrate)
+    return made
+
+
+def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("tables", type=Path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
+    add(
+        "--domain",
+        type=Path,
+        action="append",
+        required=True,
+        dest="domains",
+        metavar="DOMAIN.json",
+        help="the file of their domain; once for all tables, or once for each",
+    )
+    add("--out", type=Path, required=True, metavar="FILE", help="a new file to write")
+    add(
+        "--settings",
+        default="3",
+        metavar="K",
+        help="at how many budgets each question is asked (default 3)",
+    )
+    add("--encoding", default="utf-8", help="how the tables' text is encoded (default utf-8)")
+    add(
+        "--delimiter",
+        default=",",
+        help="the character between two columns; tab and space by name (default a comma)",
+    )
+
+
+def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--key", type=Path, metavar="KEY", help="a file that holds the ledger's key, and no more"
+    )
+    parser.add_argument(
+        "--anchor", type=Path, metavar="ANCHOR", help="the file of the ledger's anchor"
+    )
+    parser.add_argument(
+        "--allow-network",
+        action="store_true",
+        help="take a ledger on a network file system, whose locks cannot be relied on",
+    )
+    parser.add_argument(
+        "--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)"
+    )
+
+
+def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
+    for option, names, words, what in (
+        ("--boolean", ("NAME",), 1, "an attribute that is true or false"),
+        ("--integer", ("NAME", "LOW", "HIGH"), 3, "whole numbers, both ends included"),
+        ("--binned", ("NAME", "EDGE"), "+", "reals, cut into bins at these edges"),
+        (
+            "--date",
+            ("NAME", "WORD"),
+            "+",
+            "ends as 2024-01-31, of hours as 2024-01-31T23:00; then a unit and a zone, if wanted",
+        ),
+        ("--categorical", ("NAME", "LABEL"), "+", "one of these labels"),
+        ("--other", ("LABEL",), 1, "what all other values of the categorical before it become"),
+    ):
+        domain.add_argument(
+            option, action=_Declare, dest="declared", nargs=words, metavar=names, help=what
+        )
+    domain.add_argument("--out", type=Path, metavar="DOMAIN.json", help="a new file to write")
+    domain.add_argument("--check", type=Path, metavar="DOMAIN.json", help="a file to check")
+    domain.add_argument(
+        "--table", type=Path, metavar="TABLE.csv", help="a table whose column names to check"
+    )
+    _add_text_arguments(domain)
+
+
+def _add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--encoding", help="how the table's text is encoded (default utf-8)")
+    parser.add_argument(
+        "--delimiter",
+        help="the character between two columns; tab and space by name (default a comma)",
+    )
+    parser.add_argument(
+        "--strip", action="store_true", help="drop white space around names and values"
+    )
+
+
+def _add_release_arguments(release: argparse.ArgumentParser) -> None:
+    add = release.add_argument
+    add(
+        "table",
+        type=Path,
+        metavar="TABLE",
+        help="the private table: a text file, unpacked if its name ends with .gz; or Parquet, if "
+        "its name ends with .parquet or it is a directory of such files",
+    )
+    add(
+        "--domain",
+        type=Path,
+        required=True,
+        metavar="DOMAIN.json",
+        help=f"the file of its domain, as {called()} domain makes it",
+    )
+    add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
+    # All numbers are read as text, so that each is the decimal that was typed.
+    add(
+        "--marginals",
+        metavar="K",
+        help="attributes per table (default 2, or 1 where there is only one)",
+    )
+    add(
+        "--attributes",
+        nargs="+",
+        metavar="NAME",
+        help="tables of these attributes only (default all of the domain)",
+    )
+    add(
+        "--tables",
+        nargs="+",
+        metavar="NAME,NAME",
+        help="these tables and no others, each by its attributes between commas; a name that has "
+        "a comma in double quotes",
+    )
+    price = release.add_mutually_exclusive_group(required=True)
+    price.add_argument("--epsilon", help="the budget's epsilon")
+    price.add_argument(
+        "--error",
+        metavar="E",
+        help="in place of a budget: the least that has no entry off by more than this, such as "
+        "0.01 of the rows, or with --counts 100 rows",
+    )
+    add("--delta", default="0", help="the budget's delta (default 0)")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="say what would be released, at which price and how far off; read no row, charge "
+        "nothing and write nothing",
+    )
+    add("--rows", metavar="N", help="with --dry-run: how many rows the table has")
+    add(
+        "--neighbors",
+        choices=[relation.value for relation in Neighbors],
+        help="which tables must look alike (default replace-one: the number of rows is public; "
+        "with --unit add-remove)",
+    )
+    add("--counts", action="store_true", help="counts of rows, not shares of them")
+    add(
+        "--beta",
+        default="0.05",
+        help="the error bound may fail with this probability (default 0.05)",
+    )
+    add(
+        "--outside",
+        choices=["cell", "clip"],
+        default="cell",
+        help="values outside the domain: count nowhere (cell, the default), or move to the "
+        "nearest bound (clip)",
+    )
+    add("--max-rows", metavar="N", help="the table has no more rows than this")
+    add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
+    add("--unit", metavar="COLUMN", help="protect persons, whose identifiers are in this column")
+    add("--max-rows-per-person", metavar="M", help="with --unit: keep at most M rows of a person")
+    add(
+        "--distinct",
+        action="store_true",
+        help="with --unit: rows of a person that are alike count once",
+    )
+    _add_text_arguments(release)
+    add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
+    add(
+        "--thousands",
+        metavar="CHARACTER",
+        help="what may stand between groups of three digits, as in 1,000 (default nothing)",
+    )
+    add(
+        "--method",
+        choices=["auto", "local", "independent"],
+        default="auto",
+        help="fit tables one by one with a certificate (local), or add independent noise to each "
+        "(independent); auto, the default, fits them for universes of more than 2,097,152 cells "
+        "if delta is above 0",
+    )
+    add(
+        "--format",
+        choices=["csv", "parquet"],
+        default="csv",
+        help="how tables are written (default csv; parquet needs pyarrow)",
+    )
+    add(
+        "--digits",
+        choices=["noise", "full"],
+        default="noise",
+        help="numbers in tables are rounded to what the noise leaves of them (noise, the default), "
+        "or have all their digits (full); release.json always has all",
+    )
+    add("--name", help="what to call the table (default: its file name)")
+    add(
+        "--ledger",
+        metavar="FILE",
+        help=f"{_PLACE} that remembers the budget of the table called --name: this run spends what "
+        "earlier ones left of it, or what --cap says",
+    )
+    add(
+        "--cap",
+        metavar="EPSILON",
+        help="the budget that the ledger has for the table in all; this run then spends --epsilon "
+        "and --delta of it, or is refused",
+    )
+    add("--cap-delta", metavar="DELTA", help="the delta of --cap (default that of --delta)")
+    _add_ledger_arguments(release)
+    add("--force", action="store_true", help="write into DIR although it holds files")

@@ -1,0 +1,162 @@
+"""What a release would be, told from public facts: no row is read, and nothing is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from attrs import evolve
+
+from dpsdk import Budget, Domain
+from dpsdk.accounting import MemoryLedger, Odometer
+from dpsdk.accounting.ledger.base import Decision
+from dpsdk.accounting.ledger.binding import Dataset
+from dpsdk.cli.declare import Header, described
+from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, priced
+from dpsdk.cli.report import bounded
+from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.words import printable
+from dpsdk.data.declaration import declared
+from dpsdk.data.delimited import FileFormat
+from dpsdk.errors import InvalidArgument
+from dpsdk.forms import Facts
+
+__all__ = ["outlined"]
+
+_LISTED = 12
+"""So many files are named one by one."""
+
+_MANY = 2**40
+"""Stands for a number of rows that nobody told; nothing is said that depends on it."""
+
+
+def outlined(
+    request: Request,
+    domain: Domain,
+    tables: Mapping[str, tuple[str, ...]],
+    beside: Sequence[str],
+) -> str:
+    """What would be released, for what price and how far off, and which files would be written.
+
+    Parameters
+    ----------
+    request
+        What is asked for.
+    domain
+        The domain that its file holds.
+    tables
+        The attributes of each table, by the name of its file.
+    beside
+        The names of the other files.
+
+    Raises
+    ------
+    DpsdkError
+        As the release itself would, as far as that does not depend on rows.
+    OSError
+        If the table is not there.
+    """
+    _check_table(request, domain)
+    facts = _facts(request, domain)
+    # A share is as far off as the count, over a number of rows that is not known yet.
+    open_ended = not request.counts and request.rows is None
+    if open_ended and isinstance(request.budget, Wanted):
+        expected = "given with --error and --dry-run: how far off a share is depends on it"
+        raise InvalidArgument("--rows", expected, "none")
+    if open_ended:
+        request = evolve(request, counts=True)
+    asked = asked_of(request, list(tables.values()))
+    budget, using = priced(request, facts, asked)
+    payer = _payer(request, facts, budget if request.cap is None else request.cap)
+    check_left(Prices(facts, payer))
+    prices = Prices(facts, payer if request.cap is None else Odometer(budget))
+    chosen = mechanism_for(request, budget, prices, asked) if using is None else using
+    quote = prices.quote(asked, using=chosen)
+    payer.check_all(quote.at_most.runs)
+    bound = quote.bound(float(request.beta))
+    error = "How far off entries are is known once the tables are made."
+    if bound.proven:
+        over = "\nAs a share, that is over the number of rows, which --rows tells."
+        error = f"{bounded(request, bound, 'would be')}{over if open_ended else ''}"
+    entries = sum(prod(domain[name].size for name in names) for names in tables.values())
+    lines = [
+        "Dry run: no row was read, nothing was charged, and nothing is written.",
+        _heading(len(tables), entries, printable(request.out)),
+        *(f"  {name}" for name in list(tables)[:_LISTED]),
+        *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
+        f"  {', '.join(beside)}",
+        error,
+        f"cost: {quote.at_most}, by {chosen!r}",
+        *_budget(request, budget, payer),
+    ]
+    return "\n".join(map(printable, lines))
+
+
+def _heading(tables: int, entries: int, place: str) -> str:
+    plural = "s" if tables > 1 else ""
+    return f"{tables:,} table{plural} with {entries:,} entries would be in {place}:"
+
+
+def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
+    wanted = request.budget
+    lines: list[str] = []
+    if isinstance(wanted, Wanted):
+        lines.append(
+            f"{budget} is the least budget, to six digits, for an error of {float(wanted.error):g}."
+        )
+    elif request.cap is None:
+        lines.append(f"The budget is {budget}.")
+    if request.ledger is not None:
+        label, spent = request.ledger.label, 100 * payer.spent.fraction
+        lines.append(
+            f"{spent:.7g}% of {payer.budget} is spent of the table {request.label!r}, as {label} "
+            f"has it."
+            if request.ledger.there()
+            else f"{label} would be made, with {payer.budget} for the table {request.label!r}."
+        )
+    return lines
+
+
+def _facts(request: Request, domain: Domain) -> Facts:
+    declaration = declared(
+        domain,
+        request.label,
+        request.neighbors,
+        request.outside,
+        request.max_rows,
+        request.unit_rows,
+        request.unit,
+    )
+    declaration.check()
+    return declaration.facts(_MANY if request.rows is None else request.rows)
+
+
+def _check_table(request: Request, domain: Domain) -> None:
+    """Hold the first line of the table against the domain, if it is a text."""
+    if request.parquet:
+        if "*" not in request.table.name:
+            request.table.stat()
+        return
+    wanted = FileFormat(
+        delimiter="," if request.delimiter is None else request.delimiter,
+        encoding=request.encoding or "utf-8",
+        strip=request.strip,
+        limit=None,
+        complete=False,
+    )
+    described(domain, Header(request.table, wanted))
+
+
+def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:
+    """An odometer that stands where that of the ledger does, and which nothing is written for."""
+    options = request.ledger
+    if options is None or not options.there():
+        return Odometer(whole)
+    books = options.open(made=False).dataset(request.label).read()
+    if books.binding is None:
+        return Odometer(whole)
+    ledger = MemoryLedger()
+    ledger.transact(lambda _: Decision(books))
+    relation = facts.neighbors.value
+    dataset = Dataset(request.label, relation, facts.unit_rows, facts.person or "")
+    return Odometer(whole, ledger=ledger, dataset=dataset)

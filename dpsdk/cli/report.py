@@ -1,0 +1,195 @@
+"""What is told of a release: a report for people, and a summary for programs."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
+
+from dpsdk import Session
+from dpsdk.cli.digits import Step, step_of
+from dpsdk.cli.made import Made
+from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.words import printable
+from dpsdk.release import Bound
+
+__all__ = ["SUMMARY", "about_table", "bounded", "installed_version", "report_of", "summary_of"]
+
+FORMAT = "dpsdk.tables"
+VERSION = 1
+
+SUMMARY = "release.json"
+"""The file that says that all others are complete."""
+
+
+def installed_version() -> str:
+    """The version of the installed package."""
+    try:
+        return version("dpsdk")
+    except PackageNotFoundError:
+        return "of a source tree"
+
+
+def _exact(number: Fraction) -> dict[str, float | str]:
+    return {"value": float(number), "exact": str(number)}
+
+
+def _unit(request: Request) -> str:
+    return "rows" if request.counts else "share of the rows"
+
+
+def summary_of(
+    request: Request, session: Session, made: Made, names: list[str], steps: list[Step]
+) -> dict[str, object]:
+    """All that was released, with values as they are; as plain data."""
+    facts, bound, release = session.facts, made.bound, made.release
+    wanted = request.budget if isinstance(request.budget, Wanted) else None
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "made_by": f"dpsdk {installed_version()}",
+        "private": release.private,
+        "data": {
+            "name": request.label,
+            "neighbors": facts.neighbors.value,
+            "rows": facts.rows,
+            "unit_rows": facts.unit_rows,
+            "protects": facts.unit,
+            "outside": request.outside,
+            "domain": json.loads(facts.domain.to_json()),
+        },
+        "budget": {
+            "epsilon": _exact(session.budget.epsilon),
+            "delta": _exact(session.budget.delta),
+            "share_spent": session.spent.fraction,
+        },
+        "mechanism": made.mechanism,
+        "cost": {made.kind: _exact(made.price), "text": str(made.cost)},
+        "unit": _unit(request),
+        "error": {
+            "bound": bound.error,
+            "beta": bound.beta,
+            "covers": "all entries of all tables at once",
+            "kind": bound.kind,
+            "proven": bound.proven,
+            "vacuous": bound.vacuous,
+            **({} if wanted is None else {"wanted": _exact(wanted.error)}),
+        },
+        "tables": [
+            {
+                "attributes": list(table.names),
+                "file": name,
+                "shape": list(table.values.shape),
+                "values": table.values.ravel().tolist(),
+                "written": {"step": float(step.size), "error": step.stated},
+                **_rested(made, place),
+            }
+            for place, (name, table, step) in enumerate(
+                zip(names, release.value, steps, strict=True)
+            )
+        ],
+    }
+
+
+def _rested(made: Made, place: int) -> dict[str, object]:
+    """What one table rests on, where each has bounds of its own."""
+    if made.listed is None:
+        return {}
+    one = made.listed[place]
+    return {
+        "source": one.source,
+        "error": made.errors[place],
+        "total_variation": one.total_variation,
+    }
+
+
+def about_table(request: Request, made: Made, step: Step) -> dict[str, str]:
+    """What a file of one table says of it, by name."""
+    about = {
+        "made_by": f"dpsdk {installed_version()}",
+        "private": made.release.private,
+        "data": request.label,
+        "unit": _unit(request),
+        "mechanism": made.release.mechanism,
+        "cost": str(made.cost),
+        "beta": made.bound.beta,
+        "covers": "all entries of all tables at once",
+        "step": float(step.size),
+    }
+    return {"dpsdk": json.dumps(about, ensure_ascii=False)}
+
+
+def bounded(request: Request, bound: Bound, verb: str = "is") -> str:
+    """How far off entries are, and how far as they are written."""
+    unit = " rows" if request.counts else ", as a share of the rows"
+    vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
+    text = (
+        f"With probability {1 - bound.beta:g}, no entry {verb} off by more than {bound.error:.4g}"
+        f"{unit}.{vacuous}"
+    )
+    step = step_of(bound.error, request.digits)
+    if step.places is None:
+        return text
+    return (
+        f"{text}\nIn the tables it is rounded to {float(step.size):g}, and {verb} off by no more "
+        f"than {step.stated:g}."
+    )
+
+
+def report_of(request: Request, session: Session, made: Made) -> str:
+    """What was released, how far off it is and what it cost, for people."""
+    release, bound = made.release, made.bound
+    tables = len(release.value)
+    entries = sum(table.values.size for table in release.value)
+    seeded = "" if release.private else "\nNOT PRIVATE: made with seeded noise."
+    return (
+        f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
+        f"{printable(request.out)}\n"
+        f"{bounded(request, bound)}\n"
+        f"{_variation(made)}"
+        f"cost: {made.cost}, by {release.mechanism}\n"
+        f"{_spent(request, session, made)}\n"
+        f"{session!r}{seeded}\n"
+        f"{_remembered(request)}\n"
+    )
+
+
+def _variation(made: Made) -> str:
+    if made.listed is None:
+        return ""
+    looser = (
+        "Tables were fitted, and are nearer in sum than with independent noise; but the bound of "
+        "one\nentry follows from that of its whole table, and may be ten times looser: --method "
+        "independent\nbounds each entry by its own noise.\n"
+    )
+    known = [one.total_variation for one in made.listed if one.total_variation is not None]
+    if not known:
+        return looser
+    mean = sum(known) / len(known)
+    return (
+        f"Together with that, the total variation of each table is bounded, by {mean:.4g} in the "
+        f"mean\nand {max(known):.4g} at the most; {SUMMARY} has both bounds of each table.\n"
+        f"{looser}"
+    )
+
+
+def _remembered(request: Request) -> str:
+    if request.ledger is None:
+        return (
+            "Nothing is remembered between runs: what another run on this table spends comes on "
+            "top."
+        )
+    return f"{request.ledger.label} remembers that, for the table {request.label!r}."
+
+
+def _spent(request: Request, session: Session, made: Made) -> str:
+    share = session.spent.fraction
+    if request.cap is not None:
+        return f"{100 * share:.7g}% of {session.budget} is spent, by all runs on the ledger."
+    if isinstance(request.budget, Wanted):
+        error = float(request.budget.error)
+        return f"{session.budget} is the least budget, to six digits, for an error of {error:g}."
+    if share >= 1:
+        return f"The whole of {session.budget} is spent."
+    rest = "" if made.listed is not None else "; no run with less Gaussian noise fits"
+    return f"{100 * share:.7g}% of {session.budget} is spent{rest}."

@@ -1,0 +1,294 @@
+"""What is to be released of a file, and what of that is checked before the file is read."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
+from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk.cli.digits import Digits
+from dpsdk.cli.ledgers import LedgerOptions
+from dpsdk.cli.tables import TableFormat, require_parquet
+from dpsdk.cli.words import printable
+from dpsdk.data import Outside
+from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
+
+__all__ = ["Method", "Request", "Wanted", "asked_tables", "check_place", "check_request"]
+
+Method: TypeAlias = Literal["auto", "local", "independent"]
+
+ENTRY_LIMIT = 2**24
+"""The tables of one release have no more entries than this together."""
+
+
+@frozen
+class Wanted:
+    """The least budget whose error is no larger, in place of one that is given.
+
+    Parameters
+    ----------
+    error
+        How far off an entry as it is written may be, in the unit of the tables.
+    delta
+        The δ of that budget.
+    """
+
+    error: Fraction
+    delta: Fraction
+
+
+@frozen(kw_only=True)
+class Request:
+    """What to release, and where to write it.
+
+    Parameters
+    ----------
+    table, domain, out
+        The private table, the file of its domain, and the directory for what is released.
+    marginals
+        How many attributes each table has; 2 unless given, or as many as there are.
+    attributes
+        Of these attributes; empty for all of the domain.
+    tables
+        Instead: the attributes of each table.
+    budget
+        As much of it is spent as one run can spend: all of it by Laplace noise. Or the error that
+        is wanted, for as little as it costs.
+    neighbors, outside, max_rows, unit_rows, unit, encoding, delimiter, strip, decimal, thousands
+        As declared for the table; see PrivateData. The encoding and the delimiter are those of
+        texts: utf-8 and a comma unless given.
+    counts
+        Counts of rows instead of shares of them.
+    beta
+        The error bounds hold with probability 1 - beta, for all entries of all tables at once.
+    name
+        What the table is called in the output, by default the name of its file.
+    method
+        "local" fits all tables by LocalMarginals, with a certificate; "independent" adds noise to
+        each of them; "auto" fits them where δ is above 0, no error is wanted, and the universe of
+        their attributes has more than 2^21 cells.
+    kind
+        How tables are written.
+    digits
+        What of each number is written.
+    force
+        Write into a directory that holds other files, over those of the same names.
+    ledger
+        What remembers the budget, by the name of the table; None if nothing does.
+    cap
+        What that budget is in all, of which this run spends `budget` or nothing; None where
+        `budget` is all of it, and this run spends what is left.
+    dry
+        Only say what would be done.
+    rows
+        How many rows the table has, for a dry run, which does not count them.
+    """
+
+    table: Path
+    domain: Path
+    out: Path
+    budget: Budget | Wanted
+    marginals: int | None = None
+    attributes: tuple[str, ...] = ()
+    tables: tuple[tuple[str, ...], ...] = ()
+    neighbors: Neighbors | None = None
+    outside: Outside = "cell"
+    max_rows: int | None = None
+    unit_rows: int = 1
+    unit: PrivacyUnit | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    strip: bool = False
+    decimal: str = "."
+    thousands: str | None = None
+    counts: bool = False
+    beta: float | Fraction = 0.05
+    name: str | None = None
+    force: bool = False
+    method: Method = "auto"
+    kind: TableFormat = "csv"
+    digits: Digits = "noise"
+    ledger: LedgerOptions | None = None
+    cap: Budget | None = None
+    dry: bool = False
+    rows: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What the table is called in the output."""
+        return printable(self.table.name) if self.name is None else self.name
+
+    @property
+    def parquet(self) -> bool:
+        """Whether the table is one of Parquet files."""
+        return self.table.suffix == ".parquet" or self.table.is_dir()
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ of what is spent."""
+        return self.budget.delta
+
+
+def check_request(request: Request) -> None:
+    """Refuse options that do not go together.
+
+    Raises
+    ------
+    InvalidArgument
+        If some do not.
+    MissingExtra
+        If what writes the files is not installed.
+    """
+    to_beta(float(request.beta))
+    hidden = request.neighbors is Neighbors.ADD_REMOVE
+    if (hidden or request.unit is not None) and not request.counts:
+        option = "--neighbors add-remove" if hidden else "--unit"
+        expected = "given with --counts, as shares need the number of rows, which is private then"
+        raise InvalidArgument(option, expected, "no --counts")
+    if request.ledger is not None and request.name is None:
+        expected = "given with --ledger: it is what the ledger knows the table by"
+        raise InvalidArgument("--name", expected, "none")
+    if request.rows is not None and not request.dry:
+        raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
+    if request.rows is not None and (hidden or request.unit is not None):
+        raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
+    if request.parquet:
+        for option, given in (("encoding", request.encoding), ("delimiter", request.delimiter)):
+            if given is not None:
+                raise InvalidArgument(f"--{option}", "left out for Parquet files", shown(given))
+    if request.kind == "parquet":
+        require_parquet()
+    if isinstance(request.budget, Wanted):
+        _check_wanted(request, request.budget)
+    if request.cap is not None:
+        _check_cap(request, request.cap)
+
+
+def _check_wanted(request: Request, wanted: Wanted) -> None:
+    # No share is off by more than 1.
+    if wanted.error <= 0 or (wanted.error >= 1 and not request.counts):
+        expected = "above 0" if request.counts else "above 0 and below 1"
+        raise InvalidArgument("--error", expected, f"{float(wanted.error):g}")
+    if request.method == "local":
+        expected = "left out with --method local, whose errors nobody knows beforehand"
+        raise InvalidArgument("--error", expected, f"{float(wanted.error):g}")
+    if request.ledger is not None and request.cap is None:
+        expected = "given with --error and --ledger: what the ledger has for the table in all"
+        raise InvalidArgument("--cap", expected, "none")
+
+
+def _check_cap(request: Request, cap: Budget) -> None:
+    if request.ledger is None:
+        raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
+    budget = request.budget
+    if isinstance(budget, Budget) and budget.epsilon > cap.epsilon:
+        raise InvalidArgument("--epsilon", f"at most --cap, {cap.epsilon}", str(budget.epsilon))
+    if budget.delta > cap.delta:
+        expected = f"at most --cap-delta, {cap.delta}"
+        raise InvalidArgument("--delta", expected, str(budget.delta))
+
+
+def asked_tables(request: Request, domain: Domain) -> list[tuple[str, ...]]:
+    """The attributes of each table, in the order in which they are released.
+
+    Raises
+    ------
+    InvalidArgument
+        If a table is asked for twice, or there are none of so many attributes.
+    UnknownAttribute
+        If the domain has none of a name.
+    TooLarge
+        If they have too many entries together.
+    DomainError
+        If no text file could hold their labels.
+    """
+    _check_writable(request.domain, domain)
+    if request.tables:
+        _check_tables(request, domain)
+        sizes = [_entries(domain, names) for names in request.tables]
+        _check_size(sum(sizes), len(sizes), f"{len(sizes):,} tables")
+        return list(request.tables)
+    chosen = _distinct("--attributes", request.attributes, domain) or domain.names
+    count = len(chosen)
+    ways = min(2, count) if request.marginals is None else request.marginals
+    if not 1 <= to_integer("--marginals", ways) <= count:
+        raise InvalidArgument("--marginals", f"from 1 to {count}, the attributes", shown(ways))
+    # Adding one attribute at a time gives the sums of the products of sizes, for every k.
+    entries, tables = [1] + [0] * ways, [1] + [0] * ways
+    for name in chosen:
+        for k in range(ways, 0, -1):
+            entries[k] += domain[name].size * entries[k - 1]
+            tables[k] += tables[k - 1]
+    _check_size(entries[ways], tables[ways], f"{tables[ways]:,} tables of {ways} attributes")
+    return list(combinations(chosen, ways))
+
+
+def _check_tables(request: Request, domain: Domain) -> None:
+    for option, given in (
+        ("--marginals", request.marginals is not None),
+        ("--attributes", bool(request.attributes)),
+    ):
+        if given:
+            raise InvalidArgument(option, "left out with --tables, which names them", "given")
+    seen: set[frozenset[str]] = set()
+    for names in request.tables:
+        same = frozenset(_distinct("--tables", names, domain))
+        if same in seen:
+            expected = "different tables, since each costs, whatever the order of its attributes"
+            raise InvalidArgument("--tables", expected, f"{shown(', '.join(names))} twice")
+        seen.add(same)
+
+
+def _distinct(option: str, names: tuple[str, ...], domain: Domain) -> tuple[str, ...]:
+    for place, name in enumerate(names):
+        if name not in domain.names:
+            raise UnknownAttribute(name, domain.names)
+        if name in names[:place]:
+            raise InvalidArgument(option, "of attributes named once", f"{shown(name)} twice")
+    return names
+
+
+def _entries(domain: Domain, names: tuple[str, ...]) -> int:
+    size = 1
+    for name in names:
+        size *= domain[name].size
+    return size
+
+
+def _check_size(entries: int, tables: int, what: str) -> None:
+    # Each table is a file of its own, even where it has few entries.
+    if max(entries, tables) > ENTRY_LIMIT:
+        advice = "ask for tables of fewer attributes, or declare a coarser domain"
+        raise TooLarge(what, entries, ENTRY_LIMIT, "entries", advice)
+
+
+def _check_writable(path: Path, domain: Domain) -> None:
+    try:
+        json.dumps(json.loads(domain.to_json()), ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        message = f"{path}: a label holds half of a surrogate pair, which no text file can hold"
+        raise DomainError(message) from None
+
+
+def check_place(out: Path, names: list[str], *, force: bool) -> None:
+    """Refuse a directory into which these files cannot be written.
+
+    Raises
+    ------
+    InvalidArgument
+        If it holds anything, unless forced, or a directory of one of these names.
+    """
+    if out.exists() and any(out.iterdir()):
+        if not force:
+            expected = "an empty or new directory, or come with --force"
+            raise InvalidArgument("--out", expected, printable(out))
+        taken = next((name for name in names if (out / name).is_dir()), None)
+        if taken is not None:
+            expected = f"without a directory {taken!r} in it, where a file should be"
+            raise InvalidArgument("--out", expected, printable(out))

@@ -1,20 +1,133 @@
-"""Columns as a data frame of whichever library is at hand."""
+"""Columns as a data frame of whichever library is at hand, and values as rows of such columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from functools import singledispatch
 from importlib.util import find_spec
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, MissingExtra
 
-__all__ = ["FrameLibrary", "to_frame"]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+__all__ = [
+    "Column",
+    "ColumnKind",
+    "FrameLibrary",
+    "Rows",
+    "column_of",
+    "framed",
+    "rows_of",
+    "to_frame",
+]
 
 FrameLibrary: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 
+ColumnKind: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time", "moment"]
+"""What the entries of a column are; a "time" has no zone, and a "moment" is in UTC."""
 
-def to_frame(columns: Mapping[str, Sequence[object]], backend: FrameLibrary) -> object:
+_EXACT = 2**53
+
+
+@frozen
+class Column:
+    """Entries of one kind, with None where there is none."""
+
+    values: Sequence[object]
+    kind: ColumnKind
+
+
+def _no_columns() -> Mapping[str, Column]:
+    return {}
+
+
+@frozen
+class Rows:
+    """A value as rows, one a number.
+
+    Parameters
+    ----------
+    values
+        The numbers, or whatever stands in their place.
+    own
+        Columns that tell rows apart, by names of the package.
+    labels
+        The same, by names of attributes.
+    """
+
+    values: Sequence[object]
+    own: Mapping[str, Column] = field(factory=_no_columns)
+    labels: Mapping[str, Column] = field(factory=_no_columns)
+
+
+@singledispatch
+def rows_of(value: object, /) -> Rows:
+    """A value as rows. Classes whose values have several register how.
+
+    Raises
+    ------
+    InvalidArgument
+        If nobody said how.
+    """
+    if value is None or isinstance(value, bool | np.bool_ | int | float | date):
+        return Rows((value,))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        numbers: list[object] = np.asarray(value).reshape(-1).tolist()
+        return Rows(numbers, {"entry": Column(range(len(numbers)), "integer")})
+    expected = "a number, an array, a table or several of them"
+    raise InvalidArgument("value", expected, f"a {type(value).__name__}")
+
+
+def column_of(values: Sequence[object]) -> Column:
+    """A column of the kind that all entries have; of texts if there is none."""
+    kinds = {_kind_of(value) for value in values if value is not None}
+    if kinds <= {"number"}:
+        return Column(values, "number")
+    if len(kinds) == 1:
+        return Column(values, kinds.pop())
+    return Column([None if value is None else str(value) for value in values], "text")
+
+
+def _kind_of(value: object) -> ColumnKind:
+    if isinstance(value, bool | np.bool_):
+        return "truth"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, date):
+        return "time" if isinstance(value, datetime) else "day"
+    return "text"
+
+
+def framed(rows: Rows, numbers: Mapping[str, Column], prefix: str) -> dict[str, Column]:
+    """The columns of rows: what tells them apart, and then numbers of theirs.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column of the package would have the name of an attribute.
+    """
+    if not isinstance(prefix, str):
+        raise InvalidArgument("prefix", "a text", shown(prefix))
+    own = {f"{prefix}{name}": column for name, column in rows.own.items()}
+    beside = {f"{prefix}{name}": column for name, column in numbers.items()}
+    for name in (*own, *beside):
+        if name in rows.labels:
+            expected = f"one by which no column is called {shown(name)}, as an attribute is"
+            raise InvalidArgument("prefix", expected, shown(prefix))
+    return {**own, **rows.labels, **beside}
+
+
+def to_frame(
+    columns: Mapping[str, Column | Sequence[object]],
+    backend: FrameLibrary,
+) -> object:
     """The columns as a frame of a library, through narwhals.
 
     Raises
@@ -32,4 +145,34 @@ def to_frame(columns: Mapping[str, Sequence[object]], backend: FrameLibrary) -> 
         raise MissingExtra("narwhals", "frames") from None
     if find_spec(backend) is None:
         raise MissingExtra(backend)
-    return nw.from_dict(dict(columns), backend=backend).to_native()
+    # As the library has them: of old ones narwhals does not read its own.
+    series = {name: _series(name, column, backend).to_native() for name, column in columns.items()}
+    return nw.from_dict(series, backend=backend).to_native()
+
+
+def _series(name: str, column: Column | Sequence[object], backend: FrameLibrary) -> nw.Series[Any]:
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
+
+    if not isinstance(column, Column):
+        return nw.new_series(name, list(column), backend=backend)
+    values, kind = list(column.values), column.kind
+    dtype: nw.dtypes.DType | None = {
+        "text": nw.String(),
+        "integer": nw.Int64(),
+        "number": nw.Float64(),
+        "truth": nw.Boolean(),
+        "day": nw.Date(),
+        "time": nw.Datetime("us"),
+        "moment": nw.Datetime("us", "UTC"),
+    }[kind]
+    if backend == "pandas":
+        # It has no type of dates, but one of times; and no gaps among whole numbers or truths.
+        if kind == "day":
+            dtype = nw.Datetime("us")
+        elif kind == "moment" and any(one is not None for one in values):
+            dtype = None
+        elif kind in ("text", "integer", "truth") and None in values:
+            dtype = None
+            if any(isinstance(one, int) and abs(one) > _EXACT for one in values):
+                values = [None if one is None else str(one) for one in values]
+    return nw.new_series(name, values, dtype, backend=backend)

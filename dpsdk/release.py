@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
@@ -12,7 +13,8 @@ import numpy as np
 from attrs import cmp_using, evolve, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._checks import to_beta
+from dpsdk._checks import to_beta, to_flag
+from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.payment import Payment
@@ -35,7 +37,7 @@ from dpsdk.accuracy import (
     no_bound,
     without_unit,
 )
-from dpsdk.errors import QueryError, TooLarge
+from dpsdk.errors import NoBound, QueryError, TooLarge
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import NOTHING, Assumptions
 from dpsdk.typing import Floats
@@ -396,6 +398,73 @@ class Release(Generic[A_co]):
         accuracy = ConstrainedAccuracy(before.accuracy, constraint, moves, chains)
         measurement = Measurement(found.raw, accuracy, before.source)
         return evolve(self, value=found.value, measurement=measurement)
+
+    def to_frame(
+        self,
+        backend: FrameLibrary = "polars",
+        *,
+        beta: float = 0.05,
+        joint: bool = True,
+        prefix: str = "",
+    ) -> object:
+        """The answer as a data frame of a library of your choice, a number a row, through narwhals.
+
+        Columns are those of its labels, or `query` where it is a number or several answers;
+        `value`; where there is a bound, `low` and `high`, between which the truth lies with
+        probability 1 - beta, `beta`, and `joint`, whether that is of all rows at once; and `moved`,
+        where numbers were moved.
+
+        Parameters
+        ----------
+        backend
+            The library.
+        beta
+            The probability that a statement may fail with.
+        joint
+            Whether `low` and `high` are of all rows at once, as `interval` gives them, or of each
+            row by itself, as `errors`.
+        prefix
+            What the names of all columns but those of attributes begin with, for attributes that
+            are called as one of them.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not as described, a column would have the name of an attribute, or the
+            answer is no number, array or table, nor several of them.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        checked, together = to_beta(beta), to_flag("joint", joint)
+        rows = rows_of(self.value)
+        if not rows.own and not rows.labels:
+            rows = Rows(rows.values, {"query": Column((self.query,), "text")})
+        many = len(rows.values)
+        value = column_of(rows.values)
+        numbers = {"value": value}
+        ends = self._ends(checked, value, together=together)
+        if ends is not None:
+            low, high, of_all = ends
+            numbers["low"], numbers["high"] = column_of(low), column_of(high)
+            numbers["beta"] = Column((checked,) * many, "number")
+            numbers["joint"] = Column((of_all,) * many, "truth")
+        if self.moved:
+            numbers["moved"] = Column((self.moved,) * many, "number")
+        return to_frame(framed(rows, numbers, prefix), backend)
+
+    def _ends(
+        self, beta: float, value: Column, *, together: bool
+    ) -> tuple[Sequence[object], Sequence[object], bool] | None:
+        """Lower and upper ends of all rows, and if they are of all at once; None of no bound."""
+        try:
+            if not together and value.kind == "number":
+                numbers = np.array(value.values, dtype=np.float64)
+                errors = self.errors(beta)
+                return (numbers - errors).tolist(), (numbers + errors).tolist(), False
+            low, high = self.interval(beta)
+        except NoBound:
+            return None
+        return rows_of(low).values, rows_of(high).values, True
 
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpsdk._checks import shown
+from dpsdk._frames import ColumnKind
 from dpsdk.data.frames import require_narwhals
 from dpsdk.domain import Domain
+from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.typing import Label
 
@@ -46,35 +47,20 @@ def framed(domain: Domain, columns: Mapping[str, list[Label]], backend: Backend 
 
     content: dict[str, list[Label]] = {}
     schema: dict[str, nw.dtypes.DType] = {}
+    types: dict[ColumnKind, nw.dtypes.DType] = {
+        "truth": nw.Boolean(),
+        "integer": nw.Int64(),
+        "time": nw.Datetime("us"),
+        # pandas has no type of dates, but one of times.
+        "day": nw.Datetime("us") if found == "pandas" else nw.Date(),
+    }
     for name, labels in columns.items():
-        kind = _kind(domain, name)
-        schema[name] = kind
-        if isinstance(kind, nw.Date) and found == "pandas":
-            # It has no type of dates, but one of times.
-            schema[name] = nw.Datetime("us")
-        if isinstance(kind, nw.String):
+        kind = label_kind(domain[name])
+        schema[name] = types.get(kind, nw.String())
+        if kind == "text":
             attribute = domain[name]
             texts = {label: attribute.text(attribute.index(label)) for label in set(labels)}
             content[name] = [texts[label] for label in labels]
         else:
             content[name] = labels
     return nw.from_dict(content, schema, backend=found).to_native()
-
-
-def _kind(domain: Domain, name: str) -> nw.dtypes.DType:
-    """The type of a column: whole numbers, truth values and dates as such, all else as text."""
-    import narwhals.stable.v2 as nw  # noqa: PLC0415  # an extra
-
-    attribute = domain[name]
-    if attribute.kind == "boolean":
-        return nw.Boolean()
-    if attribute.kind == "date":
-        return nw.Datetime("us") if isinstance(attribute.label(0), datetime) else nw.Date()
-    if attribute.kind == "integer":
-        ends = [attribute.label(0), attribute.label(attribute.size - 1)]
-    elif attribute.kind == "categorical":
-        ends = list(attribute.labels)
-    else:
-        return nw.String()
-    small = all(isinstance(end, int) and -(2**63) <= end < 2**63 for end in ends)
-    return nw.Int64() if small else nw.String()

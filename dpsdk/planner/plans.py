@@ -7,7 +7,7 @@ from typing import Generic, Self, TypeVar, overload
 
 from attrs import field, frozen
 
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
@@ -19,6 +19,15 @@ F = TypeVar("F", bound=Form)
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
 
 _SHOWN = 12
+
+
+_KINDS: dict[str, ColumnKind] = {
+    **dict.fromkeys(("mechanism", "cost", "basis", "because"), "text"),
+    **dict.fromkeys(("share", "promised", "assumed", "expected", "low", "high"), "number"),
+    **dict.fromkeys(("seconds", "attainable"), "number"),
+    "bytes": "integer",
+    "feasible": "truth",
+}
 
 
 def _to_plans(plans: Iterable[Plan[F]]) -> tuple[Plan[F], ...]:
@@ -131,7 +140,8 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        return to_frame(self.to_columns(), backend)
+        columns = self.to_columns()
+        return to_frame({name: Column(columns[name], _KINDS[name]) for name in columns}, backend)
 
     def __copy__(self) -> Self:
         return self

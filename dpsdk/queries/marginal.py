@@ -9,9 +9,10 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
-from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
+from dpsdk.domain.columns import label_column
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
@@ -22,6 +23,9 @@ from dpsdk.queries.workload import Workload
 from dpsdk.typing import Array, Floats, Label
 
 __all__ = ["Marginal", "MarginalTable", "marginals"]
+
+
+_OTHER_NAME = "another name than the attributes have"
 
 
 def _to_values(values: Array) -> Floats:
@@ -120,7 +124,7 @@ class MarginalTable:
             If an attribute has that name.
         """
         if value in self.names:
-            raise InvalidArgument("value", "another name than the attributes have", shown(value))
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
         texts = [
             [attribute.text(index) for index in range(attribute.size)]
             for attribute in self.attributes
@@ -139,6 +143,8 @@ class MarginalTable:
     ) -> object:
         """The same columns as a data frame of a library of your choice, through narwhals.
 
+        Labels that are whole numbers, truth values or dates are such in a frame.
+
         Raises
         ------
         InvalidArgument
@@ -146,7 +152,10 @@ class MarginalTable:
         MissingExtra
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
-        return to_frame(self.to_columns(value), backend)
+        rows = rows_of(self)
+        if value in self.names:
+            raise InvalidArgument("value", _OTHER_NAME, shown(value))
+        return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
 
     def __repr__(self) -> str:
         header = [*self.names, "value"]
@@ -167,6 +176,16 @@ class MarginalTable:
         if self.moved:
             rest.append(f"moved by up to {self.moved:.4g}, for none to be negative")
         return "\n".join([*lines, *rest])
+
+
+@rows_of.register
+def _rows_of_table(table: MarginalTable, /) -> Rows:
+    codes = np.indices(table.values.shape).reshape(len(table.attributes), -1).tolist()
+    labels = {
+        attribute.name: label_column(attribute, own)
+        for attribute, own in zip(table.attributes, codes, strict=True)
+    }
+    return Rows(table.values.ravel().tolist(), labels=labels)
 
 
 @frozen(init=False, repr=False)

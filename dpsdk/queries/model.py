@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._frames import Column, Rows, rows_of
 from dpsdk.data.take import read_codes
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import to_weights
@@ -102,3 +103,10 @@ class Model:
             f"Model of {self.label!r} ({count:,} coefficient{'s' if count > 1 else ''}{constant}, "
             f"excess={self.excess:.2g})"
         )
+
+
+@rows_of.register
+def _rows_of_model(model: Model, /) -> Rows:
+    names = [*model.coefficients, "intercept"]
+    values = [*model.coefficients.values(), model.intercept]
+    return Rows(values, {"coefficient": Column(names, "text")})

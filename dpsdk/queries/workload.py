@@ -11,6 +11,16 @@ import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import described, shown
+from dpsdk._frames import (
+    Column,
+    ColumnKind,
+    FrameLibrary,
+    Rows,
+    column_of,
+    framed,
+    rows_of,
+    to_frame,
+)
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
@@ -109,6 +119,31 @@ class Answers(Sequence[A_co], Generic[A_co]):
     def __len__(self) -> int:
         return len(self.items)
 
+    def to_frame(self, backend: FrameLibrary = "polars", *, prefix: str = "") -> object:
+        """All numbers as a data frame of a library of your choice, one a row, through narwhals.
+
+        Columns are `query`, in words; one for each attribute of a table among the answers, which
+        is empty in the rows of other answers; and `value`. A release's have bounds beside them.
+
+        Parameters
+        ----------
+        backend
+            The library.
+        prefix
+            What the names of all columns but those of attributes begin with, for attributes that
+            are called `query` or `value`.
+
+        Raises
+        ------
+        InvalidArgument
+            If the library is another, a column would have the name of an attribute, or an answer is
+            no number, array or table.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        rows = rows_of(self)
+        return to_frame(framed(rows, {"value": column_of(rows.values)}, prefix), backend)
+
     def __repr__(self) -> str:
         first = [repr(item) for item in self.items[:4]]
         more = len(self.items) - len(first)
@@ -123,6 +158,34 @@ class Answers(Sequence[A_co], Generic[A_co]):
 
 def _values_of(answers: Answers[object]) -> Floats:
     return answers.values
+
+
+@rows_of.register(Answers)
+def _rows_of_answers(answers: Answers[object], /) -> Rows:
+    values: list[object] = []
+    queries: list[object] = []
+    own: dict[str, tuple[list[object], ColumnKind]] = {}
+    labels: dict[str, tuple[list[object], ColumnKind]] = {}
+    named = range(len(answers.items)) if answers.queries is None else answers.queries
+    for item, query in zip(answers.items, named, strict=True):
+        rows, start = rows_of(item), len(values)
+        values.extend(rows.values)
+        inner = dict(rows.own)
+        asked = inner.pop("query", None)
+        queries.extend([described(query)] * len(rows.values) if asked is None else asked.values)
+        for known, given in ((own, inner), (labels, rows.labels)):
+            for name, column in given.items():
+                entries, _ = known.setdefault(name, ([], column.kind))
+                entries.extend([None] * (start - len(entries)))
+                entries.extend(column.values)
+    for entries, _ in (*own.values(), *labels.values()):
+        entries.extend([None] * (len(values) - len(entries)))
+    told = {name: Column(entries, kind) for name, (entries, kind) in own.items()}
+    return Rows(
+        values,
+        {"query": Column(queries, "text"), **told},
+        {name: Column(entries, kind) for name, (entries, kind) in labels.items()},
+    )
 
 
 _DEEPEST = 32

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from datetime import datetime
+from fractions import Fraction
 from itertools import count
 
 from attrs import field, frozen
 
+from dpsdk._frames import Column, FrameLibrary, to_frame
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
 from dpsdk.accounting.payment import Around, Payment, moment_of
@@ -18,7 +21,7 @@ from dpsdk.kernel.trust import named, naming
 from dpsdk.observe import Event, Observer, Refused
 from dpsdk.release import Cost
 
-__all__ = ["History", "Receipt"]
+__all__ = ["History", "Receipt", "Receipts"]
 
 
 @frozen
@@ -58,6 +61,46 @@ class Receipt:
         lost = ", no answer" if self.answered is False else ""
         scope = f" in scope {self.scope!r}" if self.scope else ""
         return f"{asked} by {self.mechanism}{scope}: {self.cost}{lost}"
+
+
+def _rounded(amount: Fraction) -> float:
+    try:
+        return float(amount)
+    except OverflowError:
+        return math.inf
+
+
+class Receipts(tuple[Receipt, ...]):
+    """What questions cost, in order of asking: a tuple of receipts that can be made a frame."""
+
+    __slots__ = ()
+
+    def to_frame(self, backend: FrameLibrary = "polars") -> object:
+        """The receipts as a data frame of a library of your choice, one a row, through narwhals.
+
+        Columns are `query`, `mechanism`, `scope`, `request_id`, `cost` in words, `epsilon`, empty
+        where a run has no pure ε, `rho`, `answered` and `at`, in UTC.
+
+        Raises
+        ------
+        InvalidArgument
+            If the library is another.
+        MissingExtra
+            If narwhals, which the extra `frames` installs, or that library itself is missing.
+        """
+        pure = [receipt.cost.epsilon for receipt in self]
+        columns = {
+            "query": Column([receipt.query for receipt in self], "text"),
+            "mechanism": Column([receipt.mechanism for receipt in self], "text"),
+            "scope": Column([receipt.scope for receipt in self], "text"),
+            "request_id": Column([receipt.request_id for receipt in self], "text"),
+            "cost": Column([str(receipt.cost) for receipt in self], "text"),
+            "epsilon": Column([None if one is None else _rounded(one) for one in pure], "number"),
+            "rho": Column([_rounded(receipt.cost.rho) for receipt in self], "number"),
+            "answered": Column([receipt.answered for receipt in self], "truth"),
+            "at": Column([receipt.at for receipt in self], "moment"),
+        }
+        return to_frame(columns, backend)
 
 
 class History:
@@ -166,7 +209,7 @@ class History:
         return len(self.receipts)
 
     @property
-    def receipts(self) -> tuple[Receipt, ...]:
+    def receipts(self) -> Receipts:
         """One for each question that was answered or charged, in order of asking."""
         # What was asked is read first: a charge that comes later has its question in there, or
         # makes a receipt of its own.
@@ -191,7 +234,7 @@ class History:
                 told = Asked(charge.label, by, charge.question)
                 told = told._replace(scope=charge.scope, request=charge.request_id)
                 found[key] = told, False if charge.session == mine else None
-        return tuple(
+        return Receipts(
             Receipt(
                 told.query,
                 naming(told.mechanism, trusted.get(key, ())),

@@ -28,7 +28,7 @@ from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
-from dpsdk.session.history import History, Receipt
+from dpsdk.session.history import History, Receipts
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
 from dpsdk.typing import Real
@@ -150,7 +150,7 @@ class Session(Desk, Closable):
         return self._context.trust.names
 
     @property
-    def history(self) -> tuple[Receipt, ...]:
+    def history(self) -> Receipts:
         """What was asked, of which mechanism and at what cost, in the order of asking.
 
         Every charge is in here: costs are what the odometer charged. A session that goes on with a

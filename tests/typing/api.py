@@ -191,7 +191,7 @@ from dpsdk.release import (
     Source,
     Standing,
 )
-from dpsdk.session.history import Receipt
+from dpsdk.session.history import Receipt, Receipts
 from dpsdk.testing import Report, Result, check_mechanism, check_query, seeded
 from dpsdk.typing import Floats, Ints, Label
 
@@ -320,6 +320,8 @@ def workloads_answer_sequences(session: Session, domain: Domain) -> None:
     rising = session.release(thresholds, using=laplace).monotone().nonnegative()
     assert_type(rising, Release[Answers[float]])
     assert_type(rising.moved, float)
+    assert_type(rising.to_frame("pandas", beta=0.1, joint=False, prefix="a_"), object)
+    assert_type(rising.value.to_frame(), object)
     assert_type(answers.queries, tuple[Query[float], ...] | None)
     assert_type(answers[Threshold("age", 40)], float)
     assert_type([attribute for attribute in domain], list[Attribute])  # noqa: C416  # its type
@@ -400,7 +402,9 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
     assert_type(session.readings(1e-6), Readings)
-    assert_type(session.history, tuple[Receipt, ...])
+    assert_type(session.history, Receipts)
+    assert_type(session.history[0], Receipt)
+    assert_type(session.history.to_frame("pyarrow"), object)
 
 
 def channels_answer_like_sessions(session: Session) -> None:

@@ -258,7 +258,7 @@ def test_tables_workloads_and_samples_by_date():
     assert table[date(2024, 3, 1), True] == pytest.approx(1 / 3, abs=1e-4)
     assert "2024-03-01  True" in repr(table)
     frame = table.to_frame("pandas")
-    assert frame["c"].iloc[4] == "2024-03-01"
+    assert frame["c"].iloc[4].date() == date(2024, 3, 1)
     ends = [date(2024, 3, 31), date(2024, 5, 31)]
     shares = session.answer(Workload([Threshold("c", end) for end in ends]), using=QUIET)
     assert list(shares) == pytest.approx([2 / 3, 1], abs=1e-4)

@@ -258,13 +258,15 @@ def _least_for(
         raise InvalidArgument("--error", expected, error)
     beta, delta = float(request.beta), wanted.delta
     prices = Prices(facts, Odometer(Budget(1, delta)))
+    # As a float, since errors are: one that is written as 0.05 is no larger than 0.05.
+    least = float(wanted.error)
 
     def noise(price: Fraction) -> Noise:
         return Gaussian(rho=price) if delta else Laplace(epsilon=price)
 
     def reaches(price: Fraction) -> bool:
         bound = prices.quote(asked, using=noise(price)).bound(beta)
-        return bound.proven and step_of(bound.error, request.digits).stated <= wanted.error
+        return bound.proven and step_of(bound.error, request.digits).stated <= least
 
     price = _least(reaches)
     if price is None:

@@ -6,6 +6,7 @@ import json
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.declare import load
+from dpsdk.cli.descriptions import description_names, descriptions_of
 from dpsdk.cli.digits import step_of
 from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for, priced
 from dpsdk.cli.outline import outlined
@@ -18,9 +19,6 @@ from dpsdk.noise import NoiseSource
 __all__ = ["release_tables"]
 
 _REPORT = "report.txt"
-
-BESIDE = (_REPORT, SUMMARY)
-"""The files beside the tables."""
 
 
 def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
@@ -41,9 +39,10 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     domain = load(request.domain)
     tables = asked_tables(request, domain)
     names = file_names(tables, request.kind)
-    check_place(request.out, [*names, *BESIDE], force=request.force)
+    beside = (_REPORT, SUMMARY, *description_names(request.kind))
+    check_place(request.out, [*names, *beside], force=request.force)
     if request.dry:
-        return outlined(request, domain, dict(zip(names, tables, strict=True)), BESIDE)
+        return outlined(request, domain, dict(zip(names, tables, strict=True)), beside)
     data, workload = _loaded(request, domain), asked_of(request, tables)
     budget, using = priced(request, data.facts, workload)
     ledger = None if request.ledger is None else request.ledger.open(made=True)
@@ -63,9 +62,12 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
                 write_parquet(folder / name, table, step, about_table(request, made, step))
             else:
                 write_csv(folder / name, table, step)
-        report = report_of(request, session, made)
+        described = descriptions_of(request, made, names, steps)
+        for name, description in described.items():
+            (folder / name).write_text(description.to_json(), encoding="utf-8")
+        report = report_of(request, session, made, described)
         (folder / _REPORT).write_text(report, encoding="utf-8")
-        summary = summary_of(request, session, made, names, steps)
+        summary = summary_of(request, session, made, names, steps, described)
         text = json.dumps(summary, indent=1, ensure_ascii=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
     return report

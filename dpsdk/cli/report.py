@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 
@@ -11,6 +12,7 @@ from dpsdk.cli.digits import Step, step_of
 from dpsdk.cli.made import Made
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.words import printable
+from dpsdk.publication import Described
 from dpsdk.release import Bound
 
 __all__ = ["SUMMARY", "about_table", "bounded", "installed_version", "report_of", "summary_of"]
@@ -39,7 +41,12 @@ def _unit(request: Request) -> str:
 
 
 def summary_of(
-    request: Request, session: Session, made: Made, names: list[str], steps: list[Step]
+    request: Request,
+    session: Session,
+    made: Made,
+    names: list[str],
+    steps: list[Step],
+    described: Mapping[str, Described],
 ) -> dict[str, object]:
     """All that was released, with values as they are; as plain data."""
     facts, bound, release = session.facts, made.bound, made.release
@@ -88,6 +95,7 @@ def summary_of(
                 zip(names, release.value, steps, strict=True)
             )
         ],
+        "left_out": {name: list(one.missing) for name, one in described.items()},
     }
 
 
@@ -136,7 +144,9 @@ def bounded(request: Request, bound: Bound, verb: str = "is") -> str:
     )
 
 
-def report_of(request: Request, session: Session, made: Made) -> str:
+def report_of(
+    request: Request, session: Session, made: Made, described: Mapping[str, Described]
+) -> str:
     """What was released, how far off it is and what it cost, for people."""
     release, bound = made.release, made.bound
     tables = len(release.value)
@@ -151,7 +161,16 @@ def report_of(request: Request, session: Session, made: Made) -> str:
         f"{_spent(request, session, made)}\n"
         f"{session!r}{seeded}\n"
         f"{_remembered(request)}\n"
+        f"{_left_out(described)}"
     )
+
+
+def _left_out(described: Mapping[str, Described]) -> str:
+    """What whoever publishes the tables may say of them, since the release does not know."""
+    fields = [f"{len(one.missing)} of {name}" for name, one in described.items() if one.missing]
+    if not fields:
+        return ""
+    return f"Fields left for you to fill in: {', '.join(fields)}; {SUMMARY} lists them.\n"
 
 
 def _variation(made: Made) -> str:

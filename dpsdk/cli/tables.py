@@ -46,10 +46,13 @@ def require_parquet() -> None:
         raise MissingExtra("pyarrow") from None
 
 
-def header_of(table: MarginalTable) -> list[str]:
-    """What the columns of a table are called."""
-    suffix = " of the table" if {"value", "error"} & set(table.names) else ""
-    return [*table.names, f"value{suffix}", f"error{suffix}"]
+def header_of(table: MarginalTable, *, guards: bool) -> list[str]:
+    """What the columns of a table are called, all differently."""
+    suffix = ""
+    while {f"value{suffix}", f"error{suffix}"} & set(table.names):
+        suffix += " of the table"
+    names = map(guarded, table.names) if guards else table.names
+    return [*names, f"value{suffix}", f"error{suffix}"]
 
 
 def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
@@ -61,7 +64,7 @@ def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
         lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(map(guarded, header_of(table)))
+        lines.writerow(header_of(table, guards=True))
         lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
 
 
@@ -88,5 +91,5 @@ def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[s
     values = [float(step.written(value)) for value in table.values.ravel().tolist()]
     columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
     columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
-    made = pa.Table.from_arrays(columns, names=header_of(table))
+    made = pa.Table.from_arrays(columns, names=header_of(table, guards=False))
     pq.write_table(made.replace_schema_metadata(dict(about)), path)

@@ -120,7 +120,8 @@ def test_file_names_hold_no_path_and_do_not_collide(folder):
     names = [table["file"] for table in summary(folder)["tables"]]
     assert names == ["1_age.csv", "2_size-shape.csv", "3_value.csv", "4_weight.csv"]
     everything = {path.name for path in (folder / "out").iterdir()}
-    assert everything == {*names, "release.json", "report.txt"}
+    described = {"metadata.json", "csv-metadata.json", "datapackage.json"}
+    assert everything == {*names, "release.json", "report.txt", *described}
 
 
 def test_tables_of_dates_have_their_labels(tmp_path):

@@ -142,6 +142,7 @@ PLACES = [
     "dpsdk.cli.release.write_csv",
     "dpsdk.cli.release.summary_of",
     "dpsdk.cli.release.report_of",
+    "dpsdk.cli.release.descriptions_of",
     "dpsdk.cli.release.mechanism_for",
     "dpsdk.session.Session.release",
     "dpsdk.cli.release.json.dumps",
@@ -180,7 +181,7 @@ def test_a_move_that_fails_is_undone(folder, capsys, monkeypatch, failure, there
         (folder / "out" / "mine.txt").write_text("kept")
         capsys.readouterr()
     before, rename, failed = everything(folder), Path.rename, 0
-    for moment in range(12):
+    for moment in range(16):
         moves = 0
 
         def fail(source, target, moment=moment):
@@ -208,7 +209,7 @@ def test_a_move_that_fails_is_undone(folder, capsys, monkeypatch, failure, there
         assert code != 0
         assert everything(folder) == before
     assert code == 0
-    assert failed == {"nothing": 1, "empty": 4, "a release": 8}[there]
+    assert failed == {"nothing": 1, "empty": 7, "a release": 14}[there]
     assert there != "a release" or (folder / "out" / "mine.txt").read_text() == "kept"
 
 
@@ -219,7 +220,8 @@ def test_a_new_release_takes_the_place_of_an_old_one_and_leaves_other_files(fold
     assert release(folder, "--epsilon", "3", "--force") == 0
     assert (folder / "out" / "release.json").read_text() != old
     names = {path.name for path in (folder / "out").iterdir()}
-    assert names == {"mine.txt", "1_age_sex.csv", "release.json", "report.txt"}
+    described = {"metadata.json", "csv-metadata.json", "datapackage.json"}
+    assert names == {"mine.txt", "1_age_sex.csv", "release.json", "report.txt", *described}
 
 
 def test_a_directory_where_a_file_should_be_is_refused(folder, capsys):

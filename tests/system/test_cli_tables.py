@@ -1,0 +1,460 @@
+"""What tables the command line releases, for which error, how it writes them, and dry runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, Session
+from dpsdk.__main__ import main
+from dpsdk.accounting import Odometer, SQLiteLedger
+from dpsdk.cli.digits import Step, step_of
+from dpsdk.data import PrivateData
+from dpsdk.mechanisms import Gaussian, Laplace
+from dpsdk.queries import Marginal, Workload
+from dpsdk.testing import seeded
+
+ROWS = 300
+DOMAIN = Domain(
+    Integer("age", 0, 9),
+    Categorical("a,b", ["=1+1", "large"]),
+    Boolean("member"),
+    Binned("weight", [0, 1, 2.5]),
+)
+DESCRIBED = ["csv-metadata.json", "datapackage.json", "metadata.json"]
+
+
+@pytest.fixture
+def folder(quick_disk: Path) -> Path:
+    rows = [
+        [row % 10, ["=1+1", "large"][row % 2], row % 3 == 0, row % 7 / 3] for row in range(ROWS)
+    ]
+    with (quick_disk / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([DOMAIN.names, *rows])
+    DOMAIN.save(quick_disk / "domain.json")
+    return quick_disk
+
+
+def release(folder: Path, *options: str, table: str = "table.csv", private: bool = False) -> int:
+    given = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
+    noise = None if private else seeded(7)
+    return main(["release", str(folder / table), *given, *options], noise=noise)
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "out" / "release.json").read_text(encoding="utf-8"))
+
+
+def lines(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def everything(folder: Path) -> dict:
+    paths = sorted(folder.rglob("*"))
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+
+@pytest.mark.parametrize(
+    ("options", "tables"),
+    [
+        (["--attributes", "age", "member", "a,b"],
+         [["age", "member"], ["age", "a,b"], ["member", "a,b"]]),
+        (["--attributes", "member", "age", "--marginals", "1"], [["member"], ["age"]]),
+        (["--attributes", "age"], [["age"]]),
+        (["--tables", "weight,age", "member", '"a,b",age,member'],
+         [["weight", "age"], ["member"], ["a,b", "age", "member"]]),
+    ],
+)  # fmt: skip
+def test_the_tables_that_were_asked_for_are_released(folder, options, tables):
+    assert release(folder, "--epsilon", "1", *options) == 0
+    written = summary(folder)["tables"]
+    assert [table["attributes"] for table in written] == tables
+    assert [table["shape"] for table in written] == [
+        [DOMAIN[name].size for name in names] for names in tables
+    ]
+    files = [table["file"] for table in written]
+    others = [*DESCRIBED, "release.json", "report.txt"]
+    assert {path.name for path in (folder / "out").iterdir()} == {*files, *others}
+    # Fewer tables are nearer to the truth for the same price.
+    bound = summary(folder)["error"]["bound"]
+    assert release(folder, "--epsilon", "1", "--force") == 0
+    assert summary(folder)["error"]["bound"] > bound or len(tables) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--attributes", "size"], "no attribute 'size'"),
+        (["--attributes", "age", "age"], "--attributes must be of attributes named once"),
+        (["--attributes", "age", "--marginals", "2"], "--marginals must be from 1 to 1"),
+        (["--tables", "age,size"], "no attribute 'size'"),
+        (["--tables", "age,age"], "--tables must be of attributes named once"),
+        (["--tables", "age,member", "member,age"], "--tables must be different tables"),
+        (["--tables", "age,"], "no attribute ''"),
+        (["--tables", ""], "--tables must be names of attributes between commas"),
+        (["--tables", '"age'], "--tables must be names between commas, in quotes that close"),
+        (["--tables", "age\nmember"], "--tables must be names of attributes between commas"),
+        (["--tables", "age", "--marginals", "1"], "--marginals must be left out with --tables"),
+        (["--tables", "age", "--attributes", "age"], "--attributes must be left out with --tables"),
+    ],
+)
+@pytest.mark.parametrize("dry", [False, True])
+def test_tables_that_make_no_sense_are_refused(folder, capsys, options, words, dry):
+    before = everything(folder)
+    assert release(folder, "--epsilon", "1", *options, *["--dry-run"] * dry) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert words in printed.err
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+@pytest.mark.parametrize("digits", ["noise", "full"])
+def test_an_error_costs_no_more_than_it_must(folder, capsys, delta, digits):
+    given = ["--delta", delta, "--attributes", "age", "member", "--digits", digits]
+    assert release(folder, "--error", "0.05", *given) == 0
+    written = summary(folder)
+    bound = written["error"]["bound"]
+    stated = max(table["written"]["error"] for table in written["tables"])
+    assert bound <= stated <= 0.05
+    assert (bound == stated) == (digits == "full")
+    assert written["error"]["wanted"]["exact"] == "1/20"
+    epsilon = Fraction(written["budget"]["epsilon"]["exact"])
+    assert "the least budget, to six digits, for an error of 0.05" in capsys.readouterr().out
+    # A little less would not do: neither for the error nor, with a delta, for the noise.
+    session = Session(PrivateData.from_csv(folder / "table.csv", DOMAIN), Budget(9, delta))
+    workload = Workload([Marginal("age", "member")])
+    less = Fraction(99998, 100000)
+    (price,) = [Fraction(one["exact"]) for one in written["cost"].values() if type(one) is dict]
+    using = (Gaussian(rho=price), Gaussian(rho=price * less))
+    if delta == "0":
+        assert price == epsilon
+        using = (Laplace(epsilon=price), Laplace(epsilon=price * less))
+    found = [step_of(session.quote(workload, using=one).error(), digits).stated for one in using]
+    assert found[0] == stated
+    assert found[1] > 0.05
+    runs = session.quote(workload, using=using[0]).at_most.runs
+    assert Odometer(Budget(epsilon, delta)).affords_all(runs) == 1
+    assert Odometer(Budget(epsilon * less, delta)).affords_all(runs) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--error", "0"], "--error must be above 0 and below 1"),
+        (["--error", "1"], "--error must be above 0 and below 1"),
+        (["--error", "much"], "--error must be a decimal number"),
+        (["--error", "-5", "--counts"], "--error must be above 0"),
+        (["--error", "300", "--counts"], "--error must be below 300"),
+        (["--error", "0.1", "--delta", "2"], "--delta must be"),
+        (["--error", "0.1", "--delta", "1e-6", "--method", "local"], "--error must be left out"),
+        (["--error", "0.1", "--cap", "1"], "--cap must be given with --ledger"),
+        (["--error", "0.1", "--ledger", "l.db", "--name", "n"], "--cap must be given with --error"),
+        (["--error", "0.001", "--ledger", "l.db", "--name", "n", "--cap", "1"],
+         "--error must be one within --cap, 1-DP"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dry", [False, True])
+def test_an_error_that_nothing_gives_is_refused(folder, capsys, monkeypatch, options, words, dry):
+    monkeypatch.chdir(folder)
+    before = everything(folder)
+    more = ["--dry-run", "--rows", str(ROWS)] * dry
+    assert release(folder, *options, *more) == 2
+    assert words in capsys.readouterr().err
+    assert everything(folder) == before
+
+
+def test_an_error_is_paid_from_what_the_ledger_has(folder, capsys):
+    given = ["--ledger", str(folder / "l.db"), "--cap", "20", "--name", "n", "--error", "30"]
+    given += ["--counts", "--tables", "age"]
+    assert release(folder, *given, private=True) == 0
+    written = summary(folder)
+    (charge,) = SQLiteLedger(folder / "l.db").dataset("n").charges()
+    price = Fraction(written["cost"]["epsilon"]["exact"])
+    assert charge.guarantee.epsilon == price < 1
+    assert written["budget"]["epsilon"]["exact"] == "20"
+    # Fewer rows off cost more, until it does not fit into what is left.
+    capsys.readouterr()
+    costly = [*given, "--force", "--error", "0.5"]
+    assert release(folder, *costly, private=True) in (0, 2)
+    while release(folder, *costly, private=True) == 0:
+        pass
+    assert "remain" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_budgets_and_errors_exclude_each_other(folder, capsys):
+    for options in (["--epsilon", "1", "--error", "0.1"], []):
+        with pytest.raises(SystemExit) as leaving:
+            release(folder, *options)
+        assert leaving.value.code == 2
+        assert "--epsilon" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1"],
+        ["--epsilon", "1", "--delta", "1e-6", "--marginals", "3"],
+        ["--epsilon", "1", "--counts", "--tables", "age,member"],
+        ["--error", "0.05", "--delta", "1e-6", "--format", "parquet", "--digits", "full"],
+        ["--error", "40", "--counts", "--neighbors", "add-remove", "--max-rows", "1000"],
+    ],
+)
+def test_a_dry_run_says_what_the_run_then_does(folder, capsys, options):
+    hidden = "add-remove" in options
+    known = [] if hidden else ["--rows", str(ROWS)]
+    # Rows that nothing could be read from do not matter.
+    text = (folder / "table.csv").read_bytes()
+    (folder / "table.csv").write_bytes(text[: text.index(b"\n") + 1] + b"\xff\x00,1,1\n")
+    before = everything(folder)
+    assert release(folder, *options, "--dry-run", *known) == 0
+    assert everything(folder) == before
+    said = capsys.readouterr().out
+    assert said.startswith("Dry run: no row was read, nothing was charged, and nothing is written.")
+    (folder / "table.csv").write_bytes(text)
+    assert release(folder, *options) == 0
+    report = capsys.readouterr().out
+    files = {path.name for path in (folder / "out").iterdir()}
+    listed = said[said.index(":\n") : said.index("With prob")].replace(",", " ").split()[1:]
+    assert set(listed) == files
+    bound = next(line for line in report.splitlines() if line.startswith("With probability"))
+    assert bound.replace(" is ", " would be ") in said
+    cost = next(line for line in report.splitlines() if line.startswith("cost: "))
+    assert cost in said
+    for line in report.splitlines():
+        if "least budget" in line or "In the tables" in line:
+            assert line.replace(" and is ", " and would be ") in said
+
+
+def test_a_dry_run_tells_shares_of_rows_that_nobody_counted_as_counts(folder, capsys):
+    assert release(folder, "--epsilon", "1", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "rows.\n" in said
+    assert "As a share, that is over the number of rows, which --rows tells." in said
+    assert release(folder, "--error", "0.1", "--dry-run") == 2
+    assert "--rows must be given with --error and --dry-run" in capsys.readouterr().err
+    given = ["--epsilon", "1", "--dry-run", "--neighbors", "add-remove", "--counts", "--rows", "9"]
+    assert release(folder, *given) == 2
+    assert "--rows must be left out where it is private" in capsys.readouterr().err
+    assert release(folder, "--epsilon", "1", "--rows", "9") == 2
+    assert "--rows must be given with --dry-run" in capsys.readouterr().err
+
+
+def test_a_dry_run_finds_out_what_is_wrong(folder, capsys):
+    (folder / "table.csv").write_text("age,member\n1,true\n")
+    assert release(folder, "--epsilon", "1", "--dry-run") == 2
+    assert "no column" in capsys.readouterr().err
+    (folder / "table.csv").unlink()
+    assert release(folder, "--epsilon", "1", "--dry-run") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_dry_run_leaves_a_ledger_as_it_is(folder, capsys):
+    given = ["--ledger", str(folder / "l.db"), "--name", "n", "--cap", "1", "--epsilon", "0.6"]
+    dry = [*given, "--dry-run", "--rows", str(ROWS)]
+    assert release(folder, *dry) == 0
+    assert "l.db would be made, with 1-DP for the table 'n'." in capsys.readouterr().out
+    assert not (folder / "l.db").exists()
+    assert release(folder, *given, private=True) == 0
+    capsys.readouterr()
+    ledger = SQLiteLedger(folder / "l.db")
+    books = ledger.dataset("n").read()
+    assert release(folder, *dry, "--force", "--epsilon", "0.4") == 0
+    assert "60% of 1-DP is spent of the table 'n'" in capsys.readouterr().out
+    # What would be refused is refused.
+    assert release(folder, *dry, "--force") == 2
+    assert "remain" in capsys.readouterr().err
+    assert release(folder, *dry, "--force", "--cap", "2") == 2
+    assert "bound to the budget" in capsys.readouterr().err
+    assert ledger.dataset("n").read() == books
+    assert release(folder, *dry, "--force", "--name", "other") == 0
+    assert ledger.datasets == ("n",)
+
+
+def test_fitted_tables_have_a_price_beforehand_and_no_error(folder, capsys):
+    given = ["--epsilon", "1", "--delta", "1e-6", "--method", "local", "--rows", "300"]
+    assert release(folder, *given, "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "How far off entries are is known once the tables are made." in said
+    assert "by LocalMarginals(" in said
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_numbers_are_written_to_what_the_noise_leaves(folder, counts):
+    given = ["--epsilon", "0.5", "--delta", "1e-6", *["--counts"] * counts]
+    assert release(folder, *given) == 0
+    for table in summary(folder)["tables"]:
+        _, *rows = lines(folder / "out" / table["file"])
+        values = [Fraction(row[-2]) for row in rows]
+        bound, step = summary(folder)["error"]["bound"], Fraction(str(table["written"]["step"]))
+        assert bound / 100 < step <= Fraction(bound) / 10
+        assert all(value % step == 0 for value in values)
+        exact = [Fraction(value) for value in table["values"]]
+        moved = [abs(one - other) for one, other in zip(values, exact, strict=True)]
+        assert max(moved) <= step / 2
+        assert counts or max(moved) > 0
+        (stated,) = {Fraction(row[-1]) for row in rows}
+        assert stated >= Fraction(bound) + step / 2
+        assert stated < Fraction(1.06) * Fraction(bound)
+        assert stated == Fraction(str(table["written"]["error"]))
+    report = (folder / "out" / "report.txt").read_text()
+    assert f"In the tables it is rounded to {float(step):g}" in report
+    assert release(folder, *given, "--digits", "full", "--force") == 0
+    for table in summary(folder)["tables"]:
+        _, *rows = lines(folder / "out" / table["file"])
+        assert [float(row[-2]) for row in rows] == table["values"]
+        assert {float(row[-1]) for row in rows} == {summary(folder)["error"]["bound"]}
+    assert "rounded" not in (folder / "out" / "report.txt").read_text()
+
+
+@pytest.mark.parametrize("error", [3e-9, 0.01, 0.0999999, 0.1, 1.0, 9.99, 10.0, 123.4, 2e13])
+def test_a_rounded_number_is_off_by_no_more_than_is_stated(error):
+    step = step_of(error, "noise")
+    size = Fraction(10) ** -step.places
+    assert Fraction(error) / 100 < size <= Fraction(error) / 10
+    assert Fraction(step.stated) >= Fraction(error) + size / 2
+    assert Fraction(step.stated) <= (Fraction(error) + size / 2) * Fraction(1001, 1000)
+    rng = np.random.default_rng(3)
+    halves = [float(size * Fraction(k, 2)) for k in (-3, -1, 1, 3, 5)]
+    for value in [*(rng.normal(size=40) * 20 * error).tolist(), *halves, 0.0, -0.0, error / 1e9]:
+        written = step.written(value)
+        decimal = Decimal(repr(written))
+        assert abs(Fraction(decimal) - Fraction(value)) <= size / 2
+        assert Fraction(decimal) % size == 0
+        assert not repr(written).startswith("-0.0") or written < 0
+
+
+def test_what_cannot_be_rounded_is_written_whole():
+    for error in (0.0, math.inf, 1e-13, 5e-324):
+        assert step_of(error, "noise") == Step(error, None)
+    assert step_of(0.1, "full") == Step(0.1, None)
+    assert Step(0.1, None).stated == 0.1
+    assert Step(0.1, None).written(0.123456789) == 0.123456789
+    far = 2.0**60 + 2.0**20
+    assert step_of(1e3, "noise").written(far) == far
+    assert math.isnan(step_of(1e3, "noise").written(math.nan))
+
+
+def test_tables_of_parquet_have_labels_and_say_what_they_are(folder):
+    import pyarrow.parquet as pq
+
+    given = ["--error", "0.05", "--format", "parquet", "--marginals", "3"]
+    assert release(folder, *given) == 0
+    for table in summary(folder)["tables"]:
+        assert table["file"].endswith(".parquet")
+        read = pq.read_table(folder / "out" / table["file"])
+        assert read.column_names == [*table["attributes"], "value", "error"]
+        cells = list(np.ndindex(*table["shape"]))
+        for axis, name in enumerate(table["attributes"]):
+            attribute = DOMAIN[name]
+            plain = isinstance(attribute, Boolean | Integer)
+            labels = [
+                attribute.labels[cell[axis]] if plain else attribute.text(cell[axis])
+                for cell in cells
+            ]
+            assert read[name].to_pylist() == labels
+        step = table["written"]["step"]
+        assert np.abs(np.array(read["value"]) - table["values"]).max() <= step / 2 * 1.0001
+        assert set(read["error"].to_pylist()) == {table["written"]["error"]}
+        about = json.loads(read.schema.metadata[b"dpsdk"])
+        assert about["mechanism"].startswith("Laplace(epsilon=")
+        assert about["cost"] == summary(folder)["cost"]["text"]
+        assert (about["private"], about["beta"]) == (False, 0.05)
+        assert about["unit"] == "share of the rows"
+    assert not (folder / "out" / "csv-metadata.json").exists()
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    assert [one["format"] for one in package["resources"]] == ["parquet"] * 4
+
+
+def test_a_date_is_a_text_in_parquet(folder):
+    import pyarrow.parquet as pq
+
+    Domain(Date("day", date(2024, 1, 30), date(2024, 2, 1))).save(folder / "domain.json")
+    (folder / "table.csv").write_text("day\n" + "2024-01-31\n" * 90)
+    assert release(folder, "--epsilon", "9", "--format", "parquet") == 0
+    (table,) = summary(folder)["tables"]
+    read = pq.read_table(folder / "out" / table["file"])
+    assert read["day"].to_pylist() == ["2024-01-30", "2024-01-31", "2024-02-01"]
+
+
+def test_parquet_without_pyarrow_is_refused_before_anything_is_paid(folder, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    before = everything(folder)
+    assert release(folder, "--epsilon", "1", "--format", "parquet") == 2
+    assert "pyarrow is not installed" in capsys.readouterr().err
+    assert everything(folder) == before
+
+
+def test_tables_of_parquet_are_read(folder, capsys):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = {
+        "age": pa.array([row % 10 for row in range(ROWS)]),
+        "a,b": pa.array([["=1+1", "large"][row % 2] for row in range(ROWS)]),
+        "member": pa.array([row % 3 == 0 for row in range(ROWS)]),
+        "weight": pa.array([row % 7 / 3 for row in range(ROWS)]),
+    }
+    (folder / "parts").mkdir()
+    pq.write_table(pa.table(rows), folder / "table.parquet")
+    pq.write_table(pa.table(rows), folder / "parts" / "one.parquet")
+    assert release(folder, "--epsilon", "5", "--counts") == 0
+    expected = summary(folder)["tables"]
+    for table in ("table.parquet", "parts", "parts/*.parquet"):
+        assert release(folder, "--epsilon", "5", "--counts", "--force", table=table) == 0
+        assert summary(folder)["tables"] == expected
+        assert summary(folder)["data"]["name"] == Path(table).name
+        dry = ["--epsilon", "5", "--counts", "--force", "--dry-run"]
+        assert release(folder, *dry, table=table) == 0
+    capsys.readouterr()
+    for option, value in (("--encoding", "utf-8"), ("--delimiter", ";")):
+        given = ["--epsilon", "5", option, value, "--force"]
+        assert release(folder, *given, table="table.parquet") == 2
+        assert f"{option} must be left out for Parquet files" in capsys.readouterr().err
+    assert release(folder, "--epsilon", "5", "--force", "--dry-run", table="no.parquet") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--digits", "full"], ["--counts", "--tables", "a,b"]])
+def test_descriptions_lie_beside_the_tables_and_fit_them(folder, options):
+    options = [one if one != "a,b" else '"a,b"' for one in options]
+    assert release(folder, "--epsilon", "1", "--name", "people", *options) == 0
+    out, written = folder / "out", summary(folder)
+    package = json.loads((out / "datapackage.json").read_text("utf-8"))
+    assert [one["path"] for one in package["resources"]] == [
+        table["file"] for table in written["tables"]
+    ]
+    csvw = json.loads((out / "csv-metadata.json").read_text("utf-8"))
+    groups = csvw.get("tables", [csvw])
+    for resource, group, table in zip(package["resources"], groups, written["tables"], strict=True):
+        header, *_ = lines(out / table["file"])
+        assert [field["name"] for field in resource["schema"]["fields"]] == header
+        assert [column["titles"] for column in group["tableSchema"]["columns"]] == header
+        assert group["url"] == table["file"]
+    rounded = "Values are rounded" in json.dumps(csvw)
+    assert rounded == ("Values are rounded" in package["description"]) == ("full" not in options)
+    assert package["privacy"]["private"] is False
+    record = json.loads((out / "metadata.json").read_text("utf-8"))
+    assert "Laplace" in json.dumps(record)
+    assert set(written["left_out"]) == set(DESCRIBED)
+    assert "Fields left for you to fill in" in (out / "report.txt").read_text()
+
+
+def test_columns_are_called_differently_whatever_attributes_are_called(folder):
+    names = ["value", "value of the table"]
+    Domain(*(Boolean(name) for name in names)).save(folder / "domain.json")
+    (folder / "table.csv").write_text(",".join(names) + "\n" + "true,false\n" * 50)
+    assert release(folder, "--epsilon", "1") == 0
+    (table,) = summary(folder)["tables"]
+    header, *_ = lines(folder / "out" / table["file"])
+    twice = " of the table of the table"
+    assert header == [*names, f"value{twice}", f"error{twice}"]

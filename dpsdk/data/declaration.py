@@ -11,6 +11,7 @@ from dpsdk.data.unit import PrivacyUnit, own_unit
 from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.progress import Bars
 
 __all__ = [
     "Collect",
@@ -55,12 +56,21 @@ class Declaration:
     max_rows: int | None
     unit_rows: int
     unit: PrivacyUnit | None = None
+    bars: Bars | None = None
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns that are read, of attributes and of persons."""
         person = [] if self.unit is None else [self.unit.column]
         return list(dict.fromkeys([*self.domain.names, *person]))
+
+    def tell(self, rows: int) -> None:
+        """Show that so many rows were read, where their number is public.
+
+        Nor is it shown where loading ends at a row outside the domain: that would tell which.
+        """
+        if self.bars is not None and self.outside != "raise" and has_public_rows(self.neighbors):
+            self.bars.told(rows, None, "rows")
 
     @property
     def limit(self) -> int | None:
@@ -138,6 +148,7 @@ def declared(
     max_rows: int | None,
     unit_rows: int,
     unit: PrivacyUnit | None = None,
+    progress: bool = False,  # noqa: FBT001, FBT002  # as whoever loads is given it
 ) -> Declaration:
     """The public arguments, checked.
 
@@ -149,8 +160,10 @@ def declared(
         If one is not as expected.
     TooLarge
         If an attribute has more cells than can be numbered.
+    MissingExtra
+        If progress should be shown, and what shows it is not installed.
     """
-    own = _own_domain(domain)
+    own, bars = _own_domain(domain), Bars.of(progress)
     name = str.__str__(to_name("name", name))
     unit = None if unit is None else own_unit(unit)
     neighbors = _relation(neighbors, unit)
@@ -168,7 +181,7 @@ def declared(
             advice = "declare narrower bounds, or split it into several attributes"
             what = f"attribute {attribute.name!r}"
             raise TooLarge(what, attribute.size, _ATTRIBUTE_LIMIT, "cells", advice)
-    declaration = Declaration(own, name, neighbors, outside, max_rows, unit_rows, unit)
+    declaration = Declaration(own, name, neighbors, outside, max_rows, unit_rows, unit, bars)
     declaration.check()
     return declaration
 

@@ -33,6 +33,9 @@ _Fields: TypeAlias = Sequence[str]
 _SHORT = 2**11
 """Blocks of fewer bytes are cut line by line, which then takes less time."""
 
+_TOLD = 2**16
+"""So many rows lie between two numbers of rows that are told."""
+
 _OUTSIDE: Ints = np.array([-1])
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -68,8 +71,13 @@ class FileFormat:
     complete: bool
 
 
-def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -> list[Ints]:
+def read_delimited(
+    path: str, wanted: FileFormat, matchers: Sequence[Matcher], tell: Callable[[int], object]
+) -> list[Ints]:
     """What each matcher makes of its column, line by line; -1 is outside, or nobody.
+
+    `tell` is called with each number of rows that is a multiple of 2^16, once they were read. In
+    between it is not: how many rows a block holds depends on what is in them.
 
     Raises
     ------
@@ -78,7 +86,7 @@ def read_delimited(path: str, wanted: FileFormat, matchers: Sequence[Matcher]) -
     """
     with _opened(path) as file:
         try:
-            return _read(path, file, wanted, matchers)
+            return _read(path, file, wanted, matchers, tell)
         except (gzip.BadGzipFile, zlib.error, EOFError):
             raise DataError(path, "is not a whole gzip file") from None
         except OSError as error:
@@ -96,7 +104,13 @@ def _opened(path: str) -> BinaryIO:
         raise DataError(path, "cannot be opened") from None
 
 
-def _read(path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matcher]) -> list[Ints]:
+def _read(
+    path: str,
+    file: BinaryIO,
+    wanted: FileFormat,
+    matchers: Sequence[Matcher],
+    tell: Callable[[int], object],
+) -> list[Ints]:
     split = splitter(wanted.delimiter, strip=wanted.strip)
     blocks, encoding = whole_lines(file, wanted.encoding)
     first, rest = _first_line(next(blocks, b""), encoding)
@@ -107,7 +121,7 @@ def _read(path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matc
         for matcher, place in zip(matchers, places, strict=True)
     ]
     together = is_cut_by_bytes(wanted.delimiter, encoding)
-    rows = 0
+    rows = told = 0
     for block in chain([rest] if rest else [], blocks):
         delimiter = wanted.delimiter if together and len(block or b"") >= _SHORT else None
         made = None if block is None else cut(block, delimiter, len(titles))
@@ -124,6 +138,9 @@ def _read(path: str, file: BinaryIO, wanted: FileFormat, matchers: Sequence[Matc
             if wanted.complete and not column.persons and (part < 0).any():
                 raise DataError(path, f"a value of {column.name!r} is outside the domain")
             column.parts.append(part)
+        while rows - told >= _TOLD:
+            told += _TOLD
+            tell(told)
     return [np.concatenate([_NONE, *column.parts]) for column in columns]
 
 

@@ -30,6 +30,7 @@ from dpsdk.data.vault import keep
 from dpsdk.domain import Domain
 from dpsdk.errors import DataError, InvalidArgument, Redacted
 from dpsdk.forms.facts import Facts, Neighbors
+from dpsdk.progress import working
 from dpsdk.typing import Array
 
 __all__ = ["Collect", "Outside", "PrivateData"]
@@ -38,7 +39,7 @@ __all__ = ["Collect", "Outside", "PrivateData"]
 P = ParamSpec("P")
 
 _Public: TypeAlias = tuple[
-    Domain, str, Neighbors | None, Outside, int | None, int, PrivacyUnit | None
+    Domain, str, Neighbors | None, Outside, int | None, int, PrivacyUnit | None, bool
 ]
 """What `declared` is given."""
 
@@ -112,6 +113,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        progress: bool = False,
     ) -> PrivateData:
         """Take in one array, list or series for each attribute; other columns are not looked at.
 
@@ -131,6 +133,10 @@ class PrivateData:
             How to read values that are texts: without the white space around them, with this
             character before the decimals ("." or ","), and with this one between groups of three
             digits. Texts are otherwise taken as they are.
+        progress
+            Whether a bar on standard error tells that it lasts, if it does: for how long, and how
+            many rows of a text file were read, where their number is public. Needs the extra
+            `progress`.
 
         Raises
         ------
@@ -143,7 +149,7 @@ class PrivateData:
         """
         made = cls._made(
             "the columns",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
             take_columns,
             columns,
             (strip, decimal, thousands),
@@ -169,6 +175,7 @@ class PrivateData:
         strip: bool = False,
         decimal: str = ".",
         thousands: str | None = None,
+        progress: bool = False,
     ) -> PrivateData:
         """Read a text file: the first line names the columns, every other line is one row.
 
@@ -192,7 +199,7 @@ class PrivateData:
         delimiter, encoding
             The character between fields, and how the text is encoded: any encoding in which a line
             feed is the byte 10, or UTF-16.
-        strip, decimal, thousands
+        strip, decimal, thousands, progress
             As for `from_columns`; `strip` holds for the first line and around quotes, too.
 
         Raises
@@ -208,7 +215,7 @@ class PrivateData:
         # The file is read inside, so no frame of this call ever holds a value.
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit, progress),
             take_file,
             source,
             (strip, decimal, thousands),
@@ -233,6 +240,7 @@ class PrivateData:
         decimal: str = ".",
         thousands: str | None = None,
         collect: Collect = "histogram",
+        progress: bool = False,
     ) -> PrivateData:
         """Count the rows of a frame of any library that narwhals reads.
 
@@ -252,6 +260,8 @@ class PrivateData:
             What comes back from the engine, as `Collect` says: all cells that are not empty, or
             later each marginal table that a query touches, where there are too many cells for one
             histogram.
+        progress
+            As for `from_columns`.
 
         Raises
         ------
@@ -264,7 +274,7 @@ class PrivateData:
         """
         made = cls._made(
             "the frame",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
             take_frame,
             frame,
             (strip, decimal, thousands),
@@ -289,6 +299,7 @@ class PrivateData:
         decimal: str = ".",
         thousands: str | None = None,
         collect: Collect = "histogram",
+        progress: bool = False,
     ) -> PrivateData:
         """Read Parquet files, through Polars, or else DuckDB, or else pyarrow.
 
@@ -300,7 +311,8 @@ class PrivateData:
             names are no columns.
         name
             What a ledger knows the table by; the path unless given.
-        domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect
+        domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect, \
+progress
             As for `from_frame`.
 
         Raises
@@ -316,7 +328,7 @@ class PrivateData:
         called = source if name is None else name
         made = cls._made(
             source,
-            (domain, called, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, called, neighbors, outside, max_rows, unit_rows, unit, progress),
             take_parquet,
             source,
             (strip, decimal, thousands),
@@ -342,6 +354,7 @@ class PrivateData:
         decimal: str = ".",
         thousands: str | None = None,
         collect: Collect = "histogram",
+        progress: bool = False,
     ) -> PrivateData:
         """Count the rows of a query, inside its database.
 
@@ -356,7 +369,7 @@ class PrivateData:
         parameters
             Values for the query's placeholders, for DuckDB and Spark.
         domain, name, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, \
-collect
+collect, progress
             As for `from_frame`.
 
         Raises
@@ -370,7 +383,7 @@ collect
         """
         made = cls._made(
             "the query",
-            (domain, name, neighbors, outside, max_rows, unit_rows, unit),
+            (domain, name, neighbors, outside, max_rows, unit_rows, unit, progress),
             take_query,
             (connection, query, parameters),
             (strip, decimal, thousands),
@@ -406,7 +419,7 @@ collect
         """
         made = cls._made(
             "the counts",
-            (domain, name, neighbors, "cell", max_rows, unit_rows, None),
+            (domain, name, neighbors, "cell", max_rows, unit_rows, None, False),
             take_counts,
             counts,
             outside_rows,
@@ -427,7 +440,8 @@ collect
 
         def taken(*args: P.args, **kwargs: P.kwargs) -> PrivateData:
             own = declared(*public)
-            return cls._keep(take(own, *args, **kwargs), own, source)
+            with working(own.bars, f"loading {own.name}"):
+                return cls._keep(take(own, *args, **kwargs), own, source)
 
         return attempt(source, taken, *args, **kwargs)
 

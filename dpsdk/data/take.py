@@ -126,7 +126,7 @@ def take_file(
     # Of persons, only rows that are kept count against the limit.
     limit = declared.limit if person is None else None
     wanted = FileFormat(delimiter, encoding, reading.strip, limit, declared.outside == "raise")
-    read = read_delimited(path, wanted, _all(matchers, person))
+    read = read_delimited(path, wanted, _all(matchers, person), declared.tell)
     codes = {matcher.name: code for matcher, code in zip(matchers, read, strict=False)}
     if declared.unit is not None and person is not None:
         codes = kept_codes(codes, person, read[-1], declared.unit)

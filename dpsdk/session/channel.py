@@ -156,7 +156,8 @@ class Channel(Closable, Generic[F_contra]):
         """An answer, which may have been given before if it is one of a one-shot mechanism."""
         context = self._context
         context.lifetime.check()
-        form, label = context.forms.described(query)
+        with context.history.working("asking"):
+            form, label = context.forms.described(query)
         request: Request | None = None
         if request_id is not None:
             name = to_name("request_id", request_id)
@@ -204,7 +205,8 @@ class Channel(Closable, Generic[F_contra]):
         done: Event | None = None
         try:
             kernel = Kernel.over(self._access.on(question))
-            given = self._ask(context.forms.lent(form, context.by), kernel)
+            with history.working(label):
+                given = self._ask(context.forms.lent(form, context.by), kernel)
             raw = fitting(given, form, self._name)
             around = question.around
             measurement = settled(query, raw, facts)

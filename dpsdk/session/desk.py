@@ -235,7 +235,8 @@ class Desk:
         access, opened = context.access(name), Using(name, mechanism, self.domain)
         try:
             kernel = Kernel.over(access.on(question))
-            channel, ended = channel_to(mechanism, kernel, opened, access, context)
+            with context.history.working(f"opening {name}"):
+                channel, ended = channel_to(mechanism, kernel, opened, access, context)
             # An opening that cost nothing is no entry of the history.
             question.answered = not context.history.cost(question).nothing
             scope, named, now = whose(question.asked)
@@ -299,7 +300,8 @@ class Desk:
         if not isinstance(using, Mechanism):
             raise InvalidArgument("using", "a mechanism", shown(using))
         context = self._context
-        form = context.forms.form(query)
+        with context.history.working("quoting"):
+            form = context.forms.form(query)
         believed = Assumptions.of(assume)
         believed.check(context.facts)
         if context.reuse is not None:
@@ -309,7 +311,8 @@ class Desk:
                 free = Quote(Cost(), Cost(), known.accuracy)
                 return free.for_query(lifting(query), self.facts, believed)
         try:
-            given: object = using.quote(context.forms.lent(form, using), context.terms)
+            with context.history.working("quoting"):
+                given: object = using.quote(context.forms.lent(form, using), context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
         quote = quoting(given, using)
@@ -393,18 +396,18 @@ class Desk:
             If another argument is not what it should be: a query needs one of `alpha` and `budget`,
             and goals neither.
         """
-        context = self._context
-        context.lifetime.check()
-        return plans_of(
-            query,
-            context,
-            alpha=alpha,
-            budget=budget,
-            beta=beta,
-            assume=assume,
-            limits=limits,
-            calibration=calibration,
-        )
+        self._context.lifetime.check()
+        with self._context.history.working("planning"):
+            return plans_of(
+                query,
+                self._context,
+                alpha=alpha,
+                budget=budget,
+                beta=beta,
+                assume=assume,
+                limits=limits,
+                calibration=calibration,
+            )
 
     def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from fractions import Fraction
 from itertools import count
@@ -18,7 +18,8 @@ from dpsdk.accounting.spent import Asked
 from dpsdk.errors import BudgetExceeded
 from dpsdk.kernel.access import Question
 from dpsdk.kernel.trust import named, naming
-from dpsdk.observe import Event, Observer, Refused
+from dpsdk.observe import Event, Observer, Progress, Refused
+from dpsdk.progress import Bars, working
 from dpsdk.release import Cost
 
 __all__ = ["History", "Receipt", "Receipts"]
@@ -116,17 +117,26 @@ class History:
         The session's.
     observer
         What is told of each question when it is over, outside all locks.
+    bars
+        Where the progress of what lasts is shown, if it is.
     """
 
-    __slots__ = ("_asked", "_numbers", "_observer", "_odometer", "_rules")
+    __slots__ = ("_asked", "_bars", "_numbers", "_observer", "_odometer", "_rules")
 
-    def __init__(self, odometer: Odometer, observer: Observer | None) -> None:
+    def __init__(
+        self, odometer: Odometer, observer: Observer | None, bars: Bars | None = None
+    ) -> None:
         self._odometer = odometer
         self._observer = observer
+        self._bars = bars
         # Copies, which releases hold.
         self._rules = odometer.composition, odometer.budget
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
+
+    def working(self, what: str) -> AbstractContextManager[object]:
+        """A block of work of this thread, which is shown once it has lasted."""
+        return working(self._bars, what)
 
     def ask(
         self,
@@ -139,7 +149,7 @@ class History:
     ) -> Question:
         """A new question, which charges name and which ends with its channel or before."""
         asked = Asked(query, mechanism, next(self._numbers), scope, request)
-        observed = self._observer is not None
+        observed = self._observer is not None or self._bars is not None
         question = Question(asked, lifetime, self._odometer.since, observed=observed)
         if observed:
             question.listener = self.tell
@@ -189,16 +199,20 @@ class History:
             with suppress(Exception):  # if a ledger fails, whether it was charged is not known
                 if not self._paid(question):
                     self._asked.pop(question.asked.number, None)
-        if self._observer is not None:
+        if question.observed:
             question.listener = None  # so that questions keep no session alive
             if event is not None:
                 question.events.append(event)
 
     def tell(self, question: Question) -> None:
         """Tell the observer what happened since it was last told."""
-        observer, events = self._observer, question.events
-        while observer is not None and events:
+        observer, bars, events = self._observer, self._bars, question.events
+        while events:
             event = events.pop(0)
+            if bars is not None and isinstance(event, Progress):
+                bars.told(event.done, event.total, event.unit)
+            if observer is None:
+                continue
             if isinstance(event, Refused):
                 observer(event)
             else:

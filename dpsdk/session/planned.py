@@ -264,7 +264,8 @@ class _Best(Channel[F]):
     ) -> Given[A]:
         outer = self._outer
         try:
-            plan = best_plan(query, form, outer)
+            with outer.history.working("planning"):
+                plan = best_plan(query, form, outer)
         except NoMechanism:
             if request is not None and (charges := request.charges()):
                 numbers = tuple(charge.number for charge in charges)

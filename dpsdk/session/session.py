@@ -26,6 +26,7 @@ from dpsdk.kernel.access import dataset_of
 from dpsdk.kernel.trust import Trust
 from dpsdk.noise import NoiseSource, SystemNoise
 from dpsdk.observe import Observer
+from dpsdk.progress import Bars
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipts
@@ -85,11 +86,17 @@ class Session(Desk, Closable):
         that very class is trusted with the table as long as it is not changed. Whoever names one
         vouches for its guarantee, and for what its runs tell. Its name is on every charge, and the
         proof on every release that rests on it.
+    progress
+        Whether a bar on standard error tells of what takes longer than a second: answers, openings,
+        quotes and plans. It shows what is public, and no more than an observer is told. Needs the
+        extra `progress`.
 
     Raises
     ------
     InvalidArgument
         If an argument is not what it should be, or may not be used with a durable ledger.
+    MissingExtra
+        If `progress` is asked for, and tqdm is not installed.
     LedgerConflict
         If the ledger is bound to something else.
 
@@ -117,6 +124,7 @@ class Session(Desk, Closable):
         ledger: Ledger | None = None,
         reuse: bool = False,
         trust: Mapping[str, str] | None = None,
+        progress: bool = False,
     ) -> None:
         if not isinstance(data, PrivateData):
             raise InvalidArgument("data", "a PrivateData", type(data).__name__)
@@ -131,11 +139,12 @@ class Session(Desk, Closable):
         if type(reuse) is not bool:
             raise InvalidArgument("reuse", "True or False", shown(reuse))
         trusted = Trust.of({} if trust is None else trust, Request)
+        bars = Bars.of(progress)
         if ledger is not None:
             _check_ledger(ledger, data, noise)
         odometer = Odometer(budget, composition, anytime, ledger=ledger, dataset=dataset_of(data))
         source = SystemNoise() if noise is None else noise
-        history, lifetime = History(odometer, observer), Lifetime("the session")
+        history, lifetime = History(odometer, observer, bars), Lifetime("the session")
         kept = Reuse() if reuse else None
         super().__init__(Context(data, odometer, source, history, lifetime, kept, trust=trusted))
 

@@ -36,6 +36,7 @@ PAGES = {
     "dpsdk.observe": "release.md",
     "dpsdk.plugins": "plugins.md",
     "dpsdk.planner": "planner.md",
+    "dpsdk.progress": "release.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

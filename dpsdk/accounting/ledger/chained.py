@@ -8,7 +8,7 @@ from threading import local
 from time import sleep
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar, cast
 
-from dpsdk._checks import shown, to_name
+from dpsdk._checks import shown, to_finite, to_name
 from dpsdk.accounting.ledger.anchor import Anchor
 from dpsdk.accounting.ledger.base import Decide, Decision
 from dpsdk.accounting.ledger.books import Books
@@ -24,9 +24,11 @@ from dpsdk.errors import (
     Reentered,
 )
 
-__all__ = ["Chained", "to_anchor", "to_key"]
+__all__ = ["Chained", "to_anchor", "to_key", "to_patience"]
 
 _SHORTEST_KEY = 16
+
+_LEAST_PATIENCE, _MOST_PATIENCE = 0.01, 3600
 
 _LONGEST_ANSWER = 1 << 28
 
@@ -43,6 +45,15 @@ def to_key(key: bytes | None) -> bytes:
         expected = f"at least {_SHORTEST_KEY} random bytes"
         raise InvalidArgument("key", expected, type(key).__name__)
     return b"" if key is None else bytes(key)
+
+
+def to_patience(patience: float) -> float:
+    """How long to wait for a turn, in seconds."""
+    seconds = float(to_finite("patience", patience))
+    if not _LEAST_PATIENCE <= seconds <= _MOST_PATIENCE:
+        expected = f"from {_LEAST_PATIENCE} to {_MOST_PATIENCE:,} seconds"
+        raise InvalidArgument("patience", expected, shown(patience))
+    return seconds
 
 
 def to_anchor(anchor: Anchor | None) -> Anchor | None:

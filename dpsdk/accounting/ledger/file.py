@@ -97,16 +97,19 @@ class LedgerFile(Store):
         The file, absolute.
     key
         Of the codes.
+    patience
+        So many seconds others may keep the file busy; a minute, if left out.
     """
 
-    __slots__ = ("_turnstile", "path")
+    __slots__ = ("_patience", "_turnstile", "path")
 
     keeps_turn = True
 
-    def __init__(self, path: Path, key: bytes) -> None:
+    def __init__(self, path: Path, key: bytes, patience: float | None = None) -> None:
         super().__init__(str(path), key)
         self.path: Path = path
-        self._turnstile = Turnstile(path, _PATIENCE)
+        self._patience: float = _PATIENCE if patience is None else patience
+        self._turnstile = Turnstile(path, self._patience)
 
     @override
     @contextmanager
@@ -213,7 +216,7 @@ class LedgerFile(Store):
 
         # A file that is gone is not made anew.
         place = f"{self.path.as_uri()}?mode={mode}"
-        return connect(place, uri=True, timeout=_PATIENCE, isolation_level=None)
+        return connect(place, uri=True, timeout=self._patience, isolation_level=None)
 
     def _check_names(self) -> None:
         """Refuse a file with several names, of which each would have its own log and turns."""

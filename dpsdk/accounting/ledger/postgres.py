@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key
+from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key, to_patience
 from dpsdk.accounting.ledger.server import LedgerServer
 
 __all__ = ["PostgresLedger"]
@@ -40,6 +40,8 @@ class PostgresLedger(Chained):
     anchor
         Remembers in another place how far the ledger has come; see `Anchor`. All hosts have to
         reach the same one.
+    patience
+        So many seconds to wait for a turn that others keep, as for `SQLiteLedger`.
 
     Raises
     ------
@@ -49,8 +51,8 @@ class PostgresLedger(Chained):
         If psycopg is not installed.
     LedgerUnavailable
         If the server cannot be reached, does not let this user in, is full, read-only or a standby,
-        does not wait for its disk, or others keep the ledger for a minute: here, and whenever it is
-        used.
+        does not wait for its disk, or others keep the ledger for longer than the `patience`: here,
+        and whenever it is used.
     LedgerDamaged
         If it is not as it was written, or the key is another: here, and whenever it is used.
     """
@@ -64,6 +66,8 @@ class PostgresLedger(Chained):
         schema: str = "dpsdk",
         key: bytes | None = None,
         anchor: Anchor | None = None,
+        patience: float | None = None,
     ) -> None:
         secret, put = to_key(key), to_anchor(anchor)
-        self._begin(LedgerServer(dsn, schema, secret), put)
+        waits = None if patience is None else to_patience(patience)
+        self._begin(LedgerServer(dsn, schema, secret, waits), put)

@@ -130,19 +130,22 @@ class LedgerServer(Store):
         Where the tables are.
     key
         Of the codes.
+    patience
+        So many seconds others may keep their turn; a minute, if left out.
     """
 
-    __slots__ = ("_idle", "_process", "_reached", "_schema")
+    __slots__ = ("_idle", "_patience", "_process", "_reached", "_schema")
 
     keeps_turn = False
 
-    def __init__(self, dsn: str, schema: str, key: bytes) -> None:
+    def __init__(self, dsn: str, schema: str, key: bytes, patience: float | None = None) -> None:
         if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
             expected = "up to 63 letters, digits and underscores, and none of PostgreSQL's own"
             raise InvalidArgument("schema", expected, shown(schema))
         self._reached, public = address_of(dsn)
         super().__init__(f"{public} schema {schema}", key)
         self._schema = f'"{schema}"'
+        self._patience = patience
         self._process = os.getpid()
         self._idle: list[_Connection] = []
         finalize(self, _close_all, self._idle, self._process)
@@ -217,7 +220,8 @@ class LedgerServer(Store):
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
-        begin = (_WRITE + _STATE).format(self._schema, round(1000 * _PATIENCE))
+        waits = _PATIENCE if self._patience is None else self._patience
+        begin = (_WRITE + _STATE).format(self._schema, round(1000 * waits))
         with self._connected(begin) as (connection, standbys):
             try:
                 yield _ServerWork(self, connection, self._schema, standbys=standbys)

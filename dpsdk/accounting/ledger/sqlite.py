@@ -8,7 +8,7 @@ from typing import final
 
 from dpsdk._checks import shown
 from dpsdk.accounting.ledger.anchor import Anchor
-from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key
+from dpsdk.accounting.ledger.chained import Chained, to_anchor, to_key, to_patience
 from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.place import network_of
 from dpsdk.errors import InvalidArgument, LedgerUnavailable
@@ -44,6 +44,9 @@ class SQLiteLedger(Chained):
         other ledger, which could be put in the place of this one.
     anchor
         Remembers in another place how far the ledger has come; see `Anchor`.
+    patience
+        So many seconds to wait for a turn that others keep, from 0.01 to 3,600; a minute, if left
+        out. Who serves others wants to be told sooner that the ledger is busy.
     allow_network
         Whether the file may lie on a network file system, or one shared with a host, of which
         Linux tells. Locks cannot be relied on there, and a budget may be spent twice.
@@ -53,8 +56,8 @@ class SQLiteLedger(Chained):
     InvalidArgument
         If an argument is not what it should be, or the file lies on a network file system.
     LedgerUnavailable
-        If the file cannot be made, read or written, or another process keeps it for a minute: here,
-        and whenever the ledger is used.
+        If the file cannot be made, read or written, or another process keeps it for longer than
+        the `patience`: here, and whenever the ledger is used.
     LedgerDamaged
         If it is not as it was written, or the key is another: here, and whenever it is used.
     """
@@ -67,15 +70,17 @@ class SQLiteLedger(Chained):
         *,
         key: bytes | None = None,
         anchor: Anchor | None = None,
+        patience: float | None = None,
         allow_network: bool = False,
     ) -> None:
         secret, put = to_key(key), to_anchor(anchor)
+        waits = None if patience is None else to_patience(patience)
         place = _absolute(path)
         network = None if allow_network else network_of(place)
         if network is not None:
             expected = "on a disk of this machine, or come with allow_network=True"
             raise InvalidArgument("path", expected, f"a file on {network}")
-        self._begin(LedgerFile(place, secret), put)
+        self._begin(LedgerFile(place, secret, waits), put)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

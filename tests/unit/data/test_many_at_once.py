@@ -51,7 +51,7 @@ def read(path, names, delimiter=",", encoding="utf-8", clip=False, **given):
     chosen = [one for one in ATTRIBUTES if one.name in names]
     matchers = [matcher_of(one, texts, clip=clip) for one in chosen]
     try:
-        found = read_delimited(str(path), wanted, matchers)
+        found = read_delimited(str(path), wanted, matchers, lambda _: None)
     except DataError as error:
         return error.reason
     return [codes.tolist() for codes in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sqlite3
@@ -24,7 +25,7 @@ from dpsdk.accounting import (
     SQLiteLedger,
 )
 from dpsdk.accounting.ledger import file as files
-from dpsdk.errors import LedgerDamaged, LedgerUnavailable
+from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
 
@@ -99,6 +100,24 @@ def test_making_a_file_waits_no_longer(path, monkeypatch):
         SQLiteLedger(path)
     assert not path.exists()
     SQLiteLedger(path)
+
+
+@forks
+def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
+    opened(SQLiteLedger(path))
+    hurried = SQLiteLedger(path, patience=0.05)
+    turn = files.LedgerFile(path, b"")._turnstile.turn()
+    with turn, pytest.raises(LedgerUnavailable, match="too long"):
+        hurried.store("a", b"7")
+    hurried.store("a", b"7")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, 3601, "5", b"5"])
+def test_a_patience_is_a_number_of_seconds(path, wrong):
+    with pytest.raises(InvalidArgument, match="patience must be") as told:
+        SQLiteLedger(path, patience=wrong)
+    assert told.value.parameter == "patience"
+    assert not path.exists()
 
 
 @forks

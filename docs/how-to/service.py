@@ -1,0 +1,513 @@
+"""A service over HTTP: analysts ask one private table, each within an account of their own.
+
+Started as ``DPSDK_SERVICE=service.toml uvicorn --factory service:application --workers 2``, in the
+folder of this file. The page service.md says what is in the configuration, and what is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import sqlite3
+import tomllib
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from attrs import Factory, field, frozen
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from dpsdk import Budget, Domain, PrivateData, Session, wire
+from dpsdk.accounting import SQLiteLedger
+from dpsdk.errors import (
+    AnswerLost,
+    BudgetExceeded,
+    Closed,
+    DomainError,
+    DpsdkError,
+    ExactSamplingInfeasible,
+    InvalidArgument,
+    LedgerUnavailable,
+    NoMechanism,
+    QueryError,
+    TooLarge,
+    UnknownAttribute,
+    UnknownLabel,
+    WireError,
+)
+from dpsdk.forms import Form
+from dpsdk.mechanisms import Gaussian, Laplace, OneShot
+from dpsdk.observe import Answered, Event, LoggingObserver, Observer, Observers, Progress
+from dpsdk.planner import Plan, Plans
+from dpsdk.queries import Query
+from dpsdk.session.desk import Desk
+from dpsdk.testing import seeded
+
+log = logging.getLogger("service")
+
+# What is read of a stranger's text: add what you want to answer, and nothing else is looked at.
+MECHANISMS = (Laplace, Gaussian)
+SHIPPED = wire.Catalogue.shipped()
+MOST_BYTES = 1 << 16
+NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+KEY = re.compile(r"[!-~]{1,200}")
+
+
+@frozen
+class Ask:
+    """What a client sends: a question, and the mechanism or plan that should answer it."""
+
+    query: Query[object, Form]
+    using: OneShot[Form] | Plan[Form]
+
+
+ASK = wire.Kind(
+    Ask,
+    "service:ask",
+    {"query": wire.QUERY, "using": wire.Nested[object]("a mechanism or a plan", OneShot, Plan)},
+)
+TAKEN = SHIPPED.only(
+    "query", "goal", "plan", "cost", "guarantee", "bound", "reason", "forecast", *MECHANISMS
+).plus(ASK)
+
+
+# The configuration
+
+
+@frozen
+class Analyst:
+    """Who may ask: by which key, of which only the digest is known here, and up to which share."""
+
+    name: str
+    share: str
+    digest: str
+
+
+@frozen
+class Settings:
+    """What the service was told in its file."""
+
+    table: Path
+    public: Path
+    domain: Path
+    name: str
+    epsilon: str
+    folder: Path
+    analysts: tuple[Analyst, ...]
+    delta: str = "0"
+    patience: float = 5.0
+    threads: int = 4
+
+    @classmethod
+    def load(cls, path: str | Path) -> Settings:
+        """Read a file in TOML; paths in it are relative to its folder."""
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        analysts = []
+        for name, one in given.pop("analysts").items():
+            if not NAME.fullmatch(name):
+                raise ValueError(f"an analyst's name is like ana-1, and not {name!r}")
+            analysts.append(Analyst(name, one["share"], one["key_sha256"].lower()))
+        for place in ("table", "public", "domain", "folder"):
+            given[place] = Path(path).parent / given[place]
+        return cls(analysts=tuple(analysts), **given)
+
+    def whose(self, key: str) -> str | None:
+        """The name of the analyst with a key."""
+        digest = sha256(key.encode()).hexdigest()
+        found = [one.name for one in self.analysts if compare_digest(one.digest, digest)]
+        return found[0] if found else None
+
+
+# What goes wrong, as RFC 9457 has it
+
+
+class Problem(Exception):
+    """A reply that is no answer."""
+
+    def __init__(self, status: int, title: str, detail: str, **more: object) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.wait: int | None = cast("int | None", more.pop("wait", None))
+        told = {"retryable": self.wait is not None, **more}
+        self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+        self.body.update(told)
+
+    def reply(self) -> Response:
+        """The same as a response."""
+        headers = {} if self.wait is None else {"Retry-After": str(self.wait)}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        kind, text = "application/problem+json", json.dumps(self.body)
+        return Response(text, self.status, headers, media_type=kind)
+
+
+def problem_of(error: DpsdkError, account: str) -> Problem:
+    """What an error of dpsdk is over HTTP. What it says is public, whatever it is."""
+    said = str(error)
+    if isinstance(error, BudgetExceeded):
+        fits = {"epsilon": str(error.epsilon), "rho": str(error.rho)}
+        return Problem(403, "The budget does not allow it", said, account=account, fits=fits)
+    if isinstance(error, LedgerUnavailable):
+        return Problem(503, "The ledger is busy", said, wait=1)
+    if isinstance(error, AnswerLost):
+        return Problem(409, "Charged, and not answered yet", said, wait=1)
+    if isinstance(error, Closed):
+        return Problem(503, "The service is ending", said, wait=5)
+    place = ""
+    if isinstance(error, WireError):
+        place = error.path
+    elif isinstance(error, InvalidArgument):
+        place = error.parameter
+    elif isinstance(error, UnknownAttribute | UnknownLabel):
+        place = error.attribute
+    if place == "request_id":
+        place = "Idempotency-Key"
+    wrong = (WireError, InvalidArgument, DomainError, QueryError, TooLarge, NoMechanism)
+    if isinstance(error, (*wrong, ExactSamplingInfeasible)):
+        return Problem(422, "The question cannot be answered", said, field=place or None)
+    log.error("%s: %s", type(error).__name__, said)
+    return Problem(500, "The service failed", said)
+
+
+# Metrics
+
+
+class Metrics:
+    """Counts events by mechanism, outcome and account, and nothing that has no end.
+
+    An account that is not listed, and a mechanism that is not answered with, are "other".
+    """
+
+    def __init__(self, accounts: tuple[str, ...]) -> None:
+        from prometheus_client import CollectorRegistry, Counter  # noqa: PLC0415  # if it is there
+
+        self.registry = CollectorRegistry()
+        labels = ("mechanism", "outcome", "account")
+        self._events: Any = Counter("dpsdk_events", "Events", labels, registry=self.registry)
+        self._accounts = frozenset(accounts)
+        self._mechanisms = frozenset(one.__name__ for one in MECHANISMS)
+
+    def __call__(self, event: Event, /) -> None:
+        """Count an event."""
+        if isinstance(event, Progress):
+            return
+        outcome = type(event).__name__.lower()
+        if isinstance(event, Answered) and event.reused:
+            outcome = "reused"
+        mechanism = event.mechanism.partition("(")[0]
+        mechanism = mechanism if mechanism in self._mechanisms else "other"
+        account = event.scope if event.scope in self._accounts else "other"
+        self._events.labels(mechanism, outcome, account).inc()
+
+    def text(self) -> bytes:
+        """All counts, as Prometheus reads them."""
+        from prometheus_client import (  # noqa: PLC0415  # as above
+            CollectorRegistry,
+            generate_latest,
+            multiprocess,
+        )
+
+        registry = self.registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:  # where all workers write what they count
+            registry = CollectorRegistry()
+            collect: Any = multiprocess.MultiProcessCollector
+            collect(registry)
+        return bytes(generate_latest(registry))
+
+
+def metrics_for(accounts: tuple[str, ...]) -> Metrics | None:
+    """Metrics, where prometheus-client is installed."""
+    try:
+        return Metrics(accounts)
+    except ImportError:
+        return None
+
+
+# Releases that were handed out
+
+
+class Kept(NamedTuple):
+    """A reply that was sent, and the digest of what it was a reply to."""
+
+    asked: str
+    text: str
+
+
+class Releases:
+    """Releases by account and key, so that what was sent once is sent again to the letter.
+
+    They are public. What was spent for them is in the ledger, and not here: without this file
+    requests are still answered again, and charged once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with closing(self._connected()) as file, file:
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS release (account TEXT, id TEXT, asked TEXT, text TEXT, "
+                "PRIMARY KEY (account, id))"
+            )
+
+    def _connected(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=30)
+
+    def find(self, account: str, name: str) -> Kept | None:
+        """What an account was sent, if it was."""
+        wanted = "SELECT asked, text FROM release WHERE account = ? AND id = ?"
+        with closing(self._connected()) as file:
+            row = file.execute(wanted, (account, name)).fetchone()
+        return None if row is None else Kept(*row)
+
+    def keep(self, account: str, name: str, kept: Kept) -> Kept:
+        """Keep what will be sent; what was kept before, if another worker was first."""
+        with closing(self._connected()) as file, file:
+            row = account, name, *kept
+            file.execute("INSERT OR IGNORE INTO release VALUES (?, ?, ?, ?)", row)
+        return self.find(account, name) or kept
+
+
+# The work
+
+
+class Service:
+    """One worker's session, opened after the fork, and the accounts in it."""
+
+    def __init__(self, settings: Settings) -> None:
+        names = tuple(one.name for one in settings.analysts)
+        domain = Domain.load(settings.domain)
+        budget = Budget(settings.epsilon, settings.delta)
+        settings.folder.mkdir(exist_ok=True, parents=True)
+        ledger = SQLiteLedger(settings.folder / "spent.db", patience=settings.patience)
+        data = PrivateData.from_csv(settings.table, domain, name=settings.name)
+        self.settings = settings
+        self.metrics = metrics_for(names)
+        observer: Observer = LoggingObserver(log)
+        if self.metrics is not None:
+            observer = Observers(self.metrics, observer)
+        self._session = Session(data, budget, ledger=ledger, observer=observer)
+        self._desks: dict[str, Desk] = {
+            one.name: self._session.scope(one.name, one.share) for one in settings.analysts
+        }
+        self._public = PrivateData.from_csv(settings.public, domain, name="public")
+        self._releases = Releases(settings.folder / "releases.db")
+
+    def quote(self, account: str, text: bytes) -> str:
+        """What an answer would cost, whether that is left, and how far off it would be."""
+        ask = wire.loads(Ask, text, allow=TAKEN)
+        desk = self._desks[account]
+        using = ask.using.mechanism if isinstance(ask.using, Plan) else ask.using
+        quote = desk.quote(ask.query, using=using)
+        told = {
+            "cost": wire.to_json(quote.at_most),
+            "bound": wire.to_json(quote.bound()),
+            "fits": desk.affords(ask.query, using=using),
+        }
+        return json.dumps(told)
+
+    def plan(self, account: str, text: bytes) -> str:
+        """Ways to answer within an error, the cheapest first, of those that are answered here."""
+        goal = wire.loads("goal", text, allow=TAKEN)
+        plans = self._desks[account].plan(goal.query, alpha=goal.alpha)
+        served = [plan for plan in plans if isinstance(plan.mechanism, MECHANISMS)]
+        return wire.dumps(Plans(served, plans.question))
+
+    def answers(self, account: str, key: str, text: bytes) -> tuple[str, str]:
+        """The release for a key, and its name: charged and drawn once, however often it is sent."""
+        ask = wire.loads(Ask, text, allow=TAKEN)
+        asked, name = wire.digest(ask, allow=TAKEN), sha256(key.encode()).hexdigest()[:32]
+        kept = self._releases.find(account, name)
+        if kept is None:
+            # No name of an account has a slash, so that nobody asks under another's keys.
+            request = f"{account}/{key}"
+            release = self._desks[account].release(ask.query, using=ask.using, request_id=request)
+            kept = self._releases.keep(account, name, Kept(asked, wire.dumps(release)))
+        if kept.asked != asked:
+            said = "the key was sent before, with another body"
+            raise Problem(422, "The key was used before", said, field="Idempotency-Key")
+        return name, kept.text
+
+    def dummy(self, text: bytes) -> str:
+        """An answer of the same shape, from a public table: to try a client, at no cost."""
+        ask = wire.loads(Ask, text, allow=TAKEN)
+        seed = int(wire.digest(ask, allow=TAKEN)[:8], 16)
+        trial = Session(self._public, self._session.budget, noise=seeded(seed))
+        release = trial.release(ask.query, using=ask.using)
+        notice = "NOT PRIVATE: seeded noise on a public table, and no answer about the private one"
+        return json.dumps({"notice": notice, "release": wire.to_json(release)})
+
+    def budget(self, account: str) -> str:
+        """What an account has spent, and what is left of it."""
+        desk = self._desks[account]
+        left = desk.remaining
+        told = {
+            "account": account,
+            "spent": wire.to_json(desk.spent),
+            "remaining": {
+                "fraction": left.fraction, "epsilon": str(left.epsilon), "rho": str(left.rho),
+            },
+        }  # fmt: skip
+        return json.dumps(told)
+
+    def domain(self, account: str) -> str:
+        """What may be asked about."""
+        return wire.dumps(self._desks[account].domain)
+
+    def release(self, name: str, account: str) -> str:
+        """What this account was sent before. What others were sent is not there for it."""
+        kept = self._releases.find(account, name)
+        if kept is None:
+            raise Problem(404, "Not found", "this account has no such release")
+        return kept.text
+
+    def close(self) -> None:
+        """Answer nothing more. Accounts stay open, for other workers and for tomorrow."""
+        self._session.close()
+
+
+# The service over HTTP
+
+
+@frozen
+class Front:
+    """Takes requests on the loop, and has them worked on in threads."""
+
+    settings: Settings
+    _pool: ThreadPoolExecutor = field(
+        default=Factory(lambda self: ThreadPoolExecutor(self.settings.threads), takes_self=True)
+    )
+    _service: list[Service] = field(factory=list[Service])
+    _waiting: set[object] = field(factory=set[object])
+
+    @asynccontextmanager
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        """Open the session in the worker that asks, never before a fork; close it at the end."""
+        self._service.append(await self._work(lambda: Service(self.settings)))
+        yield
+        self._service.pop().close()
+        self._pool.shutdown()
+
+    async def _work(self, work: Callable[[], Any]) -> Any:
+        if len(self._waiting) >= 16 * self.settings.threads:
+            raise Problem(503, "The service is busy", "too many requests wait", wait=1)
+        token = object()
+        self._waiting.add(token)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting.discard(token)
+
+    def _account(self, request: Request) -> str:
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        name = self.settings.whose(key) if scheme.lower() == "bearer" else None
+        if name is None:
+            raise Problem(401, "Who asks?", "the Authorization header must have a known key")
+        request.state.account = name
+        return name
+
+    async def _body(self, request: Request) -> bytes:
+        parts: list[bytes] = []
+        async for part in request.stream():
+            parts.append(part)
+            if sum(map(len, parts)) > MOST_BYTES:
+                raise Problem(413, "The body is too large", f"at most {MOST_BYTES:,} bytes")
+        return b"".join(parts)
+
+    async def quote(self, request: Request) -> Response:
+        """POST /quote."""
+        account, text = self._account(request), await self._body(request)
+        return _json(await self._work(lambda: self._service[0].quote(account, text)))
+
+    async def plan(self, request: Request) -> Response:
+        """POST /plan."""
+        account, text = self._account(request), await self._body(request)
+        return _json(await self._work(lambda: self._service[0].plan(account, text)))
+
+    async def answers(self, request: Request) -> Response:
+        """POST /answers."""
+        account = self._account(request)
+        key = request.headers.get("Idempotency-Key", "")
+        if not KEY.fullmatch(key):
+            said = "give an Idempotency-Key of 1 to 200 visible characters in ASCII"
+            raise Problem(400, "A key is missing", said, field="Idempotency-Key")
+        text = await self._body(request)
+        work = partial(self._service[0].answers, account, key, text)
+        name, release = await self._work(work)
+        return _json(release, {"Location": f"/releases/{name}"})
+
+    async def dummy(self, request: Request) -> Response:
+        """POST /dummy/answers."""
+        self._account(request)
+        text = await self._body(request)
+        return _json(await self._work(lambda: self._service[0].dummy(text)))
+
+    async def budget(self, request: Request) -> Response:
+        """GET /budget."""
+        account = self._account(request)
+        return _json(await self._work(lambda: self._service[0].budget(account)))
+
+    async def domain(self, request: Request) -> Response:
+        """GET /domain."""
+        account = self._account(request)
+        return _json(await self._work(lambda: self._service[0].domain(account)))
+
+    async def release(self, request: Request) -> Response:
+        """GET /releases/{id}."""
+        name, account = request.path_params["name"], self._account(request)
+        return _json(await self._work(lambda: self._service[0].release(name, account)))
+
+    async def metrics(self, _: Request) -> Response:
+        """GET /metrics: of this worker, and for whoever watches it; keep it from the outside."""
+        metrics = self._service[0].metrics
+        if metrics is None:
+            raise Problem(404, "Not found", "prometheus-client is not installed")
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _json(text: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(text, headers=dict(headers or {}), media_type="application/json")
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """Any error as a problem. Of one that was not foreseen nothing is told."""
+    if isinstance(error, Problem):
+        return error.reply()
+    if isinstance(error, DpsdkError):
+        return problem_of(error, getattr(request.state, "account", "")).reply()
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, error.detail, f"{request.method} is not here").reply()
+    log.error("%s was not foreseen", type(error).__name__)
+    return Problem(500, "The service failed", "it was not foreseen, and is not told").reply()
+
+
+def application(path: str | None = None) -> FastAPI:
+    """The service; its configuration is where DPSDK_SERVICE says."""
+    front = Front(Settings.load(path or os.environ["DPSDK_SERVICE"]))
+    app = FastAPI(title="Private answers", lifespan=front.lifespan)
+    for kind in (Problem, DpsdkError, HTTPException, Exception):
+        app.add_exception_handler(kind, _told)
+    posts: dict[str, Callable[..., Any]] = {
+        "/quote": front.quote,
+        "/plan": front.plan,
+        "/answers": front.answers,
+        "/dummy/answers": front.dummy,
+    }
+    gets: dict[str, Callable[..., Any]] = {
+        "/budget": front.budget,
+        "/domain": front.domain,
+        "/releases/{name}": front.release,
+        "/metrics": front.metrics,
+    }
+    for where, answer in posts.items():
+        app.add_api_route(where, answer, methods=["POST"])
+    for where, answer in gets.items():
+        app.add_api_route(where, answer, methods=["GET"])
+    return app

@@ -148,14 +148,14 @@ class ScopeOdometer(Odometer):
         seen._budget = own_budget(outer._budget)
         seen._begun = account.start
         seen._cap = _cap_in_words(account.start, outer)
-        seen._holder = None
         seen._payer = Payer((number, *account.outer))
         return seen
 
     def _statement(self, books: Books) -> ScopeStatement:
         account = self._account(books)
         spent, remaining = self._spent(books), self._remaining(books)
-        return ScopeStatement(self._name, spent, remaining, account.reserve, account.closed)
+        held = account.reserve, account.closed
+        return ScopeStatement(self._name, self._cap, spent, remaining, *held)
 
     @property
     def outer(self) -> Odometer:

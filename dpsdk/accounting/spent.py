@@ -121,6 +121,8 @@ class ScopeStatement:
     ----------
     name
         The name of the scope.
+    cap
+        What it may spend at the most, in words.
     spent, remaining
         As the scope itself shows them.
     reserve
@@ -130,6 +132,7 @@ class ScopeStatement:
     """
 
     name: str
+    cap: str
     spent: Spent
     remaining: Remaining
     reserve: bool

@@ -14,6 +14,7 @@ in lightness. Labels are drawn letter by letter: nothing in them is read as a fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpsdk._checks import shown, to_beta
@@ -63,10 +64,9 @@ __all__ = [
 
 def _require_matplotlib() -> None:
     try:
-        import matplotlib.figure  # noqa: PLC0415  # an extra, and slow to import
+        import_module("matplotlib.figure")  # an extra, and slow to import
     except ImportError:
         raise MissingExtra("matplotlib", "plots") from None
-    del matplotlib
 
 
 def marginal(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
@@ -99,7 +99,7 @@ def marginal(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.
 def heatmap(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:
     """A marginal table of two attributes as a map; cells that noise hides are hatched.
 
-    A cell is hatched where its bounds hold nought, or, without bounds, where it is not above. Small
+    A cell is hatched where its bounds include 0, or, without bounds, where it is not above 0. Small
     tables have their numbers and bounds in the cells.
 
     Parameters

@@ -16,6 +16,7 @@ class Account:
     """One line of the picture: a share that was spent, of what, and what is left."""
 
     name: str
+    cap: str
     spent: Spent
     remaining: Remaining | None
     reserve: bool = False
@@ -25,8 +26,7 @@ class Account:
     def words(self) -> str:
         """What was spent, and what is left, in words that are exact."""
         runs = several(self.spent.charges, "charge")
-        told = f"{percentage(self.spent.fraction)} of {self.spent.of or self.spent.guarantee}"
-        parts = [f"{told} spent in {runs}"]
+        parts = [f"{percentage(self.spent.fraction)} spent in {runs}"]
         if self.closed:
             parts.append("closed")
         elif self.remaining is not None:
@@ -41,6 +41,7 @@ def scoped(statement: ScopeStatement) -> Account:
     """The line of a scope."""
     return Account(
         statement.name,
+        statement.cap,
         statement.spent,
         statement.remaining,
         statement.reserve,

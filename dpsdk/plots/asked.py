@@ -13,6 +13,7 @@ from dpsdk.noise import DiscreteLaplace
 from dpsdk.planner import Curve, Plan, Plans
 from dpsdk.plots.accounts import Account, scoped
 from dpsdk.plots.bounds import confidence
+from dpsdk.plots.texts import several
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.queries.threshold import Threshold
 from dpsdk.queries.workload import Answers, Workload
@@ -71,7 +72,7 @@ def to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, 
 def items_of(x: object, expected: str) -> list[object]:
     """The items of a sequence that is not empty."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
-        raise InvalidArgument("x", expected, shown(x))
+        raise InvalidArgument("x", expected, shown(cast("object", x)))
     items = list(cast("Iterable[object]", x))
     if not items:
         raise InvalidArgument("x", expected, "nothing")
@@ -120,7 +121,7 @@ def to_plans(x: object) -> tuple[Sequence[Plan[Form]], Curve, str]:
         return plans.plans, plans.curve(), plans.question
     if isinstance(x, Plan):
         plan = cast("Plan[Form]", x)
-        return (plan,), Curve(()), str(plan.mechanism)
+        return (plan,), Curve(()), ""
     raise InvalidArgument("x", _PLANS, shown(x))
 
 
@@ -128,14 +129,17 @@ _PLANS = "the plans of session.plan(...), or one of them"
 
 
 def to_accounts(x: object, beta: float) -> tuple[list[Account], str, str, bool]:
-    """The accounts of a session, whose they are, what one run more would be good for, and if its
-    noise is private.
-    """
+    """Accounts, whose they are, what is left is good for, and whether noise is private."""
     if isinstance(x, Spent):
-        return [Account(x.of or "spent", x, None)], x.of or str(x.guarantee), "", True
+        return (
+            [Account("account", x.of or str(x.guarantee), x, None)],
+            x.of or str(x.guarantee),
+            "",
+            True,
+        )
     if not isinstance(x, Session):
         raise InvalidArgument("x", "a session, or what it has spent", shown(x))
-    accounts = [Account("session", x.spent, x.remaining), *map(scoped, x.scopes)]
+    accounts = [Account("session", str(x.budget), x.spent, x.remaining), *map(scoped, x.scopes)]
     table, private = told_of(x)
     return accounts, f"{x.budget} on {table}", _good_for(x.remaining, beta), private
 
@@ -146,8 +150,8 @@ def _good_for(left: Remaining, beta: float) -> str:
     # A count moves by one row.
     rows = DiscreteLaplace(1 / left.epsilon).radius(beta, 1)
     return (
-        f"All that is left would buy one count that is off by at most {rows:,} rows with "
-        f"probability {confidence(beta)} (β = {beta:g})."
+        f"All that is left would buy one count that is off by at most {several(rows, 'row')} "
+        f"with probability {confidence(beta)} (β = {beta:g})."
     )
 
 

@@ -1,5 +1,8 @@
 """Pictures of audits: what was found, against what is claimed."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 import math
@@ -44,6 +47,8 @@ def draw_worst_cases(reports: Mapping[str, WorstCase], ax: Axes | None, beta: fl
         bar.set_label("_found")
         if math.isinf(share):
             axes.plot([end * 0.985], [place], ">", color=colours.ink, markersize=8, zorder=4)
+        line = axes.plot([1, 1], [place - 0.26, place + 0.26], color=colours.ink, linewidth=2.2)
+        line[0].set_label("_claimed")
         verdict = "holds" if one.passed else f"REFUTED by outcome {spelled(one.outcome, 40)}"
         words = (
             f"found {one.quantity} {number(one.figure)} of {number(one.allowed)} claimed "
@@ -53,18 +58,14 @@ def draw_worst_cases(reports: Mapping[str, WorstCase], ax: Axes | None, beta: fl
             0, place - 0.28, canvas.spelled(words, 110), fontsize=0.8 * canvas.size, va="bottom"
         )
         told.append(f"{spelled(name, 40)}: {words}.")
-    line = axes.axvline(1, color=colours.ink, linewidth=1.6, linestyle="--", zorder=3)
-    line.set_label("claimed")
     axes.set_xlim(0, end)
     axes.set_ylim(len(named) - 0.5, -0.8)
     canvas.numbers("x")
-    canvas.title("x", "found, as a share of what is claimed (dashed)")
+    canvas.title("x", "found, as a share of what is claimed (line)")
     canvas.ticks("y", list(range(len(named))), [canvas.spelled(name, 24) for name, _ in named])
     pairs, paths = (sum(getattr(one, key) for _, one in named) for key in ("pairs", "paths"))
-    lines = [
-        f"Exact enumeration of {several(pairs, 'pair')} of neighbouring tables, "
-        f"{several(paths, 'path')} in all."
-    ]
+    looked = f"{several(pairs, 'pair')} of neighbouring tables, {several(paths, 'path')} in all"
+    lines = [f"Exact enumeration of {looked}."]
     lines += _attack([one for _, one in named], beta)
     if len(reports) > len(named):
         lines.append(f"{len(reports) - len(named):,} more audits are not shown.")
@@ -85,14 +86,12 @@ def _attack(reports: list[WorstCase], beta: float) -> list[str]:
     if len(known) < len(reports):
         return []
     which = "this claim" if len(reports) == 1 else "the weakest claim"
-    return [
-        f"Under {which}, who knows all other rows and errs with probability β = {beta:g} finds a "
-        f"row with probability at most {number(max(known))}."
-    ]
+    who = f"who knows all other rows and errs with probability β = {beta:g}"
+    return [f"Under {which}, {who} finds a row with at most {number(max(known))}."]
 
 
 def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: float) -> Figure:
-    """Two bars for each test: the event's probability on one table at least, on the other at most."""
+    """Two bars for each test: how likely the event is, on one table and on its neighbour."""
     named = list(reports.items())[:_SHOWN]
     canvas = Canvas(ax, max(3.5, 2.1 * len(named)))
     axes, colours = canvas.axes, canvas.colours
@@ -129,10 +128,10 @@ def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: f
     canvas.ticks("y", list(range(len(named))), [canvas.spelled(name, 24) for name, _ in named])
     samples = sum(one.samples for _, one in named)
     caught = sum(one.second <= beta for _, one in named)
+    errs = several(caught, "event errs", "events err")
     lines = [
-        f"{samples:,} samples. Dark: on one table, at least; light: on its neighbour, at most. "
-        f"{several(caught, 'event errs', 'events err')} with probability β = {beta:g} at the most "
-        "(dotted).",
+        f"{samples:,} samples. Dark: on one table, at least; light: on its neighbour, at most.",
+        f"As an attack, {errs} with probability β = {beta:g} at the most (dotted).",
         "A test refutes a claim with high confidence; none can prove it.",
     ]
     if len(reports) > len(named):

@@ -79,27 +79,25 @@ def confidence(beta: float) -> str:
     return f"{100 * (1 - beta):.7g}%"
 
 
-def resting(entries: Entries, beta: float, noun: tuple[str, str] = ("entry", "entries")) -> str:
-    """On what the bars of a picture rest, in one sentence."""
+def resting(entries: Entries, beta: float) -> list[str]:
+    """On what the bars of a picture rest."""
     bound, count = entries.bound, len(entries.values)
     if entries.joint is None:
-        return f"No bars: {bound.words}."
-    sure, at = confidence(beta), f"β = {beta:g}"
+        return [f"No bars: {bound.words}."]
+    sure, at, all_of = confidence(beta), f"β = {beta:g}", several(count, "entry", "entries")
     if not entries.joint:
         every = "each by itself" if count > 1 else "it"
-        return (
-            f"Bars hold {every} with probability {sure} ({at}, each); "
-            f"nothing is known of all {several(count, *noun)} at once."
-        )
-    kind = spelled(bound.kind, 100)
-    if not bound.proven:  # of some entries alone
-        return f"Bars hold together with probability {sure} ({at}, joint), where they end."
+        rest = "" if count == 1 else f"; nothing is known of all {all_of} at once"
+        return [f"Bars hold {every} with probability {sure} ({at}, each){rest}."]
     if count == 1:
-        return f"The bar holds with probability {sure} ({at}), {bound.standing}: {kind}."
-    return (
-        f"Bars hold for all {several(count, *noun)} at once with probability {sure} "
-        f"({at}, joint), {bound.standing}: {kind}."
-    )
+        lines = [f"The bar holds with probability {sure} ({at})."]
+    else:
+        where = "" if bound.proven else ", where they end"
+        held = f"Bars hold for all {all_of} at once{where}"
+        lines = [f"{held}, with probability {sure} ({at}, joint)."]
+    if bound.proven:
+        lines.append(f"{bound.standing.capitalize()}: {spelled(bound.kind, 120)}.")
+    return lines
 
 
 def paid(release: Release[A]) -> str:
@@ -116,7 +114,7 @@ def paid(release: Release[A]) -> str:
 
 def said(release: Release[A], entries: Entries, beta: float) -> list[str]:
     """All that a picture of a release says below its title."""
-    lines = [resting(entries, beta)]
+    lines = resting(entries, beta)
     if entries.unbounded:
         ends = several(entries.unbounded, "bar has", "bars have")
         lines.append(f"{ends} no end, and an arrow instead: nothing is known there.")

@@ -1,5 +1,8 @@
 """Where pictures are drawn: axes of a figure without pyplot, with a heading that says it all."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 import base64
@@ -8,7 +11,7 @@ import io
 from collections.abc import Container, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import frozen
@@ -27,6 +30,9 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.plots.bounds import Entries
 from dpsdk.plots.texts import spelled, wrapped
 from dpsdk.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
 
 __all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
 
@@ -60,11 +66,13 @@ def alternative_of(figure: Figure) -> str:
     return "\n\n".join(one.alternative for one in found if one.alternative)
 
 
-def luminance(colour: object) -> float:
+def luminance(colour: ColorType) -> float:
     """The relative luminance of a colour, from 0 for black to 1 for white."""
-    parts = np.asarray(to_rgb(colour))  # type: ignore[arg-type]  # whatever names a colour
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(colour)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _contrast(one: float, other: float) -> float:
@@ -169,13 +177,22 @@ class Canvas:
         put = self.axes.set_xlabel if axis == "x" else self.axes.set_ylabel
         put(self.spelled(text), **self.text)
 
-    def write(self, x: float, y: float, text: str, **how: object) -> Text:
+    def write(self, x: float, y: float, text: str, **how: Any) -> Text:
         """A text at a place of the axes."""
         return self.axes.text(x, y, text, **{**self.text, **how})
 
-    def bars(self, places: Floats, entries: Entries, *, upright: bool, width: float) -> None:
+    def bars(
+        self,
+        places: Floats,
+        entries: Entries,
+        *,
+        upright: bool,
+        width: float,
+        pale: bool = False,
+    ) -> None:
         """One bar for each entry from its lower to its upper end, the entries by themselves."""
         lowest, highest = span_of(entries)
+        colour = self.colours.weak if pale else self.colours.ink
         which = entries.barred
         low = np.where(np.isinf(entries.low), lowest, entries.low)[which]
         high = np.where(np.isinf(entries.high), highest, entries.high)[which]
@@ -185,16 +202,18 @@ class Canvas:
         if not upright:
             segments = segments[:, :, ::-1]
         if len(segments):
-            lines = LineCollection(list(segments), linewidths=width, colors=self.colours.ink)
+            lines = LineCollection(list(segments), linewidths=width, colors=colour)
             lines.set_label("interval")
             lines.set_zorder(3)
             self.axes.add_collection(lines, autolim=False)
         for end, where, marks in ((entries.low, lowest, "v<"), (entries.high, highest, "^>")):
             endless = which & np.isinf(end)
             here, there = places[endless], np.full(int(endless.sum()), where)
-            ends = (here, there) if upright else (there, here)
+            x, y = (here, there) if upright else (there, here)
             mark = marks[0 if upright else 1]
-            self.axes.scatter(*ends, marker=mark, color=self.colours.ink, s=24, zorder=4)
+            self.axes.plot(
+                x, y, mark, color=self.colours.ink, markersize=5, zorder=4, clip_on=False
+            )
         if upright:
             self.axes.set_ylim(lowest, highest)
         else:
@@ -221,7 +240,7 @@ class Canvas:
         if not self.own:
             points *= self.axes.get_position().width
         wide = int(points / (0.52 * size))
-        heads = wrapped([self.spelled(title, 160)], int(0.72 * wide))
+        heads = wrapped([self.spelled(title, 160)], int(0.57 * wide))
         body = wrapped([self.spelled(line, 400) for line in lines], wide)
         parts = [(heads, 1.1 * self.size, "bold"), (marks, self.size, "bold")]
         parts.append((body, size, "normal"))
@@ -248,15 +267,13 @@ class Canvas:
 
     def _heading(self, text: str, up: float, points: float, weight: str) -> Heading:
         """A part of the heading whose top is so many points above the axes or their room."""
-        across, base = (
-            ("figure fraction", "figure fraction") if self.own else ("axes fraction",) * 2
-        )
+        within = "figure fraction" if self.own else "axes fraction"
         height = self.figure.get_figheight()
         at = (0.0, self.body / height) if self.own else (0.0, 1.0)
         heading = Heading(
             text,
             xy=at,
-            xycoords=(across, base),
+            xycoords=within,
             xytext=(9 if self.own else 0, up),
             textcoords="offset points",
             va="top",

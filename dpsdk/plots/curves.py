@@ -1,10 +1,14 @@
 """Pictures along a line: the shares below thresholds, and what was answered over time."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -52,7 +56,7 @@ def draw_cdf(
     canvas = Canvas(ax)
     axes, colours = canvas.axes, canvas.colours
     few = len(places) <= 60
-    canvas.bars(places, entries, upright=True, width=1.8 if few else max(0.4, 120 / len(places)))
+    canvas.bars(places, entries, upright=True, width=1.8 if few else max(0.4, 60 / len(places)))
     told = np.isfinite(entries.values)
     lines = said(release, entries, beta)
     if entries.joint and len(places) > 1:
@@ -94,9 +98,7 @@ def _include(canvas: Canvas, value: float) -> None:
 
 
 def _between(canvas: Canvas, places: Floats, entries: Entries) -> None:
-    """Shade where the truth lies between two thresholds: no lower than at the one before, no higher
-    than at the next.
-    """
+    """Shade where the truth lies between two thresholds, since it does not fall."""
     low, high = canvas.axes.get_ylim()
     lower = np.where(np.isinf(entries.low), low, entries.low)
     upper = np.where(np.isinf(entries.high), high, entries.high)
@@ -141,10 +143,9 @@ def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: flo
     """Answers in the order of asking, with their bars, and what they cost so far."""
     each = [entries_of(one, beta, _single) for one in releases]
     entries = Entries(
-        *[
-            np.concatenate([getattr(one, name) for one in each])
-            for name in ("values", "low", "high")
-        ],
+        np.concatenate([one.values for one in each]),
+        np.concatenate([one.low for one in each]),
+        np.concatenate([one.high for one in each]),
         joint=True if any(one.joint is not None for one in each) else None,
         bound=each[0].bound,
     )
@@ -181,12 +182,12 @@ def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: flo
     canvas.title("y", "answer")
     canvas.numbers("x")
     canvas.numbers("y")
-    _legend(canvas, "best")
+    _legend(canvas, "lower right")
     paying = int(charged.sum())
+    were = f"{several(paying, 'answer was', 'answers were')} paid for, {count - paying:,} free"
     lines = [
         _standing(releases, each, beta),
-        f"{several(paying, 'answer was', 'answers were')} paid for, {count - paying:,} free; "
-        f"together {unit} {as_text(sums[-1])}{_leaks(releases)}.",
+        f"{were}; together {unit} {as_text(sums[-1])}{_leaks(releases)}.",
     ]
     if len({one.mechanism for one in releases}) == 1:
         lines.append(f"All by {spelled(releases[0].mechanism, 90)}.")
@@ -206,7 +207,7 @@ def _single(value: float) -> Floats:
 
 def _standing(releases: Sequence[Release[float]], each: Sequence[Entries], beta: float) -> str:
     if len(releases) == 1:
-        return resting(each[0], beta)
+        return " ".join(resting(each[0], beta))
     sure = f"with probability {confidence(beta)} (β = {beta:g}"
     stands = [one.bound.standing for one in each]
     barred = sum(one.joint is not None for one in each)
@@ -231,13 +232,26 @@ def _dress(canvas: Canvas, beside: Axes, text: str) -> None:
     beside.patch.set_visible(False)
 
 
-def _legend(canvas: Canvas, where: str) -> None:
+def _legend(canvas: Canvas, where: Literal["lower right", "upper left"]) -> None:
     handles, names = canvas.axes.get_legend_handles_labels()
     wanted = [(one, name) for one, name in zip(handles, names, strict=True) if name != "interval"]
     if len(wanted) > 1:
-        legend = canvas.axes.legend(*zip(*wanted, strict=True), loc=where, frameon=False)
+        artists, words = [one for one, _ in wanted], [name for _, name in wanted]
+        # Above the axes, where a second line is drawn in them.
+        columns, at = (len(words), (1.0, 1.0)) if where == "lower right" else (1, None)
+        legend = canvas.axes.legend(
+            artists, words, loc=where, frameon=False, ncols=columns, bbox_to_anchor=at
+        )
         for text in legend.get_texts():
             text.set(**canvas.text)
+
+
+def _kind(receipt: Receipt) -> str:
+    if receipt.answered is None:
+        return "by another session"
+    if not receipt.answered:
+        return "charged, no answer"
+    return "free" if receipt.cost.free else "paid for"
 
 
 def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool) -> Figure:
@@ -248,15 +262,16 @@ def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool
     _cost_line(axes, canvas, sums)
     heights = np.array([float(one) for one in sums])
     kinds = (
-        ("paid for", "D", colours.strong, lambda one: not one.cost.free and one.answered),
-        ("by another session", "s", colours.weak, lambda one: one.answered is None),
-        ("free", "o", colours.weak, lambda one: one.cost.free and one.answered),
-        ("charged, no answer", "X", colours.ink, lambda one: one.answered is False),
+        ("paid for", "D", colours.strong),
+        ("by another session", "s", colours.weak),
+        ("free", "o", colours.weak),
+        ("charged, no answer", "X", colours.ink),
     )
+    found = [_kind(one) for one in receipts]
     told: list[str] = []
     size = max(2.0, min(7.0, 400 / len(receipts)))
-    for name, mark, face, is_one in kinds:
-        which = np.array([bool(is_one(one)) for one in receipts])
+    for name, mark, face in kinds:
+        which = np.array([kind == name for kind in found])
         if which.any():
             told.append(f"{int(which.sum()):,} {name}")
             drawn = axes.plot(

@@ -1,5 +1,8 @@
 """Pictures of plans: what each would cost, and how far off it would be."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 import math
@@ -8,7 +11,8 @@ from collections.abc import Sequence
 from attrs import frozen
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import offset_copy
 
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
@@ -82,7 +86,11 @@ def draw_plans(
         x, y = zip(*points, strict=True)
         drawn = axes.plot(x, y, style, color=colours.strong, linewidth=1.0, zorder=2)
         drawn[0].set_label(f"bound by {family}")
-    numbers = [_mark(canvas, place, one) for place, one in enumerate(placed, 1)]
+    beside: dict[float | None, int] = {}
+    numbers: list[list[tuple[float, float]]] = []
+    for place, one in enumerate(placed, 1):
+        numbers.append(_mark(canvas, place, one, beside.get(one.share, 0)))
+        beside[one.share] = beside.get(one.share, 0) + one.drawn
     places = [pair for points in families.values() for pair in points]
     places += [pair for pairs in numbers for pair in pairs]
     _scale(canvas, places)
@@ -93,22 +101,25 @@ def draw_plans(
     _keys(canvas, placed)
     lines = _lines(placed, len(plans), beta, usable=usable)
     words = " ".join(_in_words(place, one) for place, one in enumerate(placed, 1))
-    title = f"Plans for {question}" if len(plans) != 1 else f"A plan for {question}"
+    title = f"Plans for {question}" if question else f"A plan: {placed[0].name}"
     return canvas.finish(title, lines, words, private=True)
 
 
-def _mark(canvas: Canvas, place: int, one: Placed) -> list[tuple[float, float]]:
-    """Draw one plan; give the places that it takes."""
+def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[float, float]]:
+    """Draw one plan, beside those before of the same cost; give the places that it takes."""
     if one.share is None:
         return []
     taken: list[tuple[float, float]] = []
     colours = canvas.colours
+    data = canvas.axes.transData
+    moved = offset_copy(data, canvas.figure, x=22 * before, units="points")
     if one.expected is not None:
         median, low, high = one.expected
-        canvas.axes.plot([one.share] * 2, [low, high], color=colours.weak, linewidth=5, zorder=1)
         canvas.axes.plot(
-            [one.share], [median], "_", color=colours.ink, markersize=12, markeredgewidth=2
+            [one.share] * 2, [low, high], color=colours.weak, linewidth=6, zorder=1, transform=moved
         )
+        middle = canvas.axes.plot([one.share], [median], "_", transform=moved, color=colours.ink)
+        middle[0].set(markersize=10, markeredgewidth=2, zorder=5)
         taken += [(one.share, low), (one.share, high), (one.share, median)]
     for error, mark in ((one.error, "o"), (one.assumed, "v")):
         if error is not None:
@@ -120,6 +131,7 @@ def _mark(canvas: Canvas, place: int, one: Placed) -> list[tuple[float, float]]:
                 markersize=7,
                 markerfacecolor="none" if hollow else colours.strong,
                 markeredgecolor=colours.strong,
+                transform=moved,
                 zorder=4,
             )
             taken.append((one.share, error))
@@ -127,7 +139,7 @@ def _mark(canvas: Canvas, place: int, one: Placed) -> list[tuple[float, float]]:
         note = canvas.axes.annotate(
             str(place),
             taken[-1],
-            xytext=(7, 4),
+            xytext=(22 * before + 6, 4),
             textcoords="offset points",
             fontsize=0.85 * canvas.size,
             **canvas.text,
@@ -147,8 +159,11 @@ def _scale(canvas: Canvas, places: Sequence[tuple[float, float]]) -> None:
         low, high = min(numbers), max(numbers)
         if low > 0 and high < 1e300 and low > 1e-300:
             set_scale("log")
-            set_limits(low / 1.6, high * 1.6)
+            room = 1.6 if high > 10 * low else 3.2
+            set_limits(low / room, high * room)
             line = canvas.axes.xaxis if axis == 0 else canvas.axes.yaxis
+            if high < 30 * low:
+                line.set_major_locator(LogLocator(subs=(1, 2, 5)))
             line.set_minor_formatter(NullFormatter())
     canvas.axes.minorticks_off()
 
@@ -181,10 +196,8 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
 
 
 def _lines(placed: Sequence[Placed], count: int, beta: float, *, usable: bool) -> list[str]:
-    lines = [
-        f"Filled marks are bounds that hold with probability {confidence(beta)} (β = {beta:g}, for "
-        "all entries at once), proven or promised."
-    ]
+    sure = f"with probability {confidence(beta)} (β = {beta:g}, for all entries at once)"
+    lines = [f"Filled marks are bounds that hold {sure}, proven or promised."]
     if not usable:
         lines.append("Bounds that were planned for a larger β are left out.")
     if any(one.vacuous for one in placed):
@@ -195,9 +208,12 @@ def _lines(placed: Sequence[Placed], count: int, beta: float, *, usable: bool) -
         lines.append("Broad: where nine in ten are expected, with their median; no bound.")
     out = [place for place, one in enumerate(placed, 1) if not one.drawn]
     if out:
-        lines.append(f"Without a place: {', '.join(map(str, out))}.")
+        lines.append(f"Without a place: {', '.join([str(place) for place in out])}.")
     if count > len(placed):
         lines.append(f"{count - len(placed):,} more plans are not shown.")
+    shares = [one.share for one in placed if one.drawn]
+    if len(set(shares)) < len(shares):
+        lines.append("Plans of one cost are drawn side by side.")
     lines.append("Planning has cost nothing.")
     return lines
 

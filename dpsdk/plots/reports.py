@@ -33,7 +33,7 @@ def to_reports(x: object) -> tuple[dict[str, WorstCase], dict[str, SamplingRepor
     cases = {name: one for name, one in named.items() if isinstance(one, WorstCase)}
     samples = {name: one for name, one in named.items() if isinstance(one, SamplingReport)}
     if not named or max(len(cases), len(samples)) < len(named):
-        raise InvalidArgument("x", expected, shown(x))
+        raise InvalidArgument("x", expected, shown(cast("object", x)))
     return cases, samples
 
 
@@ -44,8 +44,8 @@ def _called(report: Audit) -> str:
 def power(report: WorstCase, beta: float) -> float | None:
     """The largest probability, under the claim, of finding a row by a test that errs with beta.
 
-    Of pure claims by Wasserman and Zhou (2010), theorem 2.4, in both directions; of zero-concentrated
-    ones since a test cannot raise a Rényi divergence. None where the claim is of another kind.
+    Of pure claims by Wasserman and Zhou (2010), theorem 2.4, in both directions; of
+    zero-concentrated ones since a test cannot raise a Rényi divergence. None of other claims.
     """
     if report.quantity in ("ε", "η"):
         epsilon = report.allowed

@@ -1,5 +1,8 @@
 """Pictures of budgets: what a session and its scopes have spent, and what is left to them."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,7 +48,7 @@ def draw_accounts(
     axes.set_ylim(len(shown) - 0.5, -0.75)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], labels=["0%", "25%", "50%", "75%", "100%"])
     canvas.title("x", "share of its own cap")
-    names = [canvas.spelled(one.name, 24) for one in shown]
+    names = [f"{canvas.spelled(one.name, 24)}\n{canvas.spelled(one.cap, 30)}" for one in shown]
     canvas.ticks("y", list(range(len(shown))), names)
     lines = ["Dark: spent. Light: left."]
     if any(one.reserve and not one.closed for one in shown):
@@ -56,5 +59,5 @@ def draw_accounts(
     lines.append(f"Whatever is asked next, the session keeps {guarantee}.")
     if advice:
         lines.append(advice)
-    words = " ".join(f"{spelled(one.name, 40)}: {spelled(one.words, 300)}." for one in shown)
+    words = " ".join(f"{spelled(one.name, 40)}, {one.cap}: {one.words}." for one in shown)
     return canvas.finish(f"Budget of {what}", lines, words, private=private)

@@ -1,5 +1,8 @@
 """Pictures of marginal tables: one bar a cell, or the colours of a map."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The stubs of matplotlib leave the types of many keywords open.
+
 from __future__ import annotations
 
 import itertools
@@ -23,6 +26,8 @@ __all__ = ["draw_heatmap", "draw_marginal"]
 
 _LISTED = 30
 """So many cells have a line each; more are put side by side."""
+_ALONE = 150
+"""More than so many bars lie close together, and let the values be seen."""
 _TICKS = 14
 _TOLD = 12
 _WRITTEN = 60
@@ -75,7 +80,9 @@ def draw_marginal(release: Release[MarginalTable], ax: Axes | None, beta: float)
     places = np.arange(count, dtype=np.float64)
     told = np.isfinite(entries.values)
     at, values = places[told], entries.values[told]
-    canvas.bars(places, entries, upright=not lines, width=_width(count, lines=lines))
+    many = count > _ALONE
+    width = _width(count, lines=lines)
+    canvas.bars(places, entries, upright=not lines, width=width, pale=many)
     if lines:
         axes.barh(at, values, 0.62, color=colours.weak, zorder=1)
         marks = axes.plot(values, at, "o", markersize=5, color=colours.strong, zorder=4)
@@ -86,10 +93,11 @@ def draw_marginal(release: Release[MarginalTable], ax: Axes | None, beta: float)
         canvas.title("x", _unit(release))
         canvas.title("y", " · ".join(table.names))
     else:
-        axes.bar(at, values, 1.0, color=colours.weak, zorder=1, linewidth=0)
+        if not many:
+            axes.bar(at, values, 1.0, color=colours.weak, zorder=1, linewidth=0)
         small = max(1.0, min(4.0, 400 / count))
-        style = {"linestyle": "none", "marker": "o", "markeredgewidth": 0.0}
-        marks = axes.plot(at, values, markersize=small, color=colours.strong, zorder=4, **style)
+        marks = axes.plot(at, values, "o", markersize=small, color=colours.strong, zorder=4)
+        marks[0].set_markeredgewidth(0)
         axes.axhline(0, color=colours.ink, linewidth=0.8, zorder=2)
         axes.set_xlim(-0.8, count - 0.2)
         thin = thinned(count)
@@ -105,7 +113,7 @@ def draw_marginal(release: Release[MarginalTable], ax: Axes | None, beta: float)
 
 
 def _width(count: int, *, lines: bool) -> float:
-    return 2.2 if lines else max(0.4, min(2.2, 160 / count))
+    return 2.2 if lines else max(0.5, min(2.2, 90 / count))
 
 
 def thinned(count: int) -> list[int]:
@@ -151,7 +159,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
         _write(canvas, entries, across, shades, (low, high))
     bar = canvas.figure.colorbar(image, ax=axes)
     bar.ax.tick_params(colors=colours.ink)
-    bar.outline.set_edgecolor(colours.ink)  # type: ignore[operator]  # a patch
+    bar.outline.set_edgecolor(colours.ink)
     bar.set_label(_unit(release), **canvas.text)
     bar.ax.yaxis.set_major_formatter(canvas.plain)
     lines = said(release, entries, beta)
@@ -160,7 +168,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
         lines.insert(1, f"Largest half-width {number(entries.bound.error)}.")
     if nothing:
         cells = several(nothing, "hatched cell", "hatched cells")
-        whose = "whose bounds hold nought" if entries.joint is not None else "that are not above 0"
+        whose = "whose bounds include 0" if entries.joint is not None else "that are not above 0"
         lines.insert(1, f"{cells}, {whose}.")
     words = in_words([label(one) for one in _cells(table)], entries)
     return canvas.finish(release.query, lines, words, private=release.private)
@@ -179,7 +187,7 @@ def _hatch(canvas: Canvas, entries: Entries, across: int) -> int:
             squares, facecolor="none", edgecolor=canvas.colours.ink, hatch="////", linewidth=0
         )
         hatched.set_alpha(0.35)
-        hatched.set_label("holds nought")
+        hatched.set_label("includes 0")
         canvas.axes.add_collection(hatched, autolim=False)
     return len(cells)
 
@@ -197,7 +205,8 @@ def _write(
         text = number(value)
         if entries.joint is not None:
             text += f"\n{number(entries.low[place])} to {number(entries.high[place])}"
-        dark = luminance(shades((value - ends[0]) / (ends[1] - ends[0]))[:3]) < 0.18
+        red, green, blue, _ = shades((value - ends[0]) / (ends[1] - ends[0]))
+        dark = luminance((float(red), float(green), float(blue))) < 0.18
         canvas.write(
             place % across,
             place // across,

@@ -22,7 +22,7 @@ def spelled(text: str, longest: int = _LONGEST_TITLE, font: Container[int] | Non
     """A text in one line of at most so many characters.
 
     Characters that cannot be seen, or that the font does not have, are spelled as Python spells
-    them, such as ``\\n``. A text that was cut ends in an ellipsis.
+    them. A text that was cut ends in an ellipsis.
 
     Parameters
     ----------

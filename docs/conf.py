@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import dpsdk
+
+sys.path.append(str(Path(__file__).parent))
+
+from guides import guides
 
 if TYPE_CHECKING:
     from docutils.nodes import Element, TextElement
@@ -77,6 +83,7 @@ def _public_names() -> dict[str, str]:
 
 
 PUBLIC = _public_names()
+GUIDES = guides()
 
 
 def _resolve(
@@ -100,7 +107,36 @@ def _escape(
             lines[number] = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
 
 
+def _open_line(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Have the first line about a property or an attribute read as a sentence.
+
+    Napoleon takes what stands before the first colon there for a type, and drops that colon. So
+    give it one to drop, with nothing in front.
+    """
+    del app, name, obj, options
+    if what in {"attribute", "data", "property"} and lines and lines[0].strip():
+        lines[0] = f": {lines[0]}"
+
+
+def _guide(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Link from an entry to the guides that show it at work."""
+    del app, what, obj, options
+    if pages := GUIDES.get(name):
+        links = ", ".join(f":doc:`/how-to/{page}`" for page in pages)
+        lines += ["", ".. rst-class:: guides", "", f"   How to: {links}.", ""]
+
+
+FIRST, LAST = 100, 900
+"""Before napoleon, which has 500, and after it."""
+
+
 def setup(app: Sphinx) -> None:
-    """Register the two hooks above."""
+    """Register the hooks above, and the look of the pages."""
     app.connect("missing-reference", _resolve)
+    app.connect("autodoc-process-docstring", _open_line, priority=FIRST)
     app.connect("autodoc-process-docstring", _escape)
+    app.connect("autodoc-process-docstring", _guide, priority=LAST)

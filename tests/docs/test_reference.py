@@ -1,10 +1,8 @@
 """The reference is complete, and every page can be reached from the first one."""
 
-import ast
 import re
 import types
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -132,37 +130,7 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
 
 
-def inline(tree):
-    """What Sphinx may describe as an attribute in a module: each with the first line about it."""
-    public = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
-    named = [n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
-    for owner in [tree, *named]:
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                marks = {getattr(mark, "id", "") for mark in node.decorator_list}
-                text = ast.get_docstring(node)
-                if marks & {"property", "cached_property"} and text:
-                    yield node.lineno, text.splitlines()[0]
-        for one, other in pairwise(owner.body):
-            if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(other, ast.Expr):
-                target = one.targets[0] if isinstance(one, ast.Assign) else one.target
-                value = getattr(other.value, "value", None)
-                name = getattr(target, "id", "_")
-                # A name at the top is public if the module lists it as a text.
-                hidden = name not in public if owner is tree else name.startswith("_")
-                if isinstance(value, str) and not hidden:
-                    yield other.lineno, value.splitlines()[0]
-
-
 MODULES = sorted(Path(import_module("dpsdk").__file__).parent.rglob("*.py"))
-
-
-def test_the_first_line_about_a_property_has_no_colon():
-    # Sphinx takes what stands before a colon there for a type, and prints it as one.
-    for module in MODULES:
-        for line, text in inline(ast.parse(module.read_text(encoding="utf-8"))):
-            assert ":" not in text, f"{module}, line {line}: {text}"
-
 
 PAGES_OF_ALL = sorted({*DOCS.rglob("*.md"), *MODULES, DOCS.parent / "README.md"})
 

@@ -1,0 +1,109 @@
+"""The reference links to how-to guides, and what is written about a property is what is read."""
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dpsdk
+from dpsdk.accounting import Composition, Ledger
+from dpsdk.mechanisms import Mechanism
+from dpsdk.queries import Query
+from tests.docs.test_reference import described
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def conf():
+    """What `docs/conf.py` defines; it is read as Sphinx reads it."""
+    pytest.importorskip("sphinx")
+    before = list(sys.path)
+    namespace = {"__file__": str(DOCS / "conf.py"), "__name__": "conf"}
+    exec(compile((DOCS / "conf.py").read_text("utf-8"), "conf.py", "exec"), namespace)  # noqa: S102
+    sys.path[:] = before
+    return namespace
+
+
+def of_kind(package, kind):
+    """The public classes of a package that are of a kind, by full name."""
+    module = import_module(package)
+    found = {name: getattr(module, name) for name in module.__all__}
+    return {f"{package}.{n}" for n, o in found.items() if inspect.isclass(o) and kind in o.__mro__}
+
+
+def test_what_most_programs_need_has_a_guide(conf):
+    needed = {"dpsdk.Session", "dpsdk.PrivateData", "dpsdk.Domain", "dpsdk.Release", "dpsdk.Budget"}
+    needed |= {f"dpsdk.{name}" for name in dpsdk.__all__ if name.endswith("Channel")}
+    needed |= of_kind("dpsdk.queries", Query) | of_kind("dpsdk.mechanisms", Mechanism)
+    needed |= {f"dpsdk.accounting.{n}" for n in ("MemoryLedger", "SQLiteLedger", "PostgresLedger")}
+    needed |= of_kind("dpsdk.accounting", Composition) | of_kind("dpsdk.accounting", Ledger)
+    assert len(needed) > 50
+    assert needed - set(conf["GUIDES"]) == set()
+
+
+def test_a_guide_is_a_page_and_an_entry_is_one_of_the_reference(conf):
+    pages = {page for found in conf["GUIDES"].values() for page in found}
+    assert [page for page in pages if not (DOCS / "how-to" / f"{page}.md").exists()] == []
+    assert set(conf["GUIDES"]) - described() == set()
+
+
+def rendered(conf, lines, what="property"):
+    """What Sphinx would read, after the hooks and napoleon."""
+    napoleon = import_module("sphinx.ext.napoleon")
+    found = list(lines)
+    conf["_open_line"](None, what, "name", None, None, found)
+    return napoleon.NumpyDocstring(found, napoleon.Config(), what=what, name="name").lines()
+
+
+@pytest.mark.parametrize("what", ["property", "attribute", "data"])
+def test_a_first_line_with_a_colon_is_read_as_it_stands(conf, what):
+    for line in ("One of two: the first, or none.", "Exact: yes", "`a: b` and c: d", "No colon."):
+        read = rendered(conf, [line, "", "More: of it.", ""], what)
+        assert read[:3] == [line, "", "More: of it."]
+        assert not any(":type:" in text for text in read)
+
+
+def properties():
+    """Every property that the reference shows, with what is written about it."""
+    for name in sorted(described()):
+        module, _, last = name.rpartition(".")
+        owner = getattr(import_module(module), last, None) if module else None
+        for key, value in inspect.getmembers_static(owner) if inspect.isclass(owner) else ():
+            text = inspect.getdoc(value)
+            if not key.startswith("_") and inspect.isdatadescriptor(value) and text:
+                yield f"{name}.{key}", text.splitlines()
+
+
+def test_every_property_is_read_as_it_is_written(conf):
+    found = dict(properties())
+    assert len(found) > 100
+    read = {name: rendered(conf, text) for name, text in found.items()}
+    assert [name for name, text in found.items() if read[name][0] != text[0]] == []
+    assert [name for name in found if any(":type:" in line for line in read[name])] == []
+
+
+def test_the_hooks_run_where_they_must(conf):
+    order = {}
+
+    class App:
+        def connect(self, event, hook, priority=500):
+            order[hook.__name__] = (event, priority)
+
+    conf["setup"](App())
+    event = "autodoc-process-docstring"
+    assert order["_open_line"] == (event, 100)  # napoleon has 500
+    assert order["_guide"][0] == event
+    assert order["_guide"][1] > 500
+
+
+def test_a_guide_is_linked_from_its_entry(conf):
+    lines = ["What it is."]
+    conf["_guide"](None, "class", "dpsdk.mechanisms.Tree", None, None, lines)
+    assert re.findall(r":doc:`/how-to/([\w-]+)`", lines[-2])[:1] == ["choose-a-mechanism"]
+    before = list(lines)
+    conf["_guide"](None, "class", "dpsdk.nothing", None, None, lines)
+    assert lines == before

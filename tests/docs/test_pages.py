@@ -27,7 +27,9 @@ def test_the_page_on_benchmarks_tells_of_every_program():
 def test_every_guide_is_listed_by_what_it_is_for():
     index = text_of("how-to/index.md")
     listed = set(re.findall(r"^- \[[^\]]+\]\((\S+)\.md\): ", index, re.MULTILINE))
-    assert listed == {path.stem for path in (DOCS / "how-to").glob("*.md")} - {"index"}
+    # Those of each library to come from are listed by a page of their own.
+    guides = {path.stem for path in (DOCS / "how-to").glob("*.md") if "migrate-" not in path.name}
+    assert listed == guides - {"index"}
 
 
 def test_pictures_of_the_tutorial_are_there_for_light_and_dark():

@@ -72,7 +72,7 @@ def to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, 
 def items_of(x: object, expected: str) -> list[object]:
     """The items of a sequence that is not empty."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
-        raise InvalidArgument("x", expected, shown(cast("object", x)))
+        raise InvalidArgument("x", expected, shown(x))  # pyright: ignore[reportUnknownArgumentType]  # whatever it is
     items = list(cast("Iterable[object]", x))
     if not items:
         raise InvalidArgument("x", expected, "nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -79,21 +80,21 @@ def confidence(beta: float) -> str:
     return f"{100 * (1 - beta):.7g}%"
 
 
-def resting(entries: Entries, beta: float) -> list[str]:
-    """On what the bars of a picture rest."""
+def resting(entries: Entries, beta: float, end: str = "bar") -> list[str]:
+    """On what the bars of a picture rest, or what shows the ends in it."""
     bound, count = entries.bound, len(entries.values)
     if entries.joint is None:
-        return [f"No bars: {bound.words}."]
+        return [f"No {end}s: {bound.words}."]
     sure, at, all_of = confidence(beta), f"β = {beta:g}", several(count, "entry", "entries")
     if not entries.joint:
         every = "each by itself" if count > 1 else "it"
         rest = "" if count == 1 else f"; nothing is known of all {all_of} at once"
-        return [f"Bars hold {every} with probability {sure} ({at}, each){rest}."]
+        return [f"{end.capitalize()}s hold {every} with probability {sure} ({at}, each){rest}."]
     if count == 1:
-        lines = [f"The bar holds with probability {sure} ({at})."]
+        lines = [f"The {end} holds with probability {sure} ({at})."]
     else:
         where = "" if bound.proven else ", where they end"
-        held = f"Bars hold for all {all_of} at once{where}"
+        held = f"{end.capitalize()}s hold for all {all_of} at once{where}"
         lines = [f"{held}, with probability {sure} ({at}, joint)."]
     if bound.proven:
         lines.append(f"{bound.standing.capitalize()}: {spelled(bound.kind, 120)}.")
@@ -112,19 +113,20 @@ def paid(release: Release[A]) -> str:
     return f"Cost {spelled(str(release.cost), 90)}{again}; {source} by {mechanism}."
 
 
-def said(release: Release[A], entries: Entries, beta: float) -> list[str]:
+def said(release: Release[A], entries: Entries, beta: float, end: str = "bar") -> list[str]:
     """All that a picture of a release says below its title."""
-    lines = resting(entries, beta)
+    lines = resting(entries, beta, end)
     if entries.unbounded:
-        ends = several(entries.unbounded, "bar has", "bars have")
-        lines.append(f"{ends} no end, and an arrow instead: nothing is known there.")
+        ends = several(entries.unbounded, f"{end} has", f"{end}s have")
+        lines.append(f"{ends} no end: nothing is known there.")
     if entries.joint is not None and entries.bound.proven and entries.bound.vacuous:
         lines.append("Vacuous: the bound says no more than the range of possible answers does.")
     untold = int((~np.isfinite(entries.values)).sum())
     if untold:
         lines.append(f"{several(untold, 'entry tells', 'entries tell')} nothing, and are left out.")
-    moved = float(getattr(release, "moved", 0.0))
-    if moved:
-        lines.append(f"Moved after it was drawn, by {number(moved)} at the most.")
+    if release.moved:
+        far = f"by {number(release.moved)} at the most"
+        far = far if math.isfinite(release.moved) else "nobody knows by how much"
+        lines.append(f"Moved after it was measured, {far}.")
     lines.append(paid(release))
     return lines

@@ -206,7 +206,7 @@ def _lines(placed: Sequence[Placed], count: int, beta: float, *, usable: bool) -
         lines.append("Triangles: if what was assumed is true.")
     if any(one.expected is not None for one in placed):
         lines.append("Broad: where nine in ten are expected, with their median; no bound.")
-    out = [place for place, one in enumerate(placed, 1) if not one.drawn]
+    out: list[int] = [place for place, one in enumerate(placed, 1) if not one.drawn]
     if out:
         lines.append(f"Without a place: {', '.join([str(place) for place in out])}.")
     if count > len(placed):

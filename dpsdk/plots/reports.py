@@ -33,7 +33,7 @@ def to_reports(x: object) -> tuple[dict[str, WorstCase], dict[str, SamplingRepor
     cases = {name: one for name, one in named.items() if isinstance(one, WorstCase)}
     samples = {name: one for name, one in named.items() if isinstance(one, SamplingReport)}
     if not named or max(len(cases), len(samples)) < len(named):
-        raise InvalidArgument("x", expected, shown(cast("object", x)))
+        raise InvalidArgument("x", expected, shown(x))  # pyright: ignore[reportUnknownArgumentType]  # whatever it is
     return cases, samples
 
 

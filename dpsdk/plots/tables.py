@@ -162,8 +162,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
     bar.outline.set_edgecolor(colours.ink)
     bar.set_label(_unit(release), **canvas.text)
     bar.ax.yaxis.set_major_formatter(canvas.plain)
-    lines = said(release, entries, beta)
-    lines[0] = lines[0].replace("Bars hold", "Bounds hold").replace("No bars", "No bounds")
+    lines = said(release, entries, beta, "bound")
     if entries.joint is not None and entries.bound.proven:
         lines.insert(1, f"Largest half-width {number(entries.bound.error)}.")
     if nothing:
@@ -205,8 +204,8 @@ def _write(
         text = number(value)
         if entries.joint is not None:
             text += f"\n{number(entries.low[place])} to {number(entries.high[place])}"
-        red, green, blue, _ = shades((value - ends[0]) / (ends[1] - ends[0]))
-        dark = luminance((float(red), float(green), float(blue))) < 0.18
+        ground: tuple[float, ...] = shades((value - ends[0]) / (ends[1] - ends[0]))
+        dark = luminance((ground[0], ground[1], ground[2])) < 0.18
         canvas.write(
             place % across,
             place // across,

@@ -1,0 +1,165 @@
+"""Figures as such: made without pyplot, readable in grey and in the dark, told in words."""
+
+import pickle
+import subprocess
+import sys
+import threading
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import style
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from dpsdk import plots
+from dpsdk.errors import InvalidArgument, MissingExtra
+from dpsdk.mechanisms import Laplace
+from dpsdk.plots.canvas import _colours, luminance
+from dpsdk.queries import Marginal
+from pictures import Widths, artists, drawn, made, segments, session_of, texts
+
+RELEASE = made(Marginal("age", "sex"), range(12), Widths((2.0,) * 12))
+
+
+def many(count):
+    for _ in range(count):
+        plots.marginal(RELEASE)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(1000, marks=pytest.mark.slow)])
+def test_figures_made_in_a_thread_leave_none_open(count):
+    thread = threading.Thread(target=many, args=(count,))
+    thread.start()
+    thread.join()
+    assert Gcf.get_all_fig_managers() == []
+
+
+def test_nothing_of_pyplot_is_loaded_and_matplotlib_only_when_asked():
+    code = (
+        "import sys, dpsdk; from dpsdk import plots; assert 'matplotlib' not in sys.modules;"
+        "assert 'dpsdk.testing' not in sys.modules; from dpsdk.errors import InvalidArgument\n"
+        "try: plots.marginal(3)\n"
+        "except InvalidArgument: pass\n"
+        "assert 'matplotlib' not in sys.modules; import dpsdk.plots.tables;"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_matplotlib_is_named(monkeypatch):
+    figure = Figure()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for call in (plots.marginal, plots.heatmap):
+        with pytest.raises(MissingExtra, match=r"matplotlib is not installed; .*dpsdk\[plots\]"):
+            call(RELEASE)
+    with pytest.raises(MissingExtra):
+        plots.alternative(figure)
+
+
+def test_axes_of_a_figure_of_ones_own_are_drawn_into():
+    figure = Figure(layout="constrained", figsize=(12, 5))
+    left, right = figure.subplots(1, 2)
+    assert plots.marginal(RELEASE, ax=left) is figure
+    assert plots.heatmap(RELEASE, ax=right) is figure
+    drawn(figure)
+    first, second = plots.alternative(figure).split("\n\n")
+    assert "Bars hold" in first
+    assert "Bounds hold" in second
+    within = Figure().subfigures(1, 2)[0].subplots()
+    assert plots.marginal(RELEASE, ax=within) is within.figure.figure
+    assert plots.alternative(Figure()) == ""
+
+
+def test_other_axes_are_refused():
+    polar = Figure().add_subplot(projection="polar")
+    gone = Figure().add_subplot()
+    gone.remove()
+    for ax in (3, Figure(), polar, gone):
+        with pytest.raises(InvalidArgument, match="axes"):
+            plots.marginal(RELEASE, ax=ax)
+    with pytest.raises(InvalidArgument, match="a figure of matplotlib"):
+        plots.alternative(3)
+
+
+@pytest.mark.parametrize("beta", [0, 1, -1, "0.1", None, float("nan")])
+def test_beta_is_a_probability(beta):
+    with pytest.raises(InvalidArgument, match="beta"):
+        plots.marginal(RELEASE, beta=beta)
+    with pytest.raises(InvalidArgument, match="beta"):
+        plots.budget(session_of(), beta=beta)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_differ_in_grey_on_either_ground(dark):
+    with style.context("dark_background" if dark else "default"):
+        figure = Figure()
+        found = _colours(figure.add_subplot())
+        ground = luminance(mpl.rcParams["figure.facecolor"])
+        lights = [ground, *map(luminance, (found.weak, found.strong))]
+        assert found.dark is dark
+        assert contrast(luminance(found.ink), ground) >= 7
+        assert contrast(lights[0], lights[2]) >= 4.5
+        assert contrast(lights[1], lights[2]) >= 3
+        assert contrast(lights[0], lights[1]) >= 1.5
+        assert sorted(lights, reverse=not dark) == lights
+        pixels = drawn(plots.marginal(RELEASE))
+        middle = float(np.median(pixels[..., :3]))
+        assert middle == (0 if dark else 255)
+
+
+def contrast(one, other):
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+def test_axes_that_are_darker_than_the_style_are_seen():
+    figure = Figure(facecolor="black")
+    axes = figure.add_subplot(facecolor="none")
+    found = _colours(axes)
+    assert found.dark
+    assert luminance(found.ink) == pytest.approx(1.0)
+
+
+def tags(page):
+    found = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, given: found.append((tag, dict(given)))
+    parser.feed(page)
+    return found
+
+
+def test_a_notebook_gets_the_picture_with_its_words():
+    figure = plots.marginal(RELEASE)
+    [(tag, given)] = tags(figure._repr_html_())
+    assert tag == "img"
+    assert given["alt"] == plots.alternative(figure)
+    assert given["src"].startswith("data:image/png;base64,")
+
+
+def test_a_figure_is_kept_with_its_words():
+    figure = plots.marginal(RELEASE)
+    again = pickle.loads(pickle.dumps(figure))  # noqa: S301
+    assert plots.alternative(again) == plots.alternative(figure) != ""
+    assert segments(again)[1].tolist() == segments(figure)[1].tolist()
+
+
+def test_tex_reads_no_label(monkeypatch):
+    monkeypatch.setitem(mpl.rcParams, "text.usetex", True)
+    figure = plots.marginal(RELEASE)
+    shown = [one for one in figure.findobj(Text) if any(map(str.isalpha, one.get_text()))]
+    assert shown
+    assert not any(one.get_usetex() or one.get_parse_math() for one in shown)
+
+
+def test_the_private_table_is_not_asked_again():
+    session = session_of()
+    release = session.release(Marginal("age"), using=Laplace(1))
+    before = session.spent
+    plots.marginal(release)
+    plots.budget(session)
+    plots.stream(session)
+    assert session.spent == before
+    assert artists(plots.marginal(release), "value")
+    assert texts(plots.marginal(release))

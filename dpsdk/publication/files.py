@@ -55,16 +55,14 @@ def spelled(value: object) -> str:
     >>> [spelled(value) for value in (0.1, float("inf"), float("nan"), True)]
     ['0.1', 'INF', '', 'true']
     """
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return repr(float(value))
+        return "" if math.isnan(value) else "INF" if value > 0 else "-INF"
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        if math.isnan(value):
-            return ""
-        if math.isinf(value):
-            return "INF" if value > 0 else "-INF"
-        return repr(float(value))
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     return value.isoformat() if isinstance(value, date) else str(value)

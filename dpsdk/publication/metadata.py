@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
 from typing import cast
 
 from attrs import field, fields, frozen
@@ -25,6 +27,7 @@ from dpsdk.wire import ReleaseRecord
 __all__ = ["Metadata"]
 
 _NOTHING = About()
+_MOST_NUMBERS = 2**20
 
 
 @frozen(kw_only=True, repr=False)
@@ -70,7 +73,7 @@ class Metadata(ReleaseRecord):
         """What is public about the table that was asked."""
         return self._release.facts
 
-    @property
+    @cached_property
     def tables(self) -> tuple[PublishedTable, ...]:
         """The release as tables, each of which can be written as CSV.
 
@@ -105,7 +108,7 @@ class Metadata(ReleaseRecord):
         InvalidArgument
             If `about` has a detail or a sector that the registry does not have.
         """
-        return registry_of(self._statement(), _to_about(about))
+        return registry_of(self._statement, _to_about(about))
 
     def to_csvw(
         self,
@@ -135,7 +138,7 @@ class Metadata(ReleaseRecord):
         """
         tables = self.tables
         made = _to_files(files, tables)
-        return csvw_of(self._statement(), tables, made, _to_about(about), _to_notes(notes))
+        return csvw_of(self._statement, tables, made, _to_about(about), _to_notes(notes))
 
     def to_datapackage(
         self,
@@ -155,17 +158,19 @@ class Metadata(ReleaseRecord):
         """
         tables = self.tables
         made = _to_files(files, tables)
-        return datapackage_of(self._statement(), tables, made, _to_about(about), _to_notes(notes))
+        return datapackage_of(self._statement, tables, made, _to_about(about), _to_notes(notes))
 
+    @cached_property
     def _statement(self) -> Statement:
-        try:
-            digest = wire.digest(self.record)
-        except WireError:
-            digest = None
+        digest = None
+        # Larger ones have no written form, and are not to be written out to find that out.
+        if self._release.raw.size <= _MOST_NUMBERS:
+            with suppress(WireError):
+                digest = wire.digest(self.record)
         return Statement(self.record, self.facts, digest)
 
     def __repr__(self) -> str:
-        return repr(self._statement())
+        return repr(self._statement)
 
 
 def _to_files(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
@@ -161,22 +159,29 @@ class PublishedTable:
 
         Cells are spelled as `spelled` and `guarded` say.
         """
-        file = io.StringIO()
-        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-        lines.writerow([column.name for column in self.columns])
-        lines.writerows(self._cells())
-        return file.getvalue()
+        lines = [[_quoted(column.name) for column in self.columns], *self._cells()]
+        return "".join(f"{','.join(line)}\n" for line in lines)
 
     def _cells(self) -> Iterator[list[str]]:
         more: Sequence[str] = () if self._bounds is None else (spelled(self._beta), "true")
         low, high = self._bounds or ((), ())
         for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
             ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
-            yield [*map(guarded, row), spelled(value), *ends, *more]
+            yield [*row, spelled(value), *ends, *more]
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
         return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
+
+
+def _cell(label: str) -> str:
+    return _quoted(guarded(label))
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, in which nothing but a quote ends it: no semicolon, no line break."""
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _guarded(column: Column) -> Column:
@@ -311,7 +316,7 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
-        texts = [(*row, name) for row, name in zip(texts, titles, strict=True)]
+        texts = [(*row, _cell(name)) for row, name in zip(texts, titles, strict=True)]
     kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
     kind: Datatype = kinds[0] if kinds else "number"
     if any(one != kind for one in kinds):
@@ -338,7 +343,8 @@ def _labelled(leaf: _Leaf) -> _Labelled:
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
         texts = [_texts(attribute) for attribute in value.attributes]
-        return columns, lambda: itertools.product(*texts), value.names
+        cells = [list(map(_cell, axis)) for axis in texts]
+        return columns, partial(itertools.product, *cells), value.names
     if plain.stands_for == "model":
         columns = (
             Column("part", "label", "text", _PART, labels=("coefficient", "intercept", "excess")),
@@ -359,7 +365,7 @@ def _labelled(leaf: _Leaf) -> _Labelled:
         ]
     )
     texts = [[str(place) for place in axis] for axis in axes]
-    return columns, lambda: itertools.product(*texts), ()
+    return columns, partial(itertools.product, *texts), ()
 
 
 _PART = "What it is of the model; excess is by how much its empirical risk may exceed the least."

@@ -35,6 +35,7 @@ PAGES = {
     "dpsdk.plugins": "plugins.md",
     "dpsdk.planner": "planner.md",
     "dpsdk.progress": "release.md",
+    "dpsdk.publication": "publication.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

@@ -149,6 +149,7 @@ from dpsdk.mechanisms import (
 from dpsdk.noise import NoiseSource
 from dpsdk.observe import LoggingObserver, Observers, OpenTelemetryObserver, Progress
 from dpsdk.planner import Calibration, Curve, Goal, Plan, Plans, Point, Reason
+from dpsdk.publication import About, Described, Metadata, PublishedTable, TableFile
 from dpsdk.queries import (
     Above,
     Answers,
@@ -457,6 +458,23 @@ def classes_of_others_are_trusted_by_name_and_proof(
         assert_type(payment.trusted, tuple[Trusted, ...])
     assert_type(wire.ReleaseRecord.of(release).trusted, tuple[Trusted, ...])
     Session(data, budget, trust={"acme.Rounding"})  # type: ignore[arg-type]  # without a proof
+
+
+def releases_describe_themselves(release: Release[MarginalTable]) -> None:
+    metadata = release.metadata(beta=0.1)
+    assert_type(metadata, Metadata)
+    assert_type(metadata.record, wire.ReleaseRecord)
+    assert_type(metadata.budget, Budget | None)
+    assert_type(metadata.tables, tuple[PublishedTable, ...])
+    assert_type(metadata.tables[0].to_csv(), str)
+    assert_type(metadata.tables[0].columns[0].labels, tuple[str, ...] | None)
+    assert_type(metadata.to_json(), str)
+    about = About(name="Ages", curators=["Bureau"], published=date(2026, 7, 1))
+    assert_type(metadata.to_registry(about), Described)
+    file = TableFile("ages.csv", numbers=["value", "error"])
+    assert_type(metadata.to_csvw(file, about=about).content, wire.JSON)
+    assert_type(metadata.to_datapackage("ages.csv", notes=["Rounded."]).missing, tuple[str, ...])
+    TableFile("ages.csv", numbers=["values"])  # type: ignore[list-item]  # no such numbers
 
 
 def plans_answer_what_they_are_plans_of(session: Session, text: str) -> None:

@@ -54,7 +54,7 @@ from written import VALUES
 
 DOMAIN = Domain(
     Integer("age", 17, 24),
-    Categorical("=sum", ["=1+1", "'a", "a,b", 'c"d', "-3", "\N{SNOWMAN}"]),
+    Categorical("=sum", ["=1+1", "'a\rb", "a,b", 'c"d', "-3", "\N{SNOWMAN}"]),
     Categorical("value", ["one", "two"]),
     Binned("income", [0, 1_000_000, 1_000_000.5, 2_000_000]),
     Date("day", date(2024, 1, 1), date(2024, 1, 3)),
@@ -414,7 +414,7 @@ def test_answers_of_several_kinds_are_in_a_table_of_their_own(releases):
     assert rows[2][1] == "2024-01-02"
     assert [column.name for column in marginal.columns][:2] == ["value", "day"]
     twice = asked(Workload([Count(), Count()]), Laplace(1)).metadata().tables[0]
-    assert twice.to_csv().splitlines()[2].startswith("2,Count(),")
+    assert twice.to_csv().splitlines()[2].startswith('2,"Count()",')
 
 
 def test_files_of_others_are_described_as_they_are(releases):
@@ -487,6 +487,14 @@ def test_what_is_not_as_it_should_be_is_refused(releases, wrong, match):
     metadata = releases["table"].metadata()
     with pytest.raises(InvalidArgument, match=match):
         wrong(metadata)
+
+
+def test_a_cell_is_told_from_what_is_around_it():
+    names = ["a;b", "c\rd", "e\nf", 'g"h', "i,j", " k "]
+    data = PrivateData.from_columns({"n": ["a;b"]}, Domain(Categorical("n", names)))
+    release = Session(data, TEN).release(Marginal("n"), using=Laplace(1))
+    (table,) = release.metadata().tables
+    assert [row[0] for row in csv.reader(io.StringIO(table.to_csv(), newline=""))] == ["n", *names]
 
 
 def test_whoever_knows_more_says_so(releases):

@@ -12,7 +12,7 @@ from attrs import frozen
 __all__ = ["Digits", "Step", "step_of"]
 
 Digits: TypeAlias = Literal["noise", "full"]
-"""What is written of a number: what the noise leaves of it, or all."""
+"""What is written of a number, what the noise leaves of it or all."""
 
 _UP = Context(prec=4, rounding=ROUND_CEILING)
 """Errors are stated in four digits, rounded up."""

@@ -96,7 +96,7 @@ class Made:
     cost: Cost
     bound: Bound
     errors: tuple[float, ...]
-    """For each table: how far off an entry may be."""
+    """How far off an entry of each table may be."""
     listed: tuple[FittedTable, ...] | None = None
     """What each table rests on, where that is not the same for all."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from dpsdk.cli.digits import Step
 from dpsdk.domain import Boolean, Integer
@@ -40,8 +41,13 @@ def require_parquet() -> None:
     MissingExtra
         If pyarrow is missing.
     """
+    _arrow()
+
+
+def _arrow() -> tuple[Any, Any]:
+    """The library pyarrow and its part for Parquet, which only who writes such files needs."""
     try:
-        import pyarrow.parquet  # noqa: F401, PLC0415  # only who writes such files needs it
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         raise MissingExtra("pyarrow") from None
 
@@ -78,9 +84,7 @@ def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[s
     about
         What the file says of the table, by name, as metadata of its schema.
     """
-    import pyarrow as pa  # noqa: PLC0415  # only who writes such files needs it
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
+    pa, pq = _arrow()
     axes = [
         attribute.labels
         if isinstance(attribute, Boolean | Integer)

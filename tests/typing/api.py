@@ -1024,3 +1024,10 @@ def calibrations(session: Session, records: SyntheticData, data: PrivateData) ->
     session.plan(Count(), alpha=0.1, calibration="mine.json")  # type: ignore[call-overload]  # a path
     PublicTable(data)  # type: ignore[arg-type]  # a private table
     calibrate([data], made="")  # type: ignore[list-item]  # a private table
+
+
+def examples_are_private_tables() -> None:
+    assert_type(dpsdk.examples.adult(), PrivateData)
+    dpsdk.examples.adult(neighbors=Neighbors.ADD_REMOVE, max_rows=50_000, outside="clip")
+    dpsdk.examples.adult(unit="who")  # type: ignore[call-arg]  # it has no column of persons
+    dpsdk.examples.adult(outside="drop")  # type: ignore[arg-type]  # must stay an error

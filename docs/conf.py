@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from docutils.nodes import paragraph
+
 import dpsdk
 
 sys.path.append(str(Path(__file__).parent))
@@ -16,7 +18,7 @@ sys.path.append(str(Path(__file__).parent))
 from guides import guides
 
 if TYPE_CHECKING:
-    from docutils.nodes import Element, TextElement
+    from docutils.nodes import Element, TextElement, document
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
@@ -25,10 +27,17 @@ project = "dpsdk"
 author = "The dpsdk authors"
 copyright = author
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
 exclude_patterns = ["examples/README.md", "build"]
 html_theme = "furo"
 html_title = "dpsdk"
+html_static_path = ["_static"]
+html_css_files = ["dpsdk.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -36,7 +45,10 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
+autosummary_generate = False
 napoleon_google_docstring = False
+maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 default_role = "code"
 
 nitpicky = True
@@ -130,6 +142,68 @@ def _guide(
         lines += ["", ".. rst-class:: guides", "", f"   How to: {links}.", ""]
 
 
+ALIASES = {
+    "int | float | str | ~decimal.Decimal | ~fractions.Fraction": "~dpsdk.typing.Real",
+    "str | int | float | bool | tuple[float, float] | ~datetime.date": "~dpsdk.typing.Label",
+    "~collections.abc.Mapping[str, ~dpsdk.typing.Label]": "~dpsdk.typing.Record",
+}
+"""What Python has written out of the aliases of dpsdk.typing, in the order to put them back."""
+
+
+def _alias(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Have a signature name the aliases that its source names."""
+    del app, what, name, obj, options
+    for written, alias in ALIASES.items():
+        signature = signature and signature.replace(written, alias)
+        returns = returns and returns.replace(written, alias)
+    return signature, returns
+
+
+ENTRY = re.compile(r"^\.\. auto(class|function|data):: (dpsdk[\w.]*)", re.MULTILINE)
+
+
+def _contents(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Begin a page of the reference with one line about each of its entries, by section."""
+    del app
+    text = source[0]
+    if not docname.startswith("reference/") or len(ENTRY.findall(text)) < FEW:
+        return
+    lines: list[str] = []
+    for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        if found := [name for _, name in ENTRY.findall(section)]:
+            title = re.match(r"## (.*)", section)
+            if title:
+                lines += [".. rst-class:: contents", "", f"   {title[1]}", ""]
+            lines += [".. autosummary::", "   :nosignatures:", ""]
+            lines += [*(f"   ~{name}" for name in found), ""]
+    block = "\n".join(["```{eval-rst}", *lines, "```", "", ""])
+    first = re.search(r"^(## |```)", text, re.MULTILINE)
+    if first:
+        source[0] = text[: first.start()] + block + text[first.start() :]
+
+
+FEW = 4
+"""A page of fewer entries is its own summary."""
+
+TELLS_NOTHING = {f"Bases: {name}" for name in ("object", "ABC", "Protocol", "NamedTuple")}
+
+
+def _drop_bases(app: Sphinx, doctree: document) -> None:
+    """Leave out the bases that every class has, or that say how and not what."""
+    del app
+    for node in list(doctree.findall(paragraph)):
+        if node.astext() in TELLS_NOTHING:
+            node.parent.remove(node)
+
+
 FIRST, LAST = 100, 900
 """Before napoleon, which has 500, and after it."""
 
@@ -140,3 +214,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _open_line, priority=FIRST)
     app.connect("autodoc-process-docstring", _escape)
     app.connect("autodoc-process-docstring", _guide, priority=LAST)
+    app.connect("autodoc-process-signature", _alias)
+    app.connect("source-read", _contents)
+    app.connect("doctree-read", _drop_bases)

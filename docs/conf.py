@@ -75,6 +75,7 @@ PACKAGES = (
     "dpsdk.mechanisms",
     "dpsdk.noise",
     "dpsdk.observe",
+    "dpsdk.plots",
     "dpsdk.queries",
     "dpsdk.release",
     "dpsdk.testing",

@@ -87,7 +87,7 @@ def _attack(reports: list[WorstCase], beta: float) -> list[str]:
         return []
     which = "this claim" if len(reports) == 1 else "the weakest claim"
     who = f"who knows all other rows and errs with probability β = {beta:g}"
-    return [f"Under {which}, {who} finds a row with at most {number(max(known))}."]
+    return [f"Under {which}, {who} finds a row with probability {number(max(known))} at the most."]
 
 
 def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: float) -> Figure:

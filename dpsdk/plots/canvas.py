@@ -234,7 +234,8 @@ class Canvas:
             Whether it was made with private noise; else all of it says that it was not.
         """
         marks = [] if private else [SEEDED]
-        words = " ".join([*marks, f"{spelled(title)}.", alternative, *lines])
+        told = [f"{mark}." for mark in marks]
+        words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
         size = 0.85 * self.size
         points = self.figure.get_figwidth() * 72
         if not self.own:

@@ -36,6 +36,7 @@ PAGES = {
     "dpsdk.planner": "planner.md",
     "dpsdk.progress": "release.md",
     "dpsdk.publication": "publication.md",
+    "dpsdk.plots": "plots.md",
     "dpsdk.queries": "queries.md",
     "dpsdk.release": "release.md",
     "dpsdk.session.scopes": "dpsdk.md",

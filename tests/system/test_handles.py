@@ -225,6 +225,7 @@ def held(session, events):
         people.facts,
         session.spent,
         session.remaining,
+        *session.scopes,
         session.facts,
         session.domain,
         session.budget,

@@ -14,6 +14,8 @@ from acme_dp.ledger import JSONLedger
 from acme_dp.median import Median, MedianAnswer
 from acme_dp.records import NoisyRecords
 from acme_dp.repeated import Repeated
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import dpsdk
 from dpsdk import (
@@ -30,6 +32,7 @@ from dpsdk import (
     Stopped,
     SyntheticData,
     TablesChannel,
+    plots,
     plugins,
     queries,
     wire,
@@ -47,6 +50,7 @@ from dpsdk.accounting import (
     PureGuarantee,
     Readings,
     Remaining,
+    ScopeStatement,
     Spent,
     SQLiteLedger,
     Trusted,
@@ -400,6 +404,8 @@ def shared_fields_are_keywords_of_every_query() -> None:
 def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.spent, Spent)
     assert_type(session.remaining, Remaining)
+    assert_type(session.scopes, tuple[ScopeStatement, ...])
+    assert_type(session.scopes[0].spent, Spent)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
     assert_type(session.readings(1e-6), Readings)
@@ -1031,3 +1037,19 @@ def examples_are_private_tables() -> None:
     dpsdk.examples.adult(neighbors=Neighbors.ADD_REMOVE, max_rows=50_000, outside="clip")
     dpsdk.examples.adult(unit="who")  # type: ignore[call-arg]  # it has no column of persons
     dpsdk.examples.adult(outside="drop")  # type: ignore[arg-type]  # must stay an error
+
+
+def pictures(session: Session, workload: Workload[float], axes: Axes) -> None:
+    table = session.release(Marginal("age", "sex"), using=Laplace(epsilon=1))
+    assert_type(plots.marginal(table), Figure)
+    assert_type(plots.heatmap(table, ax=axes, beta=0.1), Figure)
+    assert_type(plots.cdf(session.release(workload, using=Laplace(epsilon=1))), Figure)
+    assert_type(plots.stream(session.history), Figure)
+    assert_type(plots.stream([session.release(Count(), using=Laplace(epsilon=1))]), Figure)
+    assert_type(plots.budget(session), Figure)
+    assert_type(plots.plan(session.plan(Count(), alpha=0.1)), Figure)
+    assert_type(plots.plan(session.plan(Count(), alpha=0.1).best), Figure)
+    assert_type(plots.alternative(plots.budget(session.spent)), str)
+    plots.marginal(session.release(Count(), using=Laplace(epsilon=1)))  # type: ignore[arg-type]  # no table
+    plots.marginal(table.value)  # type: ignore[arg-type]  # no release
+    plots.stream(table)  # type: ignore[arg-type]  # of one number each

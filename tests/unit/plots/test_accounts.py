@@ -159,7 +159,7 @@ def test_a_claim_bounds_what_an_attacker_finds():
         assert best <= found <= 1.0
     assert power(worst(allowed=1e-3, quantity="ρ"), 0.05) < 0.07
     figure = plots.audit(worst(), beta=0.1)
-    assert f"at most {0.1 * math.e:.4g}" in words(figure)
+    assert f"with probability {0.1 * math.e:.4g} at the most" in words(figure)
 
 
 def test_tests_show_the_event_that_tells_most():

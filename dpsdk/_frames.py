@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import singledispatch
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from attrs import field, frozen
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, MissingExtra
+from dpsdk.typing import Array
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -76,22 +77,22 @@ def rows_of(value: object, /) -> Rows:
     InvalidArgument
         If nobody said how.
     """
+    called, single = type(value).__name__, (value,)
     if value is None or isinstance(value, bool | np.bool_ | int | float | date):
-        return Rows((value,))
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        numbers: list[object] = np.asarray(value).reshape(-1).tolist()
+        return Rows(single)
+    array = cast("Array", value) if isinstance(value, np.ndarray) else None
+    if array is not None and array.dtype.kind in "biuf":
+        numbers: list[object] = array.reshape(-1).tolist()
         return Rows(numbers, {"entry": Column(range(len(numbers)), "integer")})
     expected = "a number, an array, a table or several of them"
-    raise InvalidArgument("value", expected, f"a {type(value).__name__}")
+    raise InvalidArgument("value", expected, f"a {called}")
 
 
 def column_of(values: Sequence[object]) -> Column:
-    """A column of the kind that all entries have; of texts if there is none."""
-    kinds = {_kind_of(value) for value in values if value is not None}
-    if kinds <= {"number"}:
-        return Column(values, "number")
-    if len(kinds) == 1:
-        return Column(values, kinds.pop())
+    """A column of the kind that all entries have; of texts where they are of several."""
+    kinds: set[ColumnKind] = {_kind_of(value) for value in values if value is not None}
+    if len(kinds) <= 1:
+        return Column(values, kinds.pop() if kinds else "number")
     return Column([None if value is None else str(value) for value in values], "text")
 
 

@@ -15,6 +15,7 @@ from typing_extensions import TypeVar as DefaultTypeVar
 
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
+from dpsdk._html import page, pairs, part_of, warning
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.filters.composition import Runs
 from dpsdk.accounting.payment import Payment
@@ -466,6 +467,28 @@ class Release(Generic[A_co]):
             return None
         return rows_of(low).values, rows_of(high).values, True
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Reads nothing, and costs nothing."""
+        bound = self.bound(0.05)
+        error = f"± {bound.words}" if bound.proven else bound.words
+        if bound.proven and not isinstance(self.value, float):
+            error = f"{error}, of all numbers at once"
+        told: list[tuple[str, object]] = [("error", error)]
+        if bound.proven:
+            told.append(("rests on", bound.kind))
+        if self.moved:
+            told.append(("moved by up to", f"{self.moved:.4g}"))
+        told += [("source", f"{self.source} by {self.mechanism}"), ("cost", self.cost)]
+        if self.reused:
+            told.append(("reused", "given before, and free this time"))
+        told += [("chosen", reason.text) for reason in self.because[:1]]
+        return page(
+            f"Release of {self.query}",
+            warning(private=self.private),
+            part_of(self.value),
+            pairs(told),
+        )
+
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE: seeded noise"
         bound = self.bound(0.05)
@@ -558,6 +581,18 @@ class Quote:
     ) -> Quote:
         """The quote in the unit of a query's answer, if the query says what that is."""
         return Quote(self.at_open, self.at_most, self.accuracy, lifting, facts, assumptions)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        bound, assumed = self.bound(0.05), self.assumed(0.05)
+        told: list[tuple[str, object]] = [
+            ("at open", self.at_open),
+            ("at most", self.at_most),
+            ("error", f"± {bound.words}" if bound.proven else bound.words),
+        ]
+        if assumed is not None:
+            told.append((assumed.kind, f"± {assumed.words}"))
+        return page("Quote", pairs(told))
 
     def __repr__(self) -> str:
         bound, assumed = self.bound(0.05), self.assumed(0.05)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import Concatenate, NoReturn, ParamSpec, TypeAlias, final
 
+from dpsdk._html import page, pairs, part_of
 from dpsdk.data.counts import Counts
 from dpsdk.data.declaration import (
     Collect,
@@ -458,6 +459,16 @@ collect, progress
         self._name, self._facts = own.name, facts
         keep(self, taken, self._facts)
         return self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what is public. Reads nothing."""
+        facts = self._facts
+        told: list[tuple[str, object]] = [
+            ("rows", "private" if facts.rows is None else f"{facts.rows:,}"),
+            ("neighbours", self.neighbors.value),
+            ("protects", facts.unit),
+        ]
+        return page(f"PrivateData {self._name!r}", pairs(told), part_of(self.domain))
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"

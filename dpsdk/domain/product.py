@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from dpsdk._checks import shown, to_integer
+from dpsdk._html import page, part_of, table
 from dpsdk._whole import write_whole
 from dpsdk.domain.attributes import Attribute
 from dpsdk.domain.files import FORMAT, VERSION, decoded, read_attributes
@@ -21,6 +22,9 @@ from dpsdk.typing import Label, Record
 __all__ = ["Domain"]
 
 _FEW = 64
+_SPELLED = 4
+_SPELLING = 24
+_READABLE = 10**15
 
 
 @frozen(init=False, repr=False)
@@ -80,6 +84,10 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain({', '.join(map(repr, self.attributes))})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return part_of(self)
 
     def position(self, name: str) -> int:
         """The place of an attribute in the order of the domain.
@@ -185,6 +193,32 @@ class Domain:
             If the file cannot be read.
         """
         return cls.from_json(decoded(Path(path).read_bytes()))
+
+
+@part_of.register
+def _part_of_domain(domain: Domain, /) -> str:
+    rows = ([one.name, one.kind, f"{one.size:,}", _few_labels(one)] for one in domain)
+    count = len(domain)
+    title = f"Domain of {count:,} attribute{'' if count == 1 else 's'}, {_cells(domain.size)}"
+    return page(title, table(["attribute", "kind", "size", "labels"], rows, count))
+
+
+def _few_labels(attribute: Attribute) -> str:
+    size = attribute.size
+    places = [*range(size)] if size <= _SPELLED else [*range(_SPELLED - 1), size - 1]
+    texts = [attribute.text(place)[:_SPELLING] for place in places]
+    if size > _SPELLED:
+        texts.insert(-1, "...")
+    return ", ".join(texts)
+
+
+def _cells(size: int) -> str:
+    if size == 1:
+        return "1 cell"
+    if size < _READABLE:
+        return f"{size:,} cells"
+    # An integer of many digits has no text, and no float.
+    return f"about 10^{round(size.bit_length() * math.log10(2))} cells"
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -8,6 +8,7 @@ from typing import Generic, Self, TypeVar, overload
 from attrs import field, frozen
 
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
+from dpsdk._html import page, table
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
@@ -162,6 +163,12 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
 
     def __len__(self) -> int:
         return len(self.plans)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = ([*_row(plan)[:1], str(plan.cost), *_row(plan)[1:]] for plan in self.plans)
+        header = ["mechanism", "cost", "share", "promised", "expected", "because"]
+        return page(f"Plans for {self.question}", table(header, rows, len(self.plans)))
 
     def __repr__(self) -> str:
         rows = [_row(plan) for plan in self.plans[:_SHOWN]]

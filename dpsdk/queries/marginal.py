@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,8 @@ from attrs import cmp_using, field, frozen
 
 from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
+from dpsdk._html import brief_of, page, part_of, said
+from dpsdk._html import table as html_table
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
 from dpsdk.domain.columns import label_column
@@ -157,15 +160,23 @@ class MarginalTable:
             raise InvalidArgument("value", _OTHER_NAME, shown(value))
         return to_frame({**rows.labels, value: Column(rows.values, "number")}, backend)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return page(f"Table of {listed(self.names, len(self.names))}", part_of(self))
+
+    def _shown(self) -> Iterator[list[str]]:
+        """The labels and the number of each entry, as texts."""
+        for cell in np.ndindex(self.values.shape):
+            labels = [a.text(index) for a, index in zip(self.attributes, cell, strict=True)]
+            yield [*labels, f"{float(self.values[cell]):.6g}"]
+
+    @property
+    def _was_moved(self) -> str:
+        return f"moved by up to {self.moved:.4g}, for none to be negative" if self.moved else ""
+
     def __repr__(self) -> str:
         header = [*self.names, "value"]
-        rows = [
-            [
-                *(a.text(index) for a, index in zip(self.attributes, cell, strict=True)),
-                f"{float(self.values[cell]):.6g}",
-            ]
-            for cell in itertools.islice(np.ndindex(self.values.shape), 12)
-        ]
+        rows = list(itertools.islice(self._shown(), 12))
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -173,9 +184,20 @@ class MarginalTable:
         ]
         more = self.values.size - len(rows)
         rest = [f"... {more:,} more"] if more else []
-        if self.moved:
-            rest.append(f"moved by up to {self.moved:.4g}, for none to be negative")
-        return "\n".join([*lines, *rest])
+        return "\n".join([*lines, *rest, *([self._was_moved] if self.moved else [])])
+
+
+@brief_of.register
+def _brief_of_table(table: MarginalTable, /) -> str:
+    return f"table of {listed(table.names, len(table.names))}, {table.values.size:,} numbers"
+
+
+@part_of.register
+def _part_of_table(table: MarginalTable, /) -> str:
+    header = [*table.names, "value"]
+    moved = f"<p>{said(table._was_moved)}</p>" if table.moved else ""  # pyright: ignore[reportPrivateUsage]  # of this module
+    rows = table._shown()  # pyright: ignore[reportPrivateUsage]  # of this module
+    return f"{html_table(header, rows, table.values.size, numbers=1)}{moved}"
 
 
 @rows_of.register

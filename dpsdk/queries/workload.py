@@ -21,6 +21,7 @@ from dpsdk._frames import (
     rows_of,
     to_frame,
 )
+from dpsdk._html import brief_of, page, part_of, table
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge, UnknownQuery
@@ -144,6 +145,10 @@ class Answers(Sequence[A_co], Generic[A_co]):
         rows = rows_of(self)
         return to_frame(framed(rows, {"value": column_of(rows.values)}, prefix), backend)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return page(f"Answers, {len(self.items):,} in all", part_of(self))
+
     def __repr__(self) -> str:
         first = [repr(item) for item in self.items[:4]]
         more = len(self.items) - len(first)
@@ -158,6 +163,20 @@ class Answers(Sequence[A_co], Generic[A_co]):
 
 def _values_of(answers: Answers[object]) -> Floats:
     return answers.values
+
+
+@part_of.register(Answers)
+def _part_of_answers(answers: Answers[object], /) -> str:
+    named = range(len(answers.items)) if answers.queries is None else answers.queries
+    rows = (
+        (described(query), brief_of(item)) for query, item in zip(named, answers.items, strict=True)
+    )
+    return table(["query", "value"], rows, len(answers.items), numbers=1)
+
+
+@brief_of.register(Answers)
+def _brief_of_answers(answers: Answers[object], /) -> str:
+    return f"{len(answers.items):,} answer{'' if len(answers.items) == 1 else 's'}"
 
 
 @rows_of.register(Answers)

@@ -11,6 +11,7 @@ from itertools import count
 from attrs import field, frozen
 
 from dpsdk._frames import Column, FrameLibrary, to_frame
+from dpsdk._html import page, part_of, table
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Charge, Guarantee, Odometer, Trusted
 from dpsdk.accounting.payment import Around, Payment, moment_of
@@ -102,6 +103,23 @@ class Receipts(tuple[Receipt, ...]):
             "at": Column([receipt.at for receipt in self], "moment"),
         }
         return to_frame(columns, backend)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the newest."""
+        return part_of(self)
+
+
+@part_of.register(Receipts)
+def _part_of_receipts(receipts: Receipts, /) -> str:
+    header = ["query", "mechanism", "scope", "cost", "answered"]
+    outcomes = {True: "yes", False: "no", None: "not known"}
+    newest = (
+        [one.query or "opened", one.mechanism, one.scope, one.cost, outcomes[one.answered]]
+        for one in reversed(receipts)
+    )
+    count = len(receipts)
+    title = f"{count:,} receipt{'' if count == 1 else 's'}, the newest first"
+    return page(title, table(header, newest, count))
 
 
 class History:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import final
 
 from dpsdk._checks import shown, to_name
+from dpsdk._html import page, pairs, part_of, warning
 from dpsdk._lifetime import Closable, Lifetime
 from dpsdk.accounting import (
     Anytime,
@@ -20,7 +21,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.ledger.base import to_ledger
 from dpsdk.accounting.nested import ScopeOdometer, scopes_of
 from dpsdk.data import PrivateData
-from dpsdk.errors import InvalidArgument
+from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.kernel import Request
 from dpsdk.kernel.access import dataset_of
 from dpsdk.kernel.trust import Trust
@@ -264,6 +265,20 @@ class Session(Desk, Closable):
     def close(self) -> None:
         """Answer nothing more, nor through any channel, scope or part of the session."""
         self._context.lifetime.end()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        told: list[tuple[str, object]] = [("table", repr(self._context.data))]
+        history = ""
+        try:
+            told += [("budget", self.budget), ("spent", self.spent), ("remaining", self.remaining)]
+            history = part_of(self.history)
+        except DpsdkError as error:
+            told.append(("ledger", error))
+        if self.trusted:
+            told.append(("trusting", ", ".join(one.name for one in self.trusted)))
+        title = "Session, closed" if self._context.lifetime.over else "Session"
+        return page(title, warning(private=self._context.noise.private), pairs(told), history)
 
     def __repr__(self) -> str:
         count = len(self.history)

@@ -1,0 +1,92 @@
+"""What notebooks show of a value: static HTML in the colours of the page, every text escaped."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
+from itertools import islice
+
+__all__ = ["LISTED", "brief_of", "page", "pairs", "part_of", "said", "table", "warning"]
+
+LISTED = 24
+"""So many rows of a table are shown."""
+
+_LONGEST = 400
+_WIDEST = 160
+_MOST_COLUMNS = 8
+
+
+def said(text: object, most: int = _LONGEST) -> str:
+    """A text as HTML, of at most so many characters, and what steers a page made visible."""
+    given = str.__str__(text) if isinstance(text, str) else str(text)
+    kept = given if len(given) <= most else f"{given[: most - 3]}..."
+    return html.escape("".join(map(_visible, kept)))
+
+
+def _visible(character: str) -> str:
+    # Also what turns the direction of all that follows, and halves of characters.
+    if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs"):
+        return character
+    return f"\\u{ord(character):04x}"
+
+
+def table(
+    header: Sequence[object], rows: Iterable[Sequence[object]], count: int, *, numbers: int = 0
+) -> str:
+    """A table of the first rows of so many; the last columns, so many, are of numbers."""
+    width = len(header)
+    places = list(range(width))
+    if width > _MOST_COLUMNS:
+        places = [*places[: _MOST_COLUMNS - 1 - numbers], -1, *places[width - numbers :]]
+    sides = ["left" if place < width - numbers else "right" for place in range(width)]
+
+    def line(start: str, row: Sequence[object], end: str) -> str:
+        cells = [
+            f"<{start}>...</{end}>"
+            if place < 0
+            else f'<{start} style="text-align: {sides[place]}">{said(row[place], _WIDEST)}</{end}>'
+            for place in places
+        ]
+        return f"<tr>{''.join(cells)}</tr>"
+
+    titles = line('th scope="col"', header, "th")
+    lines = [line("td", row, "td") for row in islice(rows, LISTED)]
+    more = count - len(lines)
+    rest = f"<p>... {more:,} more</p>" if more > 0 else ""
+    return f"<table><thead>{titles}</thead><tbody>{''.join(lines)}</tbody></table>{rest}"
+
+
+def pairs(told: Iterable[tuple[str, object]]) -> str:
+    """What is told, each with a name."""
+    lines = [
+        f'<tr><th scope="row" style="text-align: left">{said(name)}</th>'
+        f'<td style="text-align: left">{said(value)}</td></tr>'
+        for name, value in told
+    ]
+    return f"<table><tbody>{''.join(lines)}</tbody></table>"
+
+
+def warning(*, private: bool) -> str:
+    """Says of what was made with seeded noise that it protects nobody; nothing otherwise."""
+    return "" if private else "<p><strong>NOT PRIVATE: seeded noise</strong></p>"
+
+
+def page(title: object, *parts: str) -> str:
+    """Parts, which are HTML, below a title, which is not."""
+    return f"<div><p><strong>{said(title)}</strong></p>{''.join(parts)}</div>"
+
+
+@singledispatch
+def part_of(value: object, /) -> str:
+    """The HTML of a value within that of another. Classes that have a table register theirs."""
+    if isinstance(value, float):
+        return f"<p>{said(format(value, '.6g'))}</p>"
+    return f"<p>{said(repr(value))}</p>"
+
+
+@singledispatch
+def brief_of(value: object, /) -> str:
+    """A value in a cell of a table, as a text. Classes of many numbers register theirs."""
+    return format(value, ".6g") if isinstance(value, float) else " ".join(repr(value).split())

@@ -1,0 +1,210 @@
+"""What notebooks show: static, escaped, short, and made of what is public."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from dpsdk import Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk.accounting import SQLiteLedger
+from dpsdk.data.histogram import Histogram
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
+from dpsdk.planner import Plans
+from dpsdk.queries import (
+    Answers,
+    Count,
+    Marginal,
+    MarginalTable,
+    Mean,
+    Rectangles,
+    Threshold,
+    Workload,
+)
+from dpsdk.testing import seeded
+from worlds import people, table
+
+TAGS = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+STYLES = {"text-align: left", "text-align: right"}
+EVIL = [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><b>', "' onload='x",
+    "</table><style>*{display:none}</style>", "&lt;b&gt; &amp;", "javascript:alert(1)",
+    "\u202ecod.exe", "a\x00b", "{{7*7}}", "$\\href{x}{y}$", "<!-- -->", "]]>",
+]  # fmt: skip
+
+
+class Read(HTMLParser):
+    """Refuses whatever is not static and of few kinds, and keeps the text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.said = [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in TAGS
+        given = dict(attrs)
+        assert set(given) <= {"style", "scope"}
+        assert given.get("style", "text-align: left") in STYLES
+        assert given.get("scope", "row") in ("row", "col")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+    def handle_comment(self, data):
+        raise AssertionError(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+    @property
+    def text(self):
+        return " ".join(self.said)
+
+
+def shown(value):
+    text = value._repr_html_()
+    assert type(text) is str
+    assert len(text) < 2**18
+    assert not re.search(r"[\u202a-\u202e\u2066-\u2069\x00]", text)
+    return Read(text).text
+
+
+def session(data, **given):
+    return Session(data, Budget(10**6, "1e-6"), noise=seeded(2), **given)
+
+
+def hostile(label):
+    """A table, a session and all that comes of it, with a text wherever one may be given."""
+    domain = Domain(Categorical(label, [label, "b"]), Boolean("bit"), Integer("n", 0, 3))
+    columns = {label: ["b"] * 3, "bit": [True] * 3, "n": [1] * 3}
+    data = PrivateData.from_columns(columns, domain, name=label)
+    asked = session(data)
+    marginal = Marginal(label, "bit", where={label: label})
+    release = asked.release(marginal, using=Gaussian(rho="0.001"))
+    several = Workload([Count(where={label: label}), marginal, Workload([Mean("n")])])
+    with asked.scope(label, epsilon=5) as scope:
+        many = scope.release(several, using=Laplace(1), request_id=label)
+    yield from (domain, data, release, release.value, release.nonnegative(), many, many.value)
+    yield from (asked.plan(marginal, alpha=0.5), asked.quote(marginal, using=Laplace(1)))
+    yield from (asked.history, asked)
+
+
+@pytest.mark.parametrize("label", EVIL, ids=range(len(EVIL)))
+def test_texts_of_whatever_kind_are_shown_and_do_nothing(label):
+    try:
+        values = list(hostile(label))
+    except ValueError:  # names and labels of a domain are texts that files can hold
+        values = list(hostile(label.replace("\x00", "").replace("\u202e", "")))
+    for value in values:
+        shown(value)
+    for value in (values[0], values[1], values[3]):
+        plain = re.sub(r"[\x00\u202e]", "", label)[:20]
+        assert plain in re.sub(r"\\u[0-9a-f]{4}", "", shown(value))
+
+
+def test_what_is_said():
+    asked = session(table(people(40, 4)))
+    release = asked.release(Marginal("sex", "hours"), using=Laplace("0.1"))
+    text = shown(release)
+    for part in (
+        "Release of Marginal('sex', 'hours')", "NOT PRIVATE: seeded noise", "[20, 40]",
+        f"± {release.bound().words}, of all numbers at once", "exact tail of the discrete noise",
+        "measured by Laplace(epsilon=0.1)", str(release.cost), f"{release.value.values[0, 0]:.6g}",
+    ):  # fmt: skip
+        assert part in text
+    assert "moved" not in text
+    moved = release.nonnegative()
+    assert f"{moved.moved:.4g}" in shown(moved)
+    assert "made non-negative" in shown(moved)
+    assert "moved by up to" in shown(moved.value)
+    assert "at once" not in shown(asked.release(Count(), using=Laplace(1)))
+    several = Workload([Threshold("age", 20), Marginal("sex"), Workload([Count()])])
+    text = shown(asked.release(several, using=Laplace(1)).value)
+    for part in ("Threshold('age', 20)", "table of 'sex', 2 numbers", "1 answer"):
+        assert part in text
+    text = shown(asked)
+    for part in (str(asked.budget), str(asked.spent), "3 receipts", "Laplace(epsilon=0.1)"):
+        assert part in text
+    assert "96 cells" in shown(table(people(3, 1)).domain)
+    text = shown(asked.quote(Count(), using=Laplace(1)))
+    assert "1-DP" in text
+    assert asked.quote(Count(), using=Laplace(1)).bound().words in text
+
+
+def test_nothing_is_read_and_nothing_is_charged(monkeypatch):
+    seen = []
+
+    def spied(name, own):
+        def spy(self, *given, **named):
+            seen.append(name)
+            return own(self, *given, **named)
+
+        return spy
+
+    for name in ("only", "records", "table", "counted"):
+        monkeypatch.setattr(Histogram, name, spied(name, getattr(Histogram, name)))
+    rows = Histogram.rows.fget
+    monkeypatch.setattr(Histogram, "rows", property(spied("rows", rows)))
+    asked = session(table(people(40, 4)))
+    release = asked.release(Marginal("age", "sex"), using=Laplace(1))
+    assert seen
+    channel = asked.open(NoisyHistogram(epsilon=1))
+    free = channel.release(Workload([Count(), Mean("age")]))
+    data = table(people(40, 4))
+    values = [data, data.domain, asked, release, release.value, free, asked.history,
+              asked.plan(Count(), alpha=0.1), asked.quote(Count(), using=Laplace(1))]  # fmt: skip
+    spent, receipts = asked.spent, asked.history
+    seen.clear()
+    before = [shown(value) for value in values]
+    asked.close()
+    after = [shown(value) for value in values]
+    assert seen == []
+    assert (asked.spent, asked.history) == (spent, receipts)
+    pairs = enumerate(zip(before, after, strict=True))
+    assert [place for place, (one, other) in pairs if one != other] == [2]
+    assert "Session, closed" in after[2]
+
+
+def test_a_session_shows_itself_where_its_ledger_is_gone(tmp_path):
+    path = tmp_path / "ledger.db"
+    data = table(people(40, 4), name="people")
+    asked = Session(data, Budget(1), ledger=SQLiteLedger(path))
+    asked.answer(Count(), using=Laplace("0.1"))
+    assert "1 receipt" in shown(asked)
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"no ledger")
+    text = shown(asked)
+    assert "people" in text
+    assert "ledger" in text
+
+
+def test_large_values_are_shown_in_few_lines():
+    wide = MarginalTable((Integer("n", 0, 10**6 - 1),), np.zeros(10**6))
+    assert "999,976 more" in shown(wide)
+    many = Answers(tuple([0.5] * 10**5), lambda: np.zeros(10**5))
+    assert "99,976 more" in shown(many)
+    domain = Domain(
+        *(Categorical(f"{'x' * 900}{number}", ["<" * 900, "b"]) for number in range(99))
+    )
+    assert "75 more" in shown(domain)
+    assert "about 10^30 cells" in shown(domain)
+    twenty = MarginalTable(domain.attributes[:12], np.zeros((2,) * 12))
+    assert "..." in shown(twenty)
+    boxes = Rectangles("age", lower=np.zeros(10**5, int), upper=np.ones(10**5, int))
+    asked = session(table(people(40, 4)))
+    assert "Rectangles" in shown(asked.release(boxes, using=Laplace(1)))
+    for _ in range(40):
+        asked.answer(Count(), using=Laplace(1))
+    assert "17 more" in shown(asked.history)
+    assert "Plans for a question" in shown(Plans([], "a question"))
+
+
+def test_the_page_keeps_its_colours():
+    text = session(table(people(9, 1)))._repr_html_()
+    assert not re.search(r"colou?r|background|class=|id=|href|src=", text)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from docutils.nodes import paragraph
+from sphinx.util.docstrings import prepare_docstring
 
 import dpsdk
 
@@ -120,6 +123,35 @@ def _escape(
             lines[number] = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
 
 
+def _told(name: str) -> str:
+    """What the source says below the line that defines an alias; the alias itself cannot know."""
+    bare = name.rpartition(".")[2]
+    defined = re.compile(rf"^{bare}(: [^=\n]+)? = ", re.MULTILINE)
+    package = Path(dpsdk.__file__).parent
+    inner = package.joinpath(*name.split(".")[1:-1])
+    places = (inner, inner.with_suffix(".py"), package)
+    for path in (p for place in places for p in (place, *sorted(place.rglob("*.py")))):
+        if path.is_file() and defined.search(text := path.read_text("utf-8")):
+            for one, other in pairwise(ast.parse(text).body):
+                match one, other:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=found))
+                        | ast.Assign(targets=[ast.Name(id=found)]),
+                        ast.Expr(value=ast.Constant(value=str(told))),
+                    ) if found == bare:
+                        return told
+    return ""
+
+
+def _document_alias(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Have an alias say what is written about it, and not what its type says of itself."""
+    del app, obj, options
+    if what == "data":
+        lines[:] = [*prepare_docstring(_told(name))]
+
+
 def _open_line(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -182,7 +214,7 @@ def _contents(app: Sphinx, docname: str, source: list[str]) -> None:
         if found := [name for _, name in ENTRY.findall(section)]:
             title = re.match(r"## (.*)", section)
             if title:
-                lines += [".. rst-class:: contents", "", f"   {title[1]}", ""]
+                lines += [".. rst-class:: part-of-page", "", f"   {title[1]}", ""]
             lines += [".. autosummary::", "   :nosignatures:", ""]
             lines += [*(f"   ~{name}" for name in found), ""]
     block = "\n".join(["```{eval-rst}", *lines, "```", "", ""])
@@ -212,7 +244,8 @@ FIRST, LAST = 100, 900
 def setup(app: Sphinx) -> None:
     """Register the hooks above, and the look of the pages."""
     app.connect("missing-reference", _resolve)
-    app.connect("autodoc-process-docstring", _open_line, priority=FIRST)
+    app.connect("autodoc-process-docstring", _document_alias, priority=FIRST)
+    app.connect("autodoc-process-docstring", _open_line, priority=FIRST + 1)
     app.connect("autodoc-process-docstring", _escape)
     app.connect("autodoc-process-docstring", _guide, priority=LAST)
     app.connect("autodoc-process-signature", _alias)

@@ -13,6 +13,7 @@ from attrs import Factory, field, frozen
 
 from dpsdk import Budget, Quote, Release, Session
 from dpsdk.accounting import Odometer
+from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.spent import Remaining
 from dpsdk.cli.digits import step_of
@@ -107,15 +108,19 @@ def priced(request: Request, facts: Facts, asked: Asked) -> tuple[Budget, Noise 
     Raises
     ------
     InvalidArgument
-        If no noise gives that error, or it costs more than the ledger has for the table.
+        If no noise gives that error, or it costs more than it may.
     """
     wanted = request.budget
     if isinstance(wanted, Budget):
         return wanted, None
     using, budget = _least_for(request, wanted, facts, asked)
+    got = f"{float(wanted.error):g}, which takes {budget}"
     if request.cap is not None and budget.epsilon > request.cap.epsilon:
-        got = f"{float(wanted.error):g}, which takes {budget}"
         raise InvalidArgument("--error", f"one within --cap, {request.cap}", got)
+    if budget.epsilon > wanted.most.epsilon:
+        expected = f"one within an epsilon of {as_text(wanted.most.epsilon)}"
+        more = "" if wanted.stated else ", unless --epsilon allows more"
+        raise InvalidArgument("--error", f"{expected}{more}", got)
     return budget, using
 
 

@@ -217,13 +217,12 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         help="these tables and no others, each by its attributes between commas; a name that has "
         "a comma in double quotes",
     )
-    price = release.add_mutually_exclusive_group(required=True)
-    price.add_argument("--epsilon", help="the budget's epsilon")
-    price.add_argument(
+    add("--epsilon", help="the budget's epsilon; with --error what it may be at the most")
+    add(
         "--error",
         metavar="E",
-        help="in place of a budget: the least that has no entry off by more than this, such as "
-        "0.01 of the rows, or with --counts 100 rows",
+        help="spend no more than it takes to have no entry off by more than this, such as 0.01 of "
+        "the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by --epsilon",
     )
     add("--delta", default="0", help="the budget's delta (default 0)")
     add(

@@ -17,7 +17,7 @@ from dpsdk.cli.ledgers import LedgerOptions, show, verify
 from dpsdk.cli.options import parser
 from dpsdk.cli.plugins import plugins
 from dpsdk.cli.release import release_tables
-from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.request import USUAL, Request, Wanted
 from dpsdk.cli.staged import write_new
 from dpsdk.cli.words import problem, say
 from dpsdk.data.delimited import FileFormat
@@ -129,9 +129,13 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | Wanted:
+    given = arguments.epsilon
     if arguments.error is None:
-        return Budget(epsilon=arguments.epsilon, delta=arguments.delta)
-    return Wanted(_decimal("--error", arguments.error), Budget(1, arguments.delta).delta)
+        if given is None:
+            raise InvalidArgument("--epsilon", "given, or --error in its place", "neither")
+        return Budget(epsilon=given, delta=arguments.delta)
+    most = Budget(epsilon=USUAL if given is None else given, delta=arguments.delta)
+    return Wanted(_decimal("--error", arguments.error), most, stated=given is not None)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def about_table(request: Request, made: Made, step: Step) -> dict[str, str]:
     return {"dpsdk": json.dumps(about, ensure_ascii=False)}
 
 
-def bounded(request: Request, bound: Bound, verb: str = "is") -> str:
+def bounded(request: Request, bound: Bound, verb: str = "is", more: str = "") -> str:
     """How far off entries are, and how far as they are written."""
     unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
@@ -139,8 +139,8 @@ def bounded(request: Request, bound: Bound, verb: str = "is") -> str:
     if step.places is None:
         return text
     return (
-        f"{text}\nIn the tables it is rounded to {float(step.size):g}, and {verb} off by no more "
-        f"than {step.stated:g}."
+        f"{text}\nAs they are written, rounded to {float(step.size):g}{more}, none {verb} off by "
+        f"more than {step.stated:g}."
     )
 
 
@@ -155,7 +155,7 @@ def report_of(
     return (
         f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
         f"{printable(request.out)}\n"
-        f"{bounded(request, bound)}\n"
+        f"{bounded(request, bound, more='' if made.listed is None else ' or less')}\n"
         f"{_variation(made)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(request, session, made)}\n"

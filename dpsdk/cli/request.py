@@ -19,12 +19,16 @@ from dpsdk.cli.words import printable
 from dpsdk.data import Outside
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
 
-__all__ = ["Method", "Request", "Wanted", "asked_tables", "check_place", "check_request"]
+__all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_place", "check_request"]
 
 Method: TypeAlias = Literal["auto", "local", "independent"]
 
 ENTRY_LIMIT = 2**24
 """The tables of one release have no more entries than this together."""
+
+
+USUAL = 10
+"""No error takes a larger ε unless that is allowed."""
 
 
 @frozen
@@ -35,12 +39,21 @@ class Wanted:
     ----------
     error
         How far off an entry as it is written may be, in the unit of the tables.
-    delta
-        The δ of that budget.
+    most
+        What that budget may be at the most; its δ is that of the budget. A slip of the keyboard
+        would else publish a table as it is.
+    stated
+        Whether whoever asks has said so.
     """
 
     error: Fraction
-    delta: Fraction
+    most: Budget
+    stated: bool = True
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ of that budget."""
+        return self.most.delta
 
 
 @frozen(kw_only=True)
@@ -187,8 +200,9 @@ def _check_cap(request: Request, cap: Budget) -> None:
     if request.ledger is None:
         raise InvalidArgument("--cap", "given with --ledger, which remembers it", "no --ledger")
     budget = request.budget
-    if isinstance(budget, Budget) and budget.epsilon > cap.epsilon:
-        raise InvalidArgument("--epsilon", f"at most --cap, {cap.epsilon}", str(budget.epsilon))
+    most = budget.most if isinstance(budget, Wanted) and budget.stated else budget
+    if isinstance(most, Budget) and most.epsilon > cap.epsilon:
+        raise InvalidArgument("--epsilon", f"at most --cap, {cap.epsilon}", str(most.epsilon))
     if budget.delta > cap.delta:
         expected = f"at most --cap-delta, {cap.delta}"
         raise InvalidArgument("--delta", expected, str(budget.delta))

@@ -150,6 +150,7 @@ def _certified(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 Noise: TypeAlias = LaplaceNoise | GaussianNoise
+"""What a measurement of numbers may be blurred with."""
 
 
 @frozen(eq=False)

@@ -95,6 +95,7 @@ class Progress(_Told):
 
 
 Event: TypeAlias = Opened | Charged | Refused | Answered | Progress
+"""What an observer is told of; each is public."""
 
 
 class Observer(Protocol):

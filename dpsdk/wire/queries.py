@@ -61,6 +61,8 @@ from dpsdk.wire.text import JSON, Plain
 __all__ = ["KINDS", "QUERY"]
 
 QUERY = Nested[Query[object, Form]]("a query", Query)
+"""A query of any kind that the catalogue has."""
+
 _SCALAR = Nested[ScalarQuery]("a query of one number", ScalarQuery)
 _LOSS = Nested[Loss]("a loss", Loss)
 _SET = Nested[ConvexSet]("a set of coefficients", ConvexSet)

@@ -13,10 +13,12 @@ from dpsdk.planner import Calibration
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "command-line.md").read_text("utf-8")
+SHOWN = dict(re.findall(r"^```sh\n(.*)\n```\n\n```text\n([^`]*)```$", PAGE, re.MULTILINE))
 COMMANDS = re.findall(r"^dpsdk (.*)$", PAGE, re.MULTILINE)
 
 
 def test_the_guide_shows_each_command():
+    assert len(SHOWN) == 1
     assert [command.split()[0] for command in COMMANDS] == [
         "domain", "domain", "release", "release", "release", "release", "release", "ledger",
         "ledger", "release", "plugins", "calibrate",
@@ -43,6 +45,8 @@ def test_a_command_of_the_guide_runs(command, tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     assert printed.out
+    if (shown := SHOWN.get(f"dpsdk {command}")) is not None:
+        assert printed.out.replace(str(out), "tables") == shown
     if arguments[0] == "calibrate":
         assert "survey (80 rows)" in Calibration.load(out).made
     elif out.is_file():

@@ -95,7 +95,8 @@ def test_the_hooks_run_where_they_must(conf):
 
     conf["setup"](App())
     event = "autodoc-process-docstring"
-    assert order["_open_line"] == (event, 100)  # napoleon has 500
+    assert order["_document_alias"] == (event, 100)  # napoleon has 500
+    assert order["_open_line"] == (event, 101)
     assert order["_guide"][0] == event
     assert order["_guide"][1] > 500
 
@@ -107,3 +108,48 @@ def test_a_guide_is_linked_from_its_entry(conf):
     before = list(lines)
     conf["_guide"](None, "class", "dpsdk.nothing", None, None, lines)
     assert lines == before
+
+
+def aliases():
+    """Every alias that the reference shows."""
+    for page in sorted((DOCS / "reference").glob("*.md")):
+        yield from re.findall(r"^\.\. autodata:: (\S+)", page.read_text("utf-8"), re.MULTILINE)
+
+
+def test_an_alias_says_what_is_written_about_it(conf):
+    found = list(aliases())
+    assert len(found) > 8
+    for name in found:
+        lines = ["str(object='') -> str"]
+        conf["_document_alias"](None, "data", name, None, None, lines)
+        assert lines, f"nothing is written about {name}"
+        assert lines[0][0].isupper()
+        assert "str(object" not in lines[0]
+
+
+def test_a_signature_names_the_aliases_of_its_source(conf):
+    written = "(epsilon: int | float | str | ~decimal.Decimal | ~fractions.Fraction | None = None)"
+    told, returns = conf["_alias"](None, "class", "name", None, None, written, None)
+    assert told == "(epsilon: ~dpsdk.typing.Real | None = None)"
+    assert returns is None
+
+
+def test_the_aliases_are_written_as_python_writes_them(conf):
+    from sphinx.util.typing import stringify_annotation
+
+    from dpsdk.typing import Label, Real
+
+    written = {stringify_annotation(kind, "smart") for kind in (Real, Label)}
+    assert written <= set(conf["ALIASES"])
+
+
+def test_a_page_begins_with_a_line_about_each_entry(conf):
+    source = [(DOCS / "reference" / "queries.md").read_text("utf-8")]
+    entries = conf["ENTRY"].findall(source[0])
+    conf["_contents"](None, "reference/queries", source)
+    shown = re.findall(r"^   ~(dpsdk\S+)", source[0], re.MULTILINE)
+    assert shown == [name for _, name in entries]
+    assert source[0].index("autosummary") < source[0].index("autoclass")
+    other = ["a page\n"]
+    conf["_contents"](None, "how-to/plan", other)
+    assert other == ["a page\n"]

@@ -389,7 +389,8 @@ def test_the_page_is_right(service, tmp_path):
 # What is counted
 
 
-def test_metrics_have_listed_accounts_and_mechanisms_alone(client, service):
+def test_metrics_have_listed_accounts_and_mechanisms_alone(client):
+    engine("prometheus_client")
     client.post("/answers", headers=by("ana", "secret-key"), json=body(Count({"sex": "Female"})))
     client.post("/answers", headers=by("ben", "k"), json=body(Count(), Laplace(3)))
     text = client.get("/metrics").text
@@ -481,7 +482,8 @@ class Worker:
 
 @pytest.fixture
 def workers(service: ModuleType, tmp_path: Path) -> Iterator[Callable[[], Worker]]:
-    engine("uvicorn")
+    for name in ("uvicorn", "prometheus_client"):
+        engine(name)
     config, made = configured(tmp_path), []
 
     def start() -> Worker:

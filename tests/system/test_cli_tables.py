@@ -182,21 +182,30 @@ def test_an_error_is_paid_from_what_the_ledger_has(folder, capsys):
     price = Fraction(written["cost"]["epsilon"]["exact"])
     assert charge.guarantee.epsilon == price < 1
     assert written["budget"]["epsilon"]["exact"] == "20"
-    # Fewer rows off cost more, until it does not fit into what is left.
+    # Twelve of twenty fit once.
+    costly = [*given, "--force", "--error", "0.5", "--epsilon", "15"]
     capsys.readouterr()
-    costly = [*given, "--force", "--error", "0.5"]
-    assert release(folder, *costly, private=True) in (0, 2)
-    while release(folder, *costly, private=True) == 0:
-        pass
-    assert "remain" in capsys.readouterr().err.splitlines()[-1]
+    assert release(folder, *costly, private=True) == 0
+    assert release(folder, *costly, private=True) == 2
+    assert "remain" in capsys.readouterr().err
 
 
-def test_budgets_and_errors_exclude_each_other(folder, capsys):
-    for options in (["--epsilon", "1", "--error", "0.1"], []):
-        with pytest.raises(SystemExit) as leaving:
-            release(folder, *options)
-        assert leaving.value.code == 2
-        assert "--epsilon" in capsys.readouterr().err
+def test_an_error_takes_no_more_than_is_allowed(folder, capsys):
+    before = everything(folder)
+    assert release(folder) == 2
+    assert "--epsilon must be given, or --error in its place" in capsys.readouterr().err
+    for delta in ("0", "1e-6"):
+        assert release(folder, "--error", "0.004", "--delta", delta) == 2
+        words = "within an epsilon of 10, unless --epsilon allows more; got 0.004, which takes "
+        assert words in capsys.readouterr().err
+        assert release(folder, "--error", "0.1", "--epsilon", "0.5", "--delta", delta) == 2
+        assert "within an epsilon of 0.5; got 0.1, which takes" in capsys.readouterr().err
+    given = ["--ledger", str(folder / "l.db"), "--name", "n", "--cap", "1", "--error", "0.1"]
+    assert release(folder, *given, "--epsilon", "2") == 2
+    assert "--epsilon must be at most --cap" in capsys.readouterr().err
+    assert everything(folder) == before
+    assert release(folder, "--error", "0.004", "--epsilon", "100") == 0
+    assert 10 < summary(folder)["budget"]["epsilon"]["value"] < 100
 
 
 @pytest.mark.parametrize(
@@ -231,8 +240,8 @@ def test_a_dry_run_says_what_the_run_then_does(folder, capsys, options):
     cost = next(line for line in report.splitlines() if line.startswith("cost: "))
     assert cost in said
     for line in report.splitlines():
-        if "least budget" in line or "In the tables" in line:
-            assert line.replace(" and is ", " and would be ") in said
+        if "least budget" in line or "As they are written" in line:
+            assert line.replace("none is", "none would be") in said
 
 
 def test_a_dry_run_tells_shares_of_rows_that_nobody_counted_as_counts(folder, capsys):
@@ -307,7 +316,7 @@ def test_numbers_are_written_to_what_the_noise_leaves(folder, counts):
         assert stated < Fraction(1.06) * Fraction(bound)
         assert stated == Fraction(str(table["written"]["error"]))
     report = (folder / "out" / "report.txt").read_text()
-    assert f"In the tables it is rounded to {float(step):g}" in report
+    assert f"As they are written, rounded to {float(step):g}, none is off" in report
     assert release(folder, *given, "--digits", "full", "--force") == 0
     for table in summary(folder)["tables"]:
         _, *rows = lines(folder / "out" / table["file"])

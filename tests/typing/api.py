@@ -278,6 +278,9 @@ def ledgers_need_no_base_class(data: PrivateData, budget: Budget) -> None:
     assert_type(hosts.verify(), int)
     PostgresLedger(5432)  # type: ignore[arg-type]  # must stay an error
     SQLiteLedger("spent.db", key="text")  # type: ignore[arg-type]  # must stay an error
+    assert_type(SQLiteLedger("spent.db", patience=2.5), SQLiteLedger)
+    assert_type(PostgresLedger("postgresql://me@host/db", patience=5), PostgresLedger)
+    SQLiteLedger("spent.db", patience="5")  # type: ignore[arg-type]  # must stay an error
     for ledger in ledgers:
         assert_type(Session(data, budget, ledger=ledger), Session)
         assert_type(ledger.read(), Books)
@@ -300,6 +303,8 @@ def who_asked_and_when_is_told(
     assert_type(charge.request_id, str)
     LoggingObserver("dpsdk")  # type: ignore[arg-type]  # must stay an error
     Session(data, budget, reuse="yes")  # type: ignore[arg-type]  # must stay an error
+    assert_type(Session(data, budget, progress=True), Session)
+    Session(data, budget, progress="yes")  # type: ignore[arg-type]  # must stay an error
 
 
 def scopes_and_parts_answer_like_sessions(session: Session) -> None:

@@ -15,8 +15,12 @@ from matplotlib.figure import Figure
 from dpsdk import plots
 
 HERE = Path(__file__).parent
-BLOCK = re.compile(r"^```(?:python|\{image\} (\S+)-light\.svg)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```(?:python|\{image\} (\S+)-light\.svg)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 STYLES = {"light": "default", "dark": "dark_background"}
+SAVED = {"svg.fonttype": "none"}
+"""Letters as letters, not as curves."""
 
 
 def main() -> None:
@@ -30,11 +34,11 @@ def main() -> None:
             exec(code, names)  # noqa: S102  # it is the page's own
             continue
         for suffix, look in STYLES.items():
-            with style.context(look), rc_context({"svg.hashsalt": picture}):
+            with style.context(look), rc_context(SAVED | {"svg.hashsalt": picture}):
                 exec(code, names)  # noqa: S102
                 figure = names["figure"]
                 assert isinstance(figure, Figure)
-                told = {"Date": None, "Description": plots.alternative(figure)}
+                told = {"Description": plots.alternative(figure), "Date": None, "Creator": None}
                 figure.savefig(HERE / f"{picture}-{suffix}.svg", transparent=True, metadata=told)
 
 

@@ -34,6 +34,7 @@ PAGES = {
     "dpsdk.observe": "release.md",
     "dpsdk.plugins": "plugins.md",
     "dpsdk.planner": "planner.md",
+    "dpsdk.plots": "plots.md",
     "dpsdk.publication": "publication.md",
     "dpsdk.progress": "release.md",
     "dpsdk.queries": "queries.md",

@@ -92,8 +92,8 @@ PAGES: Final[dict[str, str]] = {
     "partitions": "Session session.scopes.Partition session.scopes.Part",
     "nightly": "accounting.SQLiteLedger",
     "all-tables": "queries.marginals",
-    "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism errors.AnswerLost
-        errors.InvalidArgument errors.QueryError errors.LedgerConflict errors.ReleaseFailed""",
+    "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism
+        errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict errors.ReleaseFailed""",
     "servers": "Session accounting.SQLiteLedger",
     "platform-day": "Session session.scopes.Scope session.scopes.Partition session.scopes.Part",
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused

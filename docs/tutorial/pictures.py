@@ -37,7 +37,8 @@ def main() -> None:
             with style.context(look), rc_context(SAVED | {"svg.hashsalt": picture}):
                 exec(code, names)  # noqa: S102
                 figure = names["figure"]
-                assert isinstance(figure, Figure)
+                if not isinstance(figure, Figure):
+                    raise TypeError(picture)
                 told = {"Description": plots.alternative(figure), "Date": None, "Creator": None}
                 figure.savefig(HERE / f"{picture}-{suffix}.svg", transparent=True, metadata=told)
 

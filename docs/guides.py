@@ -93,7 +93,8 @@ PAGES: Final[dict[str, str]] = {
     "nightly": "accounting.SQLiteLedger",
     "all-tables": "queries.marginals",
     "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism
-        errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict errors.ReleaseFailed""",
+        errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict
+        errors.ReleaseFailed""",
     "servers": "Session accounting.SQLiteLedger",
     "platform-day": "Session session.scopes.Scope session.scopes.Partition session.scopes.Part",
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused

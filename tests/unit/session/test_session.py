@@ -269,7 +269,7 @@ def test_the_history_has_every_release_in_order():
     assert first.cost == release.cost
     assert first.answered
     assert second.cost.epsilon == Fraction(1, 5)
-    assert type(session.history) is tuple
+    assert isinstance(session.history, tuple)
     total = sum(entry.cost.epsilon for entry in session.history)
     assert total == session.spent.epsilon
 

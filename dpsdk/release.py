@@ -340,7 +340,7 @@ class Release(Generic[A_co]):
         """
         from dpsdk.publication import Metadata  # noqa: PLC0415  # above, and few ask for it
 
-        return Metadata.of_release(self, beta=beta)
+        return Metadata.of(self, beta=beta)
 
     @property
     def moved(self) -> float:

@@ -78,7 +78,7 @@ def _license(value: str | None) -> Plain:
 
 
 def _table(table: PublishedTable, file: TableFile) -> dict[str, Plain]:
-    columns = table.described(file.numbers or table.numbers, file.header, guards=file.guards)
+    columns = table.described(file)
     schema: dict[str, Plain] = {"columns": [_column(column) for column in columns]}
     if table.keyed:
         schema["primaryKey"] = [_name(one.name) for one in columns if one.holds == "label"]

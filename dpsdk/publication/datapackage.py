@@ -83,7 +83,7 @@ def _slug(text: str) -> str:
 
 
 def _resource(table: PublishedTable, file: TableFile, taken: set[str]) -> JSON:
-    columns = table.described(file.numbers or table.numbers, file.header, guards=file.guards)
+    columns = table.described(file)
     name = stem = _slug(file.path.rpartition("/")[2].rpartition(".")[0] or file.path)
     number = 1
     while name in taken:

@@ -18,10 +18,10 @@ __all__ = ["Number", "TableFile", "file_names", "guarded", "spelled"]
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a text begins that some spreadsheet runs, full-width signs included."""
 
-Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error"]
+Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error", "moved"]
 """What a column of numbers holds; `TableFile` says what each of them means."""
 
-_NUMBERS: tuple[Number, ...] = ("value", "low", "high", "beta", "joint", "error")
+_NUMBERS: tuple[Number, ...] = ("value", "low", "high", "beta", "joint", "error", "moved")
 
 
 def guarded(label: str) -> str:
@@ -117,14 +117,16 @@ class TableFile:
     numbers
         What the columns after the labels hold: "value"; "low" and "high", between which the truth
         lies; "beta", the probability that it does not; "joint", whether that is for all entries at
-        once; "error", how far off any value of the table may be. As `PublishedTable.to_csv` writes
-        them, if left out.
+        once; "error", how far off any value of the table may be; "moved", by how much the most
+        moved value was. As `PublishedTable.to_csv` writes them, if left out.
     header
         What the columns are called in the first line, if not as `PublishedTable.columns` has it.
     delimiter
         What stands between cells.
     guards
         Whether labels that begin like formulas have an apostrophe before them, as `guarded` says.
+    joint
+        Whether low and high are of all entries of the release at once, or of each by itself.
 
     Raises
     ------
@@ -137,6 +139,7 @@ class TableFile:
     header: tuple[str, ...] | None = field(default=None, converter=_to_header)
     delimiter: str = field(default=",", converter=_to_delimiter)
     guards: bool = True
+    joint: bool = True
 
     @property
     def parquet(self) -> bool:

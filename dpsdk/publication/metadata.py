@@ -12,7 +12,7 @@ from attrs import field, fields, frozen
 from dpsdk import wire
 from dpsdk._checks import shown, to_beta
 from dpsdk.errors import InvalidArgument, WireError
-from dpsdk.forms import Facts
+from dpsdk.forms import Facts, Form
 from dpsdk.publication.about import About
 from dpsdk.publication.csvw import csvw_of
 from dpsdk.publication.datapackage import datapackage_of
@@ -21,8 +21,9 @@ from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.registry import registry_of
 from dpsdk.publication.statement import Statement
 from dpsdk.publication.tables import PublishedTable, tables_of
+from dpsdk.queries import Query
 from dpsdk.release import Release
-from dpsdk.wire import ReleaseRecord
+from dpsdk.wire import Catalogue, ReleaseRecord
 
 __all__ = ["Metadata"]
 
@@ -42,24 +43,33 @@ class Metadata(ReleaseRecord):
     _release: Release[object] = field(eq=False, alias="release")
 
     @classmethod
-    def of_release(cls, release: Release[object], *, beta: float = 0.05) -> Metadata:
-        """The metadata of a release; `Release.metadata` gives the same.
+    def of(
+        cls,
+        release: Release[object],
+        *,
+        question: Query[object, Form] | None = None,
+        beta: float = 0.05,
+        allow: Catalogue | None = None,
+    ) -> Metadata:
+        """The metadata of a release, as `Release.metadata` gives it.
 
         Parameters
         ----------
         release
             What `release` of a session, channel, scope or part gave.
+        question
+            What was asked, in place of a query without a written form.
         beta
             The probability at which errors are stated.
+        allow
+            Which kinds a question and a mechanism may be of, and which distributions are known.
 
         Raises
         ------
         InvalidArgument
             If an argument is not what it should be.
         """
-        if not isinstance(release, Release):
-            raise InvalidArgument("release", "a release", shown(release))
-        record = ReleaseRecord.of(release, beta=to_beta(beta))
+        record = ReleaseRecord.of(release, question=question, beta=to_beta(beta), allow=allow)
         known = {one.name: getattr(record, one.name) for one in fields(ReleaseRecord)}
         return cls(**known, release=release)
 

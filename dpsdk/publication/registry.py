@@ -194,8 +194,12 @@ def _of_release(statement: Statement) -> dict[str, Plain]:
 def _parameters(statement: Statement) -> str:
     record = statement.record
     spent = "" if record.after is None else f" After it, {record.after} were spent."
-    reused = "It was given before, and cost nothing this time. " if record.reused else ""
-    return f"{statement.guarantee} {reused}This release was charged {statement.charged}.{spent}"
+    words = f"This release was charged {statement.charged}."
+    if record.reused:
+        words = "It was given before, and cost nothing this time."
+    elif record.cost.free:
+        words = "It was free by itself, as what it rests on was paid for before or is public."
+    return f"{statement.guarantee} {words}{spent}"
 
 
 def _afterwards(statement: Statement) -> str:

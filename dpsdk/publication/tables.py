@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from dpsdk.domain import Attribute, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
-from dpsdk.publication.files import Number, guarded, spelled
+from dpsdk.publication.files import Number, TableFile, guarded, spelled
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
@@ -23,7 +23,12 @@ __all__ = ["Column", "Datatype", "PublishedTable", "tables_of"]
 Datatype: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time"]
 """What a cell of a column is a spelling of."""
 
-_OWN_TYPES: dict[Number, Datatype] = {"beta": "number", "joint": "truth", "error": "number"}
+_OWN_TYPES: dict[Number, Datatype] = {
+    "beta": "number",
+    "joint": "truth",
+    "error": "number",
+    "moved": "number",
+}
 
 Holds: TypeAlias = Literal["label", Number]
 
@@ -85,6 +90,7 @@ class PublishedTable:
     _values: tuple[object, ...]
     _bounds: tuple[tuple[object, ...], tuple[object, ...]] | None
     _beta: float
+    _moved: float
     _of: Datatype
 
     def __len__(self) -> int:
@@ -106,33 +112,30 @@ class PublishedTable:
     @property
     def numbers(self) -> tuple[Number, ...]:
         """What `to_csv` writes after the labels."""
-        return ("value", "low", "high", "beta", "joint") if self.bounded else ("value",)
+        moved: tuple[Number, ...] = ("moved",) if self._moved else ()
+        bounds: tuple[Number, ...] = ("low", "high", "beta", "joint") if self.bounded else ()
+        return ("value", *bounds, *moved)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of what `to_csv` writes."""
-        return self.described(self.numbers)
+        return self.described(TableFile("table.csv"))
 
-    def described(
-        self,
-        numbers: tuple[Number, ...],
-        header: tuple[str, ...] | None = None,
-        *,
-        guards: bool = True,
-    ) -> tuple[Column, ...]:
-        """The columns of a file of the table that has these numbers.
+    def described(self, file: TableFile) -> tuple[Column, ...]:
+        """The columns of a file of the table.
 
         Raises
         ------
         InvalidArgument
-            If the header has another number of names.
+            If the file's header has another number of names.
         """
+        numbers, header = file.numbers or self.numbers, file.header
         taken = {column.name for column in self._labels}
         suffix = ""
         while any(f"{number}{suffix}" in taken for number in numbers):
             suffix += " of the table"
-        columns = [_guarded(column) if guards else column for column in self._labels]
-        columns += [self._number(number, f"{number}{suffix}") for number in numbers]
+        columns = [_guarded(column) if file.guards else column for column in self._labels]
+        columns += [self._number(number, f"{number}{suffix}", file) for number in numbers]
         if header is None:
             return tuple(columns)
         if len(header) != len(columns):
@@ -140,17 +143,18 @@ class PublishedTable:
             raise InvalidArgument("header", expected, f"{len(header):,}")
         return tuple([evolve(one, name=name) for one, name in zip(columns, header, strict=True)])
 
-    def _number(self, number: Number, name: str) -> Column:
+    def _number(self, number: Number, name: str, file: TableFile) -> Column:
         kind = _OWN_TYPES.get(number, self._of)
         chance = f"{100 * (1 - self._beta):g}%"
+        which = "all true values of the release at once are" if file.joint else "the true value is"
         says = {
             "value": "What was released.",
-            "low": f"With probability {chance}, all true values of the release at once are between "
-            "low and high.",
+            "low": f"With probability {chance}, {which} between low and high.",
             "high": "The other end of the interval that begins with low.",
-            "beta": "The probability at the most that some true value is not in its interval.",
+            "beta": "The probability at the most that this is not so.",
             "joint": "Whether the intervals hold for all entries of the release at once.",
             "error": f"With probability {chance}, no value of the table is off by more than this.",
+            "moved": "By how much the value moved most was moved, to be possible, at the most.",
         }[number]
         return Column(name, number, kind, says, empty=number in ("value", "low", "high"))
 
@@ -163,7 +167,9 @@ class PublishedTable:
         return "".join(f"{','.join(line)}\n" for line in lines)
 
     def _cells(self) -> Iterator[list[str]]:
-        more: Sequence[str] = () if self._bounds is None else (spelled(self._beta), "true")
+        more: list[str] = [] if self._bounds is None else [spelled(self._beta), "true"]
+        if self._moved:
+            more.append(spelled(self._moved))
         low, high = self._bounds or ((), ())
         for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
             ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
@@ -226,9 +232,9 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
     found: list[PublishedTable] = []
     for leaf in leaves:
         if not leaf.scalar:
-            found.append(_single(leaf, beta))
+            found.append(_single(leaf, beta, release.moved))
         elif leaf is scalars[0]:
-            found.append(_answers(release.query, scalars, beta))
+            found.append(_answers(release.query, scalars, beta, release.moved))
     return tuple(found)
 
 
@@ -277,6 +283,8 @@ def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
             return (value,)
         case "truth":
             return (bool(plain.numbers[0]),)
+        case "model":  # after the coefficients and the intercept is what is known of its excess
+            return tuple(plain.numbers[:-1].tolist())
         case _:
             return tuple(plain.numbers.tolist())
 
@@ -297,15 +305,15 @@ def _bounds(leaf: _Leaf) -> tuple[tuple[object, ...], tuple[object, ...]] | None
     return low, high
 
 
-def _single(leaf: _Leaf, beta: float) -> PublishedTable:
+def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
     values = _values(leaf.value, leaf.plain)
     names, kind = words or (title,), leaf.datatype
-    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, kind)
+    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, moved, kind)
 
 
-def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
+def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
     """A row for each answer that is a single one."""
     titles = tuple([leaf.title for leaf in leaves])
     columns: list[Column] = []
@@ -329,7 +337,7 @@ def _answers(title: str, leaves: list[_Leaf], beta: float) -> PublishedTable:
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
     rows = partial(iter, texts)
     words = (title,) if len(leaves) == 1 else ("answers",)
-    return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, kind)
+    return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, moved, kind)
 
 
 _Labelled: TypeAlias = tuple[
@@ -346,29 +354,14 @@ def _labelled(leaf: _Leaf) -> _Labelled:
         cells = [list(map(_cell, axis)) for axis in texts]
         return columns, partial(itertools.product, *cells), value.names
     if plain.stands_for == "model":
-        columns = (
-            Column("part", "label", "text", _PART, labels=("coefficient", "intercept", "excess")),
-            Column("feature", "label", "text", "Whose coefficient it is.", empty=True),
-        )
-        parts = [
-            *[("coefficient", name) for name in plain.names],
-            ("intercept", ""),
-            ("excess", ""),
-        ]
-        return columns, partial(iter, parts), ()
-    axes = [range(length) for length in plain.shape]
-    names = ["place"] if len(axes) == 1 else [f"place {n + 1}" for n in range(len(axes))]
-    columns = tuple(
-        [
-            Column(name, "label", "integer", "Which entry it is, from 0.", 0, max(len(axis) - 1, 0))
-            for name, axis in zip(names, axes, strict=True)
-        ]
-    )
-    texts = [[str(place) for place in axis] for axis in axes]
-    return columns, partial(itertools.product, *texts), ()
-
-
-_PART = "What it is of the model; excess is by how much its empirical risk may exceed the least."
+        names = (*plain.names, "intercept")
+        says = "Whose coefficient it is, or that it is the intercept."
+        named = Column("coefficient", "label", "text", says, labels=names)
+        return (named,), partial(iter, [(_cell(name),) for name in names]), ()
+    count = len(plain.numbers)
+    says = "Which entry it is, from 0, in C order."
+    entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
+    return (entry,), partial(iter, [(str(place),) for place in range(count)]), ()
 
 
 def _texts(attribute: Attribute) -> list[str]:

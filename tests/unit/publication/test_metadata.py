@@ -42,6 +42,7 @@ from dpsdk.queries import (
     Marginal,
     Mean,
     NumericAbove,
+    OneHot,
     Query,
     Rectangles,
     Threshold,
@@ -70,7 +71,9 @@ SEVERAL = Workload([
     Threshold("age", 20), Workload([Count(), Marginal("value", "day")]), DateQuantile("day", "0.5"),
 ])  # fmt: skip
 TABLES = Workload([Marginal("age"), Marginal("=sum", "value")])
-MODEL = ConvexMinimization(LogisticLoss(), features=["age"], label="value", over=Ball(8))
+MODEL = ConvexMinimization(
+    LogisticLoss(), features=["age", OneHot("=sum")], label="value", over=Ball(8)
+)
 REGISTRY = json.loads(Path(__file__).with_name("deployments-registry.json").read_text("utf-8"))
 ABOUT = About(
     name="Ages: who? # \N{SNOWMAN}",
@@ -218,7 +221,7 @@ def test_metadata_states_errors_at_the_probability_that_is_asked_for(releases):
     with pytest.raises(InvalidArgument, match="beta"):
         release.metadata(0)
     with pytest.raises(InvalidArgument, match="release"):
-        Metadata.of_release("a release")
+        Metadata.of("a release")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -288,6 +291,7 @@ def test_an_answer_that_was_free_is_not_said_to_have_cost_no_privacy(releases):
     assert fitted.cost.nothing
     content = fitted.metadata().to_registry().content["deployment"]
     assert content["privacy_loss"]["privacy_parameters"]["epsilon"] == 10.0
+    assert "It was free by itself" in content["privacy_loss"]["privacy_parameters_details"]
     session = Session(PrivateData.from_columns(COLUMNS, DOMAIN), TEN, reuse=True)
     first, again = (session.release(Count(), using=Laplace(1)).metadata() for _ in range(2))
     assert (first.reused, again.reused) == (False, True)
@@ -443,6 +447,11 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert moved.moved > 0
     metadata = moved.metadata()
     assert metadata.moved == moved.moved
+    header, first, *_ = csv.reader(io.StringIO(metadata.tables[0].to_csv()))
+    assert (header[-1], float(first[-1])) == ("moved", moved.moved)
+    assert (
+        metadata.to_datapackage().content["resources"][0]["schema"]["fields"][-1]["name"] == "moved"
+    )
     words = f"by up to {moved.moved:.4g}"
     record = metadata.to_registry().content["deployment"]
     assert words in record["accounting"]["post_processing"]
@@ -489,6 +498,17 @@ def test_what_is_not_as_it_should_be_is_refused(releases, wrong, match):
         wrong(metadata)
 
 
+def test_tables_have_the_columns_of_frames(releases):
+    pytest.importorskip("polars")
+    for name in ("number", "count", "labels that look alike", "days", "day", "array", "model"):
+        release = releases[name]
+        (table,) = release.metadata().tables
+        frame = release.to_frame("polars")
+        assert [column.name for column in table.columns] == frame.columns, name
+        header, *rows = csv.reader(io.StringIO(table.to_csv()))
+        assert [row[header.index("value")] for row in rows] == [spelled(v) for v in frame["value"]]
+
+
 def test_a_cell_is_told_from_what_is_around_it():
     names = ["a;b", "c\rd", "e\nf", 'g"h', "i,j", " k "]
     data = PrivateData.from_columns({"n": ["a;b"]}, Domain(Categorical("n", names)))
@@ -529,6 +549,22 @@ def test_numbers_without_a_decimal_spelling_have_one():
     values = [None, float("nan"), float("inf"), -float("inf"), False, 1e-9, date(2024, 2, 29)]
     spellings = ["", "", "INF", "-INF", "false", "1e-09", "2024-02-29"]
     assert [spelled(one) for one in values] == spellings
+
+
+def test_a_record_in_yaml_is_spelled_for_all_readers():
+    details = {"deployment_model.actors": 'a "b"\n\\ \x85'}
+    about = About(name="yes", curators=["1e5", "B\N{SNOWMAN}"], details=details)
+    release = made_by_hand(Count(), Laplace(1), payment=paid_for(Laplace(1)))
+    lines = release.metadata().to_registry(about).to_yaml().splitlines()
+    assert lines[:3] == ['url_slug: "yes-1e5-b"', "status: Draft", "tier: 1"]
+    for line in (
+        '    name: "yes"',
+        '      - "1e5"',
+        '      - "B\N{SNOWMAN}"',
+        "      delta: 1.0e-09",
+        '    actors: "a \\"b\\"\\n\\\\ \\u0085"',
+    ):
+        assert line in lines
 
 
 def test_a_price_that_no_budget_is_known_for_is_told_in_words_alone():

@@ -41,7 +41,7 @@ from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
-__all__ = ["PartOdometer", "ScopeOdometer", "ours", "scopes_of"]
+__all__ = ["PartOdometer", "ScopeOdometer", "ours"]
 
 _NONE = Fraction(0)
 
@@ -135,6 +135,24 @@ class ScopeOdometer(Odometer):
         self._payer = Payer((found, *paying))
 
     @classmethod
+    def within(cls, odometer: Odometer) -> tuple[ScopeStatement, ...]:
+        """What every scope within an odometer has spent, by one look at the books.
+
+        Scopes within scopes are among them, and those that other sessions on the ledger have
+        opened. Of a scope that is closed nothing is told once it is forgotten.
+        """
+        books = odometer._keeper.read()
+        own = odometer._payer.accounts
+        seen: dict[int, ScopeOdometer] = {}
+        for number in sorted(books.accounts, key=lambda one: (len(books.accounts[one].outer), one)):
+            account = books.accounts[number]
+            if account.outer == own:
+                seen[number] = cls._seen(odometer, number, account)
+            elif account.outer and account.outer[0] in seen:
+                seen[number] = cls._seen(seen[account.outer[0]], number, account)
+        return tuple(one._statement(books) for _, one in sorted(seen.items()))
+
+    @classmethod
     def _seen(cls, outer: Odometer, number: int, account: Account) -> ScopeOdometer:
         """A look at a scope that is open, whoever opened it."""
         seen = cls.__new__(cls)
@@ -147,7 +165,7 @@ class ScopeOdometer(Odometer):
         seen._numbers = outer._numbers
         seen._budget = own_budget(outer._budget)
         seen._begun = account.start
-        seen._cap = _cap_in_words(account.start, outer)
+        seen._cap = _cap_in_words(account.start, outer._begun, outer._budget)
         seen._payer = Payer((number, *account.outer))
         return seen
 
@@ -301,24 +319,6 @@ class PartOdometer(Odometer):
         return self._summed(lines, count, "")
 
 
-def scopes_of(odometer: Odometer) -> tuple[ScopeStatement, ...]:
-    """What every scope within an odometer has spent, by one look at the books.
-
-    Scopes within scopes are among them, and those that other sessions on the ledger have opened.
-    Of a scope that is closed nothing is told once it is forgotten.
-    """
-    books = odometer._keeper.read()
-    own = odometer._payer.accounts
-    seen: dict[int, ScopeOdometer] = {}
-    for number in sorted(books.accounts, key=lambda one: (len(books.accounts[one].outer), one)):
-        account = books.accounts[number]
-        if account.outer == own:
-            seen[number] = ScopeOdometer._seen(odometer, number, account)
-        elif account.outer and account.outer[0] in seen:
-            seen[number] = ScopeOdometer._seen(seen[account.outer[0]], number, account)
-    return tuple(one._statement(books) for _, one in sorted(seen.items()))
-
-
 def ours(odometer: Odometer) -> bool:
     """Whether an odometer is of the package itself, so that it shows nobody what it is given."""
     return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
@@ -350,13 +350,12 @@ def _same_cap(one: State, other: State) -> bool:
     )
 
 
-def _cap_in_words(start: State, outer: Odometer) -> str:
+def _cap_in_words(start: State, begun: State, budget: Budget) -> str:
     """A cap as a share of what pays, if it is one share of every limit."""
-    pairs = list(_limits(start, outer._begun))
-    shares = [Fraction(mine, theirs) for mine, theirs in pairs if theirs]
+    shares = [Fraction(mine, theirs) for mine, theirs in _limits(start, begun) if theirs]
     if not shares or max(shares) - min(shares) > Fraction(1, _CLOSE):
-        return f"a part of {outer._budget}"
-    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {outer._budget}"
+        return f"a part of {budget}"
+    return f"{as_text(round(shares[0] * _CLOSE) * Fraction(100, _CLOSE))}% of {budget}"
 
 
 def _limits(one: State, other: State) -> Iterator[tuple[int, int]]:

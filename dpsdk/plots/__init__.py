@@ -216,7 +216,7 @@ def plan(x: Plans[Any] | Plan[Any], ax: Axes | None = None, beta: float = 0.05) 
     x
         What `session.plan(...)` gave, or one of these plans.
     ax
-        As for `marginal`; the names of the numbered plans are below new axes alone.
+        As for `marginal`; in these, plans have their names beside them, and no list below.
     beta
         Bounds that were planned for a larger one are left out, and the picture says so.
 

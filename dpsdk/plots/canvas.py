@@ -39,7 +39,7 @@ __all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
 _WIDTH = 7.2
-_FURTHEST = 1e300
+_FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
 
 

@@ -137,7 +137,7 @@ def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[fl
             taken.append((one.share, error))
     if taken:
         note = canvas.axes.annotate(
-            str(place),
+            str(place) if canvas.own else canvas.spelled(one.name.partition("(")[0], 20),
             taken[-1],
             xytext=(22 * before + 6, 4),
             textcoords="offset points",
@@ -172,7 +172,7 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
     """The names of the numbered plans, below the picture."""
     if not canvas.own:
         return
-    texts = []
+    texts: list[str] = []
     for place, one in enumerate(placed, 1):
         error = "no bound" if one.error is None else f"± {number(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -204,8 +204,9 @@ def _write(
         text = number(value)
         if entries.joint is not None:
             text += f"\n{number(entries.low[place])} to {number(entries.high[place])}"
-        ground: tuple[float, ...] = shades((value - ends[0]) / (ends[1] - ends[0]))
-        dark = luminance((ground[0], ground[1], ground[2])) < 0.18
+        shade = shades((value - ends[0]) / (ends[1] - ends[0]))
+        ground = to_hex(shade)  # pyright: ignore[reportUnknownArgumentType]  # of matplotlib
+        dark = luminance(ground) < 0.18
         canvas.write(
             place % across,
             place // across,

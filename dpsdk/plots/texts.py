@@ -55,7 +55,7 @@ def spelled(text: str, longest: int = _LONGEST_TITLE, font: Container[int] | Non
 def label(parts: Sequence[str], font: Container[int] | None = None) -> str:
     """The labels of one cell along all attributes, in words that fit an axis."""
     longest = max(8, _LONGEST_LABEL // max(1, len(parts)))
-    return " · ".join(spelled(part, longest, font) or "(empty)" for part in parts)
+    return " · ".join(spelled(part, longest, font).strip() or "(blank)" for part in parts)
 
 
 def number(value: float) -> str:

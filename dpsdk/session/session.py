@@ -19,7 +19,7 @@ from dpsdk.accounting import (
     Trusted,
 )
 from dpsdk.accounting.ledger.base import to_ledger
-from dpsdk.accounting.nested import ScopeOdometer, scopes_of
+from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
 from dpsdk.errors import DpsdkError, InvalidArgument
 from dpsdk.kernel import Request
@@ -171,7 +171,7 @@ class Session(Desk, Closable):
     @property
     def scopes(self) -> tuple[ScopeStatement, ...]:
         """What each scope has spent of its cap, also those that other sessions have opened."""
-        return scopes_of(self._context.payer)
+        return ScopeOdometer.within(self._context.payer)
 
     def readings(self, delta: Real) -> Readings:
         """What the answers so far cost, read in several ways, each with its condition.

@@ -6,8 +6,6 @@ from statistics import NormalDist
 import pytest
 
 from dpsdk import Budget, plots
-from dpsdk.accounting import Odometer
-from dpsdk.accounting.nested import ScopeOdometer, scopes_of
 from dpsdk.accounting.numbers.display import percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -61,16 +59,6 @@ def test_scopes_show_what_they_have_spent_of_their_caps():
     drawn(figure)
     bob.close()
     assert [one.name for one in session.scopes if not one.closed] == ["anna"]
-
-
-def test_scopes_within_scopes_are_told_of_as_they_tell_themselves():
-    whole = Odometer(Budget(1))
-    outer = ScopeOdometer(whole, "outer", "0.5")
-    inner = ScopeOdometer(outer, "inner", "0.25")
-    found = scopes_of(whole)
-    assert [one.name for one in found] == ["outer", "inner"]
-    assert found[1].remaining == inner.remaining
-    assert [one.name for one in scopes_of(outer)] == ["inner"]
 
 
 def test_what_is_left_is_said_in_rows_of_one_count():

@@ -37,6 +37,7 @@ def test_figures_made_in_a_thread_leave_none_open(count):
     assert Gcf.get_all_fig_managers() == []
 
 
+@pytest.mark.slow
 def test_nothing_of_pyplot_is_loaded_and_matplotlib_only_when_asked():
     code = (
         "import sys, dpsdk; from dpsdk import plots; assert 'matplotlib' not in sys.modules;"

@@ -21,7 +21,7 @@ from dpsdk.domain.calendar import Unit
 from dpsdk.domain.dates import read_end
 from dpsdk.errors import DataError, DomainError, InvalidArgument
 
-__all__ = ["Declared", "Header", "declare", "described", "load"]
+__all__ = ["Declared", "Header", "column_names", "declare", "described", "load"]
 
 _HEADER_LIMIT = 2**20
 """The line that names the columns is no longer than this, in bytes."""
@@ -181,7 +181,7 @@ def _range(attribute: Attribute) -> str:
 
 def _held_against(domain: Domain, header: Header) -> str:
     source = printable(header.table)
-    names = _columns(header)
+    names = column_names(header)
     counts = Counter(names)
     missing = [shown(name) for name in domain.names if not counts[name]]
     twice = [shown(name) for name in domain.names if counts[name] > 1]
@@ -195,7 +195,7 @@ def _held_against(domain: Domain, header: Header) -> str:
     return f"{source} has these columns{unused if other else ''}"
 
 
-def _columns(header: Header) -> list[str]:
+def column_names(header: Header) -> list[str]:
     """The names in the first line of a table; no row is read."""
     source = printable(header.table)
     opened = gzip.open if header.table.name.endswith(".gz") else open

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from fractions import Fraction
-from math import ceil, prod
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -35,11 +35,11 @@ DENSE_LIMIT = 2**21
 _CERTIFY = Fraction(1, 10)
 """What part of the budget the certificate of fitted tables takes."""
 
-_DIGITS = 6
-"""The ε that an error costs is rounded up to so many digits."""
+_STEPS = 10**6
+"""Prices are looked for in so many steps a decade: in six digits."""
 
-_DEAREST = Fraction(2**20)
-"""No error that needs a larger ε is looked for: of what has such a price nothing is private."""
+_DECADES = range(-30, 7)
+"""Powers of ten among which prices are looked for: beyond them nothing is private, or told."""
 
 Asked: TypeAlias = Workload[MarginalTable]
 Noise: TypeAlias = Gaussian | Laplace
@@ -294,10 +294,15 @@ def _least_for(
 
 
 def _least(enough: Callable[[Fraction], bool]) -> Fraction | None:
-    """The least price that is enough, rounded up to six digits; None where none is."""
-    inverse = largest(lambda one: one >= 1 / _DEAREST and enough(1 / one), Fraction(1))
-    if not inverse:
+    """The least price of six digits that is enough; None where none is.
+
+    Every larger price than one that is enough has to be, too.
+    """
+    decades = [Fraction(10) ** place for place in _DECADES]
+    found = bisect_left(decades, 1, key=enough)
+    if found == len(decades):
         return None
-    places = _DIGITS - 1 - Decimal(float(1 / inverse)).adjusted()
-    unit = Fraction(10) ** -places
-    return ceil(1 / inverse / unit) * unit
+    # From the decade before on, in steps of the sixth digit.
+    unit, first = decades[found] / _STEPS, _STEPS // 10
+    steps = bisect_left(range(first, _STEPS), 1, key=lambda one: enough(one * unit))
+    return (first + steps) * unit

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from typing_extensions import override
 
@@ -14,6 +15,9 @@ from dpsdk.cli.report import installed_version
 from dpsdk.cli.words import called
 
 __all__ = ["parser"]
+
+_Add: TypeAlias = Callable[..., argparse.Action]
+"""Adds an argument to a parser, or to a group of its arguments."""
 
 _PLACE = "the file, or the address of the server as postgresql://user@host/database,"
 
@@ -80,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     )
     ledger.add_argument("action", choices=["show", "verify"], help="what to do")
     ledger.add_argument("file", metavar="FILE", help=f"{_PLACE} of the ledger")
-    _add_ledger_arguments(ledger)
+    _add_ledger_arguments(ledger.add_argument)
     commands.add_parser(
         "plugins",
         help="list what other distributions offer",
@@ -128,21 +132,15 @@ def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--key", type=Path, metavar="KEY", help="a file that holds the ledger's key, and no more"
-    )
-    parser.add_argument(
-        "--anchor", type=Path, metavar="ANCHOR", help="the file of the ledger's anchor"
-    )
-    parser.add_argument(
+def _add_ledger_arguments(add: _Add) -> None:
+    add("--key", type=Path, metavar="KEY", help="a file that holds the ledger's key, and no more")
+    add("--anchor", type=Path, metavar="ANCHOR", help="the file of the ledger's anchor")
+    add(
         "--allow-network",
         action="store_true",
         help="take a ledger on a network file system, whose locks cannot be relied on",
     )
-    parser.add_argument(
-        "--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)"
-    )
+    add("--schema", metavar="SCHEMA", help="where a ledger on a server is (default dpsdk)")
 
 
 def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
@@ -167,21 +165,20 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
     domain.add_argument(
         "--table", type=Path, metavar="TABLE.csv", help="a table whose column names to check"
     )
-    _add_text_arguments(domain)
+    _add_text_arguments(domain.add_argument)
 
 
-def _add_text_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--encoding", help="how the table's text is encoded (default utf-8)")
-    parser.add_argument(
+def _add_text_arguments(add: _Add) -> None:
+    add("--encoding", help="how the table's text is encoded (default utf-8)")
+    add(
         "--delimiter",
         help="the character between two columns; tab and space by name (default a comma)",
     )
-    parser.add_argument(
-        "--strip", action="store_true", help="drop white space around names and values"
-    )
+    add("--strip", action="store_true", help="drop white space around names and values")
 
 
 def _add_release_arguments(release: argparse.ArgumentParser) -> None:
+    # All numbers are read as text, so that each is the decimal that was typed.
     add = release.add_argument
     add(
         "table",
@@ -198,7 +195,15 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         help=f"the file of its domain, as {called()} domain makes it",
     )
     add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
-    # All numbers are read as text, so that each is the decimal that was typed.
+    add("--force", action="store_true", help="write into DIR although it holds files")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="say what would be released, at which price and how far off; read no row, charge "
+        "nothing and write nothing",
+    )
+    add("--rows", metavar="N", help="with --dry-run: how many rows the table has")
+    add = release.add_argument_group("which tables").add_argument
     add(
         "--marginals",
         metavar="K",
@@ -217,42 +222,38 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         help="these tables and no others, each by its attributes between commas; a name that has "
         "a comma in double quotes",
     )
-    add("--epsilon", help="the budget's epsilon; with --error what it may be at the most")
+    add("--counts", action="store_true", help="counts of rows, not shares of them")
+    add = release.add_argument_group("error and price").add_argument
     add(
         "--error",
         metavar="E",
         help="spend no more than it takes to have no entry off by more than this, such as 0.01 of "
         "the rows, or with --counts 100 rows; an epsilon above 10 has to be allowed by --epsilon",
     )
+    add("--epsilon", help="the budget's epsilon; with --error what it may be at the most")
     add("--delta", default="0", help="the budget's delta (default 0)")
-    add(
-        "--dry-run",
-        action="store_true",
-        help="say what would be released, at which price and how far off; read no row, charge "
-        "nothing and write nothing",
-    )
-    add("--rows", metavar="N", help="with --dry-run: how many rows the table has")
-    add(
-        "--neighbors",
-        choices=[relation.value for relation in Neighbors],
-        help="which tables must look alike (default replace-one: the number of rows is public; "
-        "with --unit add-remove)",
-    )
-    add("--counts", action="store_true", help="counts of rows, not shares of them")
     add(
         "--beta",
         default="0.05",
         help="the error bound may fail with this probability (default 0.05)",
     )
     add(
-        "--outside",
-        choices=["cell", "clip"],
-        default="cell",
-        help="values outside the domain: count nowhere (cell, the default), or move to the "
-        "nearest bound (clip)",
+        "--method",
+        choices=["auto", "local", "independent"],
+        default="auto",
+        help="fit tables one by one with a certificate (local), or add independent noise to each "
+        "(independent); auto, the default, fits them where their attributes have more than "
+        "2,097,152 cells together and delta is above 0, unless --error is given",
     )
-    add("--max-rows", metavar="N", help="the table has no more rows than this")
+    add = release.add_argument_group("whom the table protects").add_argument
+    add(
+        "--neighbors",
+        choices=[relation.value for relation in Neighbors],
+        help="which tables must look alike (default replace-one: the number of rows is public; "
+        "with --unit add-remove)",
+    )
     add("--unit-rows", metavar="K", default="1", help="no person has more rows (default 1)")
+    add("--max-rows", metavar="N", help="the table has no more rows than this")
     add("--unit", metavar="COLUMN", help="protect persons, whose identifiers are in this column")
     add("--max-rows-per-person", metavar="M", help="with --unit: keep at most M rows of a person")
     add(
@@ -260,21 +261,22 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --unit: rows of a person that are alike count once",
     )
-    _add_text_arguments(release)
+    add = release.add_argument_group("how the table is read").add_argument
+    add(
+        "--outside",
+        choices=["cell", "clip"],
+        default="cell",
+        help="values outside the domain: count nowhere (cell, the default), or move to the "
+        "nearest bound (clip)",
+    )
+    _add_text_arguments(add)
     add("--decimal", default=".", help="what stands before decimals, . or , (default .)")
     add(
         "--thousands",
         metavar="CHARACTER",
         help="what may stand between groups of three digits, as in 1,000 (default nothing)",
     )
-    add(
-        "--method",
-        choices=["auto", "local", "independent"],
-        default="auto",
-        help="fit tables one by one with a certificate (local), or add independent noise to each "
-        "(independent); auto, the default, fits them for universes of more than 2,097,152 cells "
-        "if delta is above 0",
-    )
+    add = release.add_argument_group("how tables are written").add_argument
     add(
         "--format",
         choices=["csv", "parquet"],
@@ -288,6 +290,7 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         help="numbers in tables are rounded to what the noise leaves of them (noise, the default), "
         "or have all their digits (full); release.json always has all",
     )
+    add = release.add_argument_group("what is remembered").add_argument
     add("--name", help="what to call the table (default: its file name)")
     add(
         "--ledger",
@@ -302,5 +305,4 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         "and --delta of it, or is refused",
     )
     add("--cap-delta", metavar="DELTA", help="the delta of --cap (default that of --delta)")
-    _add_ledger_arguments(release)
-    add("--force", action="store_true", help="write into DIR although it holds files")
+    _add_ledger_arguments(add)

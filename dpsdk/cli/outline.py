@@ -8,17 +8,19 @@ from math import prod
 from attrs import evolve
 
 from dpsdk import Budget, Domain
+from dpsdk._checks import shown
 from dpsdk.accounting import MemoryLedger, Odometer
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import Dataset
-from dpsdk.cli.declare import Header, described
+from dpsdk.cli.declare import Header, column_names, described
 from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, priced
 from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import declared
 from dpsdk.data.delimited import FileFormat
-from dpsdk.errors import InvalidArgument
+from dpsdk.data.texts import TextFormat
+from dpsdk.errors import DataError, InvalidArgument
 from dpsdk.forms import Facts
 
 __all__ = ["outlined"]
@@ -133,6 +135,7 @@ def _facts(request: Request, domain: Domain) -> Facts:
 
 def _check_table(request: Request, domain: Domain) -> None:
     """Hold the first line of the table against the domain, if it is a text."""
+    TextFormat(request.strip, request.decimal, request.thousands)
     if request.parquet:
         if "*" not in request.table.name:
             request.table.stat()
@@ -144,7 +147,12 @@ def _check_table(request: Request, domain: Domain) -> None:
         limit=None,
         complete=False,
     )
-    described(domain, Header(request.table, wanted))
+    header = Header(request.table, wanted)
+    described(domain, header)
+    unit = request.unit
+    if unit is not None and unit.column not in column_names(header):
+        source = printable(request.table)
+        raise DataError(source, f"no column {shown(unit.column)} in the first line")
 
 
 def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:

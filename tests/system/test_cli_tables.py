@@ -262,6 +262,11 @@ def test_a_dry_run_finds_out_what_is_wrong(folder, capsys):
     (folder / "table.csv").write_text("age,member\n1,true\n")
     assert release(folder, "--epsilon", "1", "--dry-run") == 2
     assert "no column" in capsys.readouterr().err
+    Domain(Integer("age", 0, 9)).save(folder / "domain.json")
+    given = ["--epsilon", "1", "--dry-run", "--counts", "--max-rows-per-person", "2", "--unit"]
+    assert release(folder, *given, "who") == 2
+    assert "no column 'who' in the first line" in capsys.readouterr().err
+    assert release(folder, *given, "member") == 0
     (folder / "table.csv").unlink()
     assert release(folder, "--epsilon", "1", "--dry-run") == 2
     assert "No such file" in capsys.readouterr().err

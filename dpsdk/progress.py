@@ -74,17 +74,15 @@ class _Work:
     """
 
     __slots__ = (
-        "__weakref__", "bar", "board", "broken", "done", "next", "owner", "since", "total", "unit",
-        "what",
+        "__weakref__", "bar", "board", "broken", "far", "next", "owner", "since", "what",
     )  # fmt: skip
 
     def __init__(self, board: _Board, owner: object, what: str) -> None:
         self.board = board
         self.owner = owner
         self.what = what
-        self.done: int | None = None
-        self.total: int | None = None
-        self.unit = ""
+        self.far: tuple[int, int | None, str] | None = None
+        """Units that are done, and in all; at one go, as whoever draws may look at any moment."""
         self.since = board.clock()
         self.next = self.since + _AFTER
         self.bar: _Bar | None = None
@@ -174,7 +172,8 @@ class _Board:
             if self._over:
                 return False
             now = self.clock()
-            for held in list(self._works.values()):
+            # A copy is made at one go; a work may end, or be collected, at any moment.
+            for held in self._works.copy().values():
                 work = held()
                 if work is not None and now >= work.next and not work.broken:
                     self._draw(work, now)
@@ -195,23 +194,24 @@ class _Board:
                 bar.start_t -= now - work.since
                 work.bar = bar
             work.next = now + (_STEP if _live(stream) else _RARELY)
-            done, total = work.done, work.total
-            bar.desc = _shown(work.what, stream)
-            bar.unit = f" {_shown(work.unit, stream)}"
-            bar.n, bar.total = done or 0, total
-            bar.bar_format = _FORMATS[0 if done is None else 1 if total is None else 2]
+            bar.desc, form = _shown(work.what, stream), _TIME
+            if work.far is not None:
+                bar.n, bar.total, unit = work.far
+                bar.unit = f" {_shown(unit, stream)}"
+                form = _COUNT if bar.total is None else _SHARE
+            bar.bar_format = form
             bar.refresh(nolock=True)  # which would keep its lock if this failed
         except Exception:  # noqa: BLE001  # see above
             work.broken = True
             _forget(work)
 
 
-_FORMATS: Final = (
-    "{desc} [{elapsed}]",
-    "{desc}: {n_fmt}{unit} [{elapsed}]",
-    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}]",
+_TIME: Final = "{desc} [{elapsed}]"
+_COUNT: Final = "{desc}: {n_fmt}{unit} [{elapsed}]"
+_SHARE: Final = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}]"
 )
-"""Where nothing is counted; where it is not known how much there is; and where it is."""
+"""Where nothing is counted, where nobody knows how much there is, and where that is known."""
 
 
 def _close(work: _Work) -> None:
@@ -333,6 +333,11 @@ class Bars:
     """The bars of one session, or of one loading. Made by `progress=True`.
 
     Each thread has one at a time, of the outermost work that it does.
+
+    Parameters
+    ----------
+    board
+        Gives where they are shown: by default on the standard error of this process.
     """
 
     __slots__ = ("_get",)
@@ -367,7 +372,7 @@ class Bars:
         """Say how far this thread is. All of it must be public."""
         work = self._own()
         if work is not None:
-            work.done, work.total, work.unit = done, total, unit
+            work.far = done, total, unit
 
     def _own(self) -> _Work | None:
         board = self._get()

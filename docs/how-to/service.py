@@ -44,7 +44,7 @@ from dpsdk.errors import (
     UnknownLabel,
     WireError,
 )
-from dpsdk.forms import Form
+from dpsdk.forms import Form, LinearForm
 from dpsdk.mechanisms import Gaussian, Laplace, OneShot
 from dpsdk.observe import Answered, Event, LoggingObserver, Observer, Observers, Progress
 from dpsdk.planner import Plan, Plans
@@ -58,8 +58,10 @@ log = logging.getLogger("service")
 MECHANISMS = (Laplace, Gaussian)
 SHIPPED = wire.Catalogue.shipped()
 MOST_BYTES = 1 << 16
+MOST_NUMBERS = 1 << 16
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KEY = re.compile(r"[!-~]{1,200}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @frozen
@@ -111,11 +113,14 @@ class Settings:
     def load(cls, path: str | Path) -> Settings:
         """Read a file in TOML; paths in it are relative to its folder."""
         given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        analysts = []
+        analysts: list[Analyst] = []
         for name, one in given.pop("analysts").items():
+            digest = one["key_sha256"].lower()
             if not NAME.fullmatch(name):
                 raise ValueError(f"an analyst's name is like ana-1, and not {name!r}")
-            analysts.append(Analyst(name, one["share"], one["key_sha256"].lower()))
+            if not DIGEST.fullmatch(digest) or digest in {other.digest for other in analysts}:
+                raise ValueError(f"{name} needs the SHA-256 of a key that nobody else has")
+            analysts.append(Analyst(name, one["share"], digest))
         for place in ("table", "public", "domain", "folder"):
             given[place] = Path(path).parent / given[place]
         return cls(analysts=tuple(analysts), **given)
@@ -300,10 +305,18 @@ class Service:
         self._public = PrivateData.from_csv(settings.public, domain, name="public")
         self._releases = Releases(settings.folder / "releases.db")
 
+    def _read(self, text: bytes) -> Ask:
+        """What is asked, if there is an end to the answer: a short text may ask for much."""
+        ask = wire.loads(Ask, text, allow=TAKEN)
+        form = ask.query.lower(self._public.domain)
+        if isinstance(form, LinearForm) and form.rows > MOST_NUMBERS:
+            said = f"at most {MOST_NUMBERS:,} numbers are answered at once, and not {form.rows:,}"
+            raise Problem(422, "The answer would be too large", said, field="$.query")
+        return ask
+
     def quote(self, account: str, text: bytes) -> str:
         """What an answer would cost, whether that is left, and how far off it would be."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
-        desk = self._desks[account]
+        ask, desk = self._read(text), self._desks[account]
         using = ask.using.mechanism if isinstance(ask.using, Plan) else ask.using
         quote = desk.quote(ask.query, using=using)
         told = {
@@ -322,7 +335,7 @@ class Service:
 
     def answers(self, account: str, key: str, text: bytes) -> tuple[str, str]:
         """The release for a key, and its name: charged and drawn once, however often it is sent."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
+        ask = self._read(text)
         asked, name = wire.digest(ask, allow=TAKEN), sha256(key.encode()).hexdigest()[:32]
         kept = self._releases.find(account, name)
         if kept is None:
@@ -337,7 +350,7 @@ class Service:
 
     def dummy(self, text: bytes) -> str:
         """An answer of the same shape, from a public table: to try a client, at no cost."""
-        ask = wire.loads(Ask, text, allow=TAKEN)
+        ask = self._read(text)
         seed = int(wire.digest(ask, allow=TAKEN)[:8], 16)
         trial = Session(self._public, self._session.budget, noise=seeded(seed))
         release = trial.release(ask.query, using=ask.using)

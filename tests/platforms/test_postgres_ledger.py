@@ -570,6 +570,19 @@ def test_who_keeps_a_turn_is_not_waited_for_for_ever(place, monkeypatch):
     assert odometer.charge(HUNDREDTH, "x") == 1
 
 
+def test_a_ledger_that_is_told_so_waits_no_longer_for_others(place):
+    import psycopg
+
+    hurried = opened(PostgresLedger(place.dsn, schema=place.schema, patience=0.1))
+    with psycopg.connect(place.dsn) as other:
+        other.execute(f"LOCK TABLE {place.schema}.ledger IN EXCLUSIVE MODE")
+        with pytest.raises(LedgerUnavailable, match="too long"):
+            hurried.charge(HUNDREDTH, "x")
+    assert hurried.charge(HUNDREDTH, "x") == 1
+    with pytest.raises(InvalidArgument, match="patience must be"):
+        PostgresLedger(place.dsn, schema=place.schema, patience=0)
+
+
 @pytest.mark.parametrize(
     ("level", "used"),
     [("off", "on"), ("local", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")],

@@ -192,8 +192,14 @@ def _alias(
     signature: str | None,
     returns: str | None,
 ) -> tuple[str | None, str | None]:
-    """Have a signature name the aliases that its source names."""
+    """Have a signature name the aliases that its source names, and defaults as a reader would.
+
+    A default that is printed as `<function f>` is no Python, and Sphinx would give up on all of it.
+    """
     del app, what, name, obj, options
+    if signature:
+        signature = re.sub(r"<(?:built-in )?function ([a-z]\w*)>", r"\1", signature)
+        signature = re.sub(r"<(?:function [\w.<>]+|[\w. ]*object(?: at \w+)?)>", "...", signature)
     for written, alias in ALIASES.items():
         signature = signature and signature.replace(written, alias)
         returns = returns and returns.replace(written, alias)
@@ -226,14 +232,24 @@ def _contents(app: Sphinx, docname: str, source: list[str]) -> None:
 FEW = 4
 """A page of fewer entries is its own summary."""
 
-TELLS_NOTHING = {f"Bases: {name}" for name in ("object", "ABC", "Protocol", "NamedTuple")}
+
+def _keep_bases(app: Sphinx, name: str, obj: object, options: object, bases: list[type]) -> None:
+    """Name the bases that a reader can look up, and exceptions; the others say how, not what."""
+    del app, name, obj, options
+    kept: list[type] = []
+    for base in bases:
+        kind = getattr(base, "__origin__", base)
+        known = f"{kind.__module__}.{kind.__qualname__}" in PUBLIC
+        if known or (isinstance(kind, type) and issubclass(kind, BaseException)):
+            kept.append(base)
+    bases[:] = kept
 
 
-def _drop_bases(app: Sphinx, doctree: document) -> None:
-    """Leave out the bases that every class has, or that say how and not what."""
+def _drop_empty_bases(app: Sphinx, doctree: document) -> None:
+    """Leave out the line on bases where none was kept."""
     del app
     for node in list(doctree.findall(paragraph)):
-        if node.astext() in TELLS_NOTHING:
+        if node.astext().strip() == "Bases:":
             node.parent.remove(node)
 
 
@@ -250,4 +266,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _guide, priority=LAST)
     app.connect("autodoc-process-signature", _alias)
     app.connect("source-read", _contents)
-    app.connect("doctree-read", _drop_bases)
+    app.connect("autodoc-process-bases", _keep_bases)
+    app.connect("doctree-read", _drop_empty_bases)

@@ -28,6 +28,14 @@ def conf():
     return namespace
 
 
+@pytest.fixture(scope="module")
+def guides():
+    """The guides of each entry; this needs no Sphinx."""
+    namespace = {"__name__": "guides"}
+    exec((DOCS / "guides.py").read_text("utf-8"), namespace)  # noqa: S102
+    return namespace["guides"]()
+
+
 def of_kind(package, kind):
     """The public classes of a package that are of a kind, by full name."""
     module = import_module(package)
@@ -35,20 +43,20 @@ def of_kind(package, kind):
     return {f"{package}.{n}" for n, o in found.items() if inspect.isclass(o) and kind in o.__mro__}
 
 
-def test_what_most_programs_need_has_a_guide(conf):
+def test_what_most_programs_need_has_a_guide(guides):
     needed = {"dpsdk.Session", "dpsdk.PrivateData", "dpsdk.Domain", "dpsdk.Release", "dpsdk.Budget"}
     needed |= {f"dpsdk.{name}" for name in dpsdk.__all__ if name.endswith("Channel")}
     needed |= of_kind("dpsdk.queries", Query) | of_kind("dpsdk.mechanisms", Mechanism)
     needed |= {f"dpsdk.accounting.{n}" for n in ("MemoryLedger", "SQLiteLedger", "PostgresLedger")}
     needed |= of_kind("dpsdk.accounting", Composition) | of_kind("dpsdk.accounting", Ledger)
     assert len(needed) > 50
-    assert needed - set(conf["GUIDES"]) == set()
+    assert needed - set(guides) == set()
 
 
-def test_a_guide_is_a_page_and_an_entry_is_one_of_the_reference(conf):
-    pages = {page for found in conf["GUIDES"].values() for page in found}
+def test_a_guide_is_a_page_and_an_entry_is_one_of_the_reference(guides):
+    pages = {page for found in guides.values() for page in found}
     assert [page for page in pages if not (DOCS / "how-to" / f"{page}.md").exists()] == []
-    assert set(conf["GUIDES"]) - described() == set()
+    assert set(guides) - described() == set()
 
 
 def rendered(conf, lines, what="property"):
@@ -134,6 +142,18 @@ def test_a_signature_names_the_aliases_of_its_source(conf):
     assert returns is None
 
 
+def test_a_default_in_a_signature_is_python(conf):
+    for written, told in {
+        "(clock=<function system_clock>)": "(clock=system_clock)",
+        "(clock: int = <built-in function repr>, x=1)": "(clock: int = repr, x=1)",
+        "(curve=<function _no_points>)": "(curve=...)",
+        "(curve=<function make.<locals>.inner>)": "(curve=...)",
+        "(default: object = <object object>, of='')": "(default: object = ..., of='')",
+        "(noise=<dpsdk.noise.SystemNoise object at 0x7f00>)": "(noise=...)",
+    }.items():
+        assert conf["_alias"](None, "class", "name", None, None, written, None) == (told, None)
+
+
 def test_the_aliases_are_written_as_python_writes_them(conf):
     from sphinx.util.typing import stringify_annotation
 
@@ -153,3 +173,15 @@ def test_a_page_begins_with_a_line_about_each_entry(conf):
     other = ["a page\n"]
     conf["_contents"](None, "how-to/plan", other)
     assert other == ["a page\n"]
+
+
+def test_bases_are_named_that_a_reader_can_look_up(conf):
+    from typing import Generic, Protocol, TypeVar
+
+    from dpsdk.errors import BudgetExceeded, DpsdkError
+    from dpsdk.forms import LinearForm
+    from dpsdk.mechanisms import OneShot
+
+    bases = [object, Generic[TypeVar("T")], Protocol, OneShot[LinearForm], DpsdkError, ValueError]
+    conf["_keep_bases"](None, "name", BudgetExceeded, None, bases)
+    assert bases == [OneShot[LinearForm], DpsdkError, ValueError]

@@ -1,6 +1,7 @@
 """Puts the helpers beside this file, such as `worlds`, within reach of every test."""
 
 import gc
+import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -10,6 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import just
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Each process has a core, where further threads of BLAS wait for each other most of the time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from worlds import QUICK
 
 
@@ -17,7 +22,8 @@ from worlds import QUICK
 def pytest_collection() -> Generator[None, object, object]:
     """Thousands of tests are made once and stay, so that looking for garbage among them is waste.
 
-    Otherwise each `gc.collect()` of a test would take as long as ten tests.
+    Otherwise each `gc.collect()` of a test would take as long as ten tests. Nor is it looked for
+    after every few hundred new values, as most tests make many that last no longer than themselves.
     """
     gc.disable()
     try:
@@ -26,6 +32,7 @@ def pytest_collection() -> Generator[None, object, object]:
         # Hypothesis looks once for who holds its generators, and would find nobody afterwards.
         given(just(0))(lambda _: None)()
         gc.freeze()
+        gc.set_threshold(10_000, 10, 10)
         gc.enable()
 
 

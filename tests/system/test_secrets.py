@@ -91,7 +91,7 @@ BAD = [
     Linear(np.ones(3), ["age"]),
     Marginal("nothing"),
     Sum("sex"),
-    Workload([Marginal(*DOMAIN.names)] * 6000),
+    Workload([Marginal(*DOMAIN.names)] * 200),
 ]
 
 

@@ -37,8 +37,8 @@ def dotted(node):
 def used(source, package=""):
     """All names that a module imports or spells, with aliases of imports resolved."""
     tree = ast.parse(source)
-    alias, names = {}, set()
-    for node in ast.walk(tree):
+    alias, names, nodes = {}, set(), list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Import):
             for item in node.names:
                 names.add(item.name)
@@ -53,7 +53,7 @@ def used(source, package=""):
             for item in node.names:
                 names.update({base, f"{base}.{item.name}"})
                 alias[item.asname or item.name] = f"{base}.{item.name}"
-    for node in ast.walk(tree):
+    for node in nodes:
         name = dotted(node)
         if name is not None:
             first, _, rest = name.partition(".")

@@ -115,11 +115,14 @@ def history(outer: Odometer, rng: random.Random) -> None:
             outer.merge(generation)
 
 
+@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition: Composition):
+def test_a_reserve_can_be_spent_in_every_way_that_was_promised(
+    composition: Composition, histories: int
+):
     rng = random.Random(16)
     made = 0
-    for _ in range(12):
+    for _ in range(histories):
         outer = Odometer(BUDGET, composition)
         history(outer, rng)
         others: list[Odometer] = [outer, ScopeOdometer(outer, "free", "0.9")]
@@ -150,7 +153,7 @@ def test_a_reserve_can_be_spent_in_every_way_that_was_promised(composition: Comp
                 for _ in range(30):
                     if not promise.keep(run):
                         break
-    assert made > 4
+    assert made > histories / 3
 
 
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])

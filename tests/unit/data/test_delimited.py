@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables_loaded import cells, from_bytes
 
@@ -109,7 +109,7 @@ def test_a_file_is_the_sum_of_its_lines(given_format, tmp_path):
     domain = Domain(Integer("age", 17, 20), Categorical("sex", ["F", "M", "other"], other="other"))
     header = given_format.get("delimiter", ",").join(["age", "sex"]).encode() + b"\n"
 
-    @repeatable
+    @settings(repeatable, max_examples=30)
     @given(LINES)
     def holds(lines):
         content = header + b"".join(line + b"\n" for line in lines)

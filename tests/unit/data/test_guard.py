@@ -260,9 +260,9 @@ def doors(tmp_path):
         ("arrays", 2),
         ("counts", 1),
         # Where there are many lines, a quick run interrupts some of them only.
-        ("frame", 5),
-        ("file", 3),
-        ("zipped", 4),
+        ("frame", 9),
+        ("file", 5),
+        ("zipped", 7),
         *(pytest.param(door, 1, marks=pytest.mark.slow) for door in ("frame", "file", "zipped")),
     ],
 )

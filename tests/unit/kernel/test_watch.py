@@ -550,7 +550,7 @@ def same_law(found, wanted):
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize(
-    ("watching", "way"), crossed(SETTINGS, itertools.product([True, False], repeat=2), 2), ids=str
+    ("watching", "way"), crossed(SETTINGS, itertools.product([True, False], repeat=2), 4), ids=str
 )
 def test_the_law_of_a_watch_is_the_one_that_its_theorem_speaks_of(watching, way):
     batch, absolute = way

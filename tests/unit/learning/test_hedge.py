@@ -66,7 +66,7 @@ def test_two_fair_coins_come_near_the_bound_of_hedge():
     # Random signs against one expert that knows: the regret is of the order that the bound says.
     rule = Hedge(2, 400)
     regrets = [regret(rule, lambda p, t, rng: np.array([1.0, -1.0]) * rng.choice([-1, 1]), 400, s)
-               for s in range(200)]  # fmt: skip
+               for s in range(100)]  # fmt: skip
     assert 0.3 * rule.regret_bound() < np.mean(regrets) < rule.regret_bound()
 
 

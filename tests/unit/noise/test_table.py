@@ -86,12 +86,12 @@ def test_every_word_is_the_true_probability_rounded_down(kind: str, parameter: F
 def test_brackets_hold_the_survival_function_at_any_precision(
     kind: str, parameter: Fraction
 ) -> None:
+    truth = truths(kind, parameter, 4000)
     for precision in (127, 191, 255):
         brackets: Iterator[Bracket] = iter(SURVIVALS[kind](parameter, precision))  # type: ignore[call-overload]
         with mp.workprec(PRECISION):
             unit = mp.mpf(2) ** precision
             last = (1 << precision, 1 << precision)
-            truth = truths(kind, parameter, 4000)
             for k, (low, high) in enumerate(brackets):
                 if k >= len(truth):
                     break

@@ -89,10 +89,13 @@ def taken(odometer: Odometer, run: Guarantee) -> bool:
     return True
 
 
+@pytest.mark.parametrize("histories", [5, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("composition", FILTERS, ids=lambda c: str(c)[:60])
-def test_partitions_in_turn_decide_as_one_filter_for_each_pair_of_neighbours(composition):
+def test_partitions_in_turn_decide_as_one_filter_for_each_pair_of_neighbours(
+    composition, histories
+):
     rng = random.Random(17)
-    for _ in range(12):
+    for _ in range(histories):
         outer, reference = Odometer(BUDGET, composition), Reference(composition)
         for _ in range(2):
             generation, parts, moves = outer.generation(), rng.randint(1, 4), rng.random() < 0.5

@@ -50,7 +50,8 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autosummary_generate = False
 napoleon_google_docstring = False
-maximum_signature_line_length = 88
+napoleon_attr_annotations = False  # the signature has them already
+maximum_signature_line_length = 110
 toc_object_entries_show_parents = "hide"
 default_role = "code"
 
@@ -116,11 +117,15 @@ def _resolve(
 def _escape(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Keep |x| what it means in mathematics; reStructuredText takes it for a substitution."""
+    """Keep |x| what it means in mathematics, and *.csv what it means to a shell.
+
+    reStructuredText takes the first for a substitution, and between two of the second for emphasis.
+    """
     del app, what, name, obj, options
     for number, line in enumerate(lines):
         if not line.lstrip().startswith(">>>"):
-            lines[number] = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
+            bars = re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line)
+            lines[number] = re.sub(r"(?<![\\*\w])\*(?=\.\w)", r"\\*", bars)
 
 
 def _told(name: str) -> str:

@@ -40,7 +40,7 @@ def descriptions_of(
     ]
     about, notes = About(name=request.name), _notes(steps)
     described = {
-        REGISTRY: metadata.to_registry(about),
+        REGISTRY: metadata.to_registry(about, notes=notes),
         PACKAGE: metadata.to_datapackage(*files, about=about, notes=notes),
     }
     if request.kind == "csv":

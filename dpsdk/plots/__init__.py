@@ -277,7 +277,7 @@ def alternative(figure: Figure) -> str:
     _require_matplotlib()
     from matplotlib.figure import Figure as AnyFigure  # noqa: PLC0415  # an extra
 
-    from dpsdk.plots.canvas import alternative_of  # noqa: PLC0415  # imports matplotlib
+    from dpsdk.plots._canvas import alternative_of  # noqa: PLC0415  # imports matplotlib
 
     if not isinstance(figure, AnyFigure):
         raise InvalidArgument("figure", "a figure of matplotlib", shown(figure))

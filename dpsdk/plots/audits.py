@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpsdk.plots.canvas import Canvas
+from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.reports import power
 from dpsdk.plots.texts import number, several, spelled
 from dpsdk.testing.audit import SamplingReport, WorstCase

@@ -18,8 +18,8 @@ from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
+from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.bounds import confidence
-from dpsdk.plots.canvas import Canvas
 from dpsdk.plots.texts import listed, number, spelled
 
 __all__ = ["draw_plans"]

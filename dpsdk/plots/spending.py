@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.accounts import Account
-from dpsdk.plots.canvas import Canvas
 from dpsdk.plots.texts import spelled
 
 __all__ = ["draw_accounts"]

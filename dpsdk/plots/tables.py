@@ -15,8 +15,8 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from dpsdk.plots._canvas import Canvas, luminance
 from dpsdk.plots.bounds import Entries, entries_of, said
-from dpsdk.plots.canvas import Canvas, luminance
 from dpsdk.plots.texts import label, listed, number, several
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Release

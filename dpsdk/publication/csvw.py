@@ -41,7 +41,7 @@ def csvw_of(
     missing: list[str] = []
     head: dict[str, Plain] = {"@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}]}
     said: dict[str, Plain] = {}
-    described_as = about.description or f"The answer to {statement.record.query}."
+    described_as = about.description or statement.answer
     said["dc:description"] = f"{described_as} {statement.guarantee}"
     given: dict[str, Plain] = {
         "dc:title": about.name,

@@ -39,7 +39,7 @@ def datapackage_of(
 ) -> Described:
     """The descriptor of a package with a resource for each table."""
     missing: list[str] = []
-    described_as = about.description or f"The answer to {statement.record.query}."
+    described_as = about.description or statement.answer
     content: dict[str, Plain] = {
         "profile": "data-package",
         "name": _slug(about.name or statement.record.table or "release"),

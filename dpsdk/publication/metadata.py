@@ -21,7 +21,7 @@ from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.registry import registry_of
 from dpsdk.publication.statement import Statement
 from dpsdk.publication.tables import PublishedTable, tables_of
-from dpsdk.queries import Query
+from dpsdk.queries import Answers, Query
 from dpsdk.release import Release
 from dpsdk.wire import Catalogue, ReleaseRecord
 
@@ -106,19 +106,26 @@ class Metadata(ReleaseRecord):
         """
         return wire.dumps(self.record)
 
-    def to_registry(self, about: About = _NOTHING) -> Described:
+    def to_registry(self, about: About = _NOTHING, *, notes: Iterable[str] = ()) -> Described:
         """A record for the public registry of deployments of differential privacy.
 
         By its schema of July 2026, https://github.com/opendp/deployments-registry-data. Privacy
         parameters are those that all releases on the budget keep together, rounded up; a release
         that is not private, or does not say who paid, has none.
 
+        Parameters
+        ----------
+        about
+            What you know of it.
+        notes
+            What was done to the values since, as that they were rounded.
+
         Raises
         ------
         InvalidArgument
             If `about` has a detail or a sector that the registry does not have.
         """
-        return registry_of(self._statement, _to_about(about))
+        return registry_of(self._statement, _to_about(about), _to_notes(notes))
 
     def to_csvw(
         self,
@@ -177,7 +184,10 @@ class Metadata(ReleaseRecord):
         if self._release.raw.size <= _MOST_NUMBERS:
             with suppress(WireError):
                 digest = wire.digest(self.record)
-        return Statement(self.record, self.facts, digest)
+        value = self._release.value
+        queries = cast("Answers[object]", value).queries if isinstance(value, Answers) else None
+        asked = tuple([repr(query)[:300] for query in queries or ()])
+        return Statement(self.record, self.facts, digest, asked)
 
     def __repr__(self) -> str:
         return repr(self._statement)

@@ -102,10 +102,12 @@ _REQUIRED = frozenset(
 )
 
 
-def registry_of(statement: Statement, about: About) -> Described:
+def registry_of(statement: Statement, about: About, notes: tuple[str, ...]) -> Described:
     """The record of a release for the registry, as a draft."""
     _check(about)
-    known = _of_release(statement) | _of_about(about) | dict[str, Plain](about.details)
+    known = _of_release(statement, notes) | _of_about(about) | dict[str, Plain](about.details)
+    if not statement.record.private:  # whatever anybody says of it
+        known["basic.description"] = f"{statement.guarantee} {known['basic.description']}"
     deployment: dict[str, dict[str, Plain]] = {}
     missing: list[str] = []
     slug = None if about.name is None else _slug(about)
@@ -154,14 +156,13 @@ def _of_about(about: About) -> dict[str, Plain]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _of_release(statement: Statement) -> dict[str, Plain]:
+def _of_release(statement: Statement, notes: tuple[str, ...]) -> dict[str, Plain]:
     """What the release itself knows of the registry's fields."""
     record = statement.record
     model = record.answer.stands_for == "model"
-    mark = "" if record.private else f"{statement.guarantee} "
-    table = "" if record.table is None else f" of the table {record.table!r}"
+    table = "" if record.table is None else f" The table: {record.table!r}."
     known: dict[str, Plain] = {
-        "basic.description": f"{mark}The answer to {record.query}{table}.",
+        "basic.description": f"{statement.answer}{table}",
         "basic.data_product_type": "Machine learning model" if model else "Summary statistics",
         "dp_variant.data_domain": _universe(statement.facts.domain, outside=record.outside),
         "dp_variant.unprotected_quantities": _unprotected(statement),
@@ -169,7 +170,7 @@ def _of_release(statement: Statement) -> dict[str, Plain]:
         "privacy_loss.privacy_unit_details": statement.neighbors,
         "privacy_loss.privacy_parameters_details": _parameters(statement),
         "deployment_model.model_name": "Central",
-        "accounting.post_processing": _afterwards(statement),
+        "accounting.post_processing": _afterwards(statement, notes),
         "implementation.mechanisms": f"{statement.made} {statement.accuracy}",
         "administrative.notes": _notes(statement),
     }
@@ -202,13 +203,15 @@ def _parameters(statement: Statement) -> str:
     return f"{statement.guarantee} {words}{spent}"
 
 
-def _afterwards(statement: Statement) -> str:
+def _afterwards(statement: Statement, notes: tuple[str, ...]) -> str:
     record = statement.record
-    if statement.moved:
-        return statement.moved
-    if record.source == "measured":
-        return "Values are as the mechanism gave them, negative ones too."
-    return f"Values are as the mechanism gave them: {_FROM[record.source]}."
+    said = statement.moved
+    if not said and record.source == "measured":
+        # Whoever tells of more has done something to the values.
+        said = "" if notes else "Values are as the mechanism gave them, negative ones too."
+    elif not said:
+        said = f"Values were {_FROM[record.source]}."
+    return " ".join([said, *notes]).strip()
 
 
 _FROM = {

@@ -14,6 +14,7 @@ from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 
 __all__ = ["Statement", "at_least"]
 
+_MOST_NAMED = 6
 _NOT_PRIVATE = "NOT PRIVATE: the noise was seeded, and this release protects nobody."
 
 
@@ -24,11 +25,22 @@ class Statement:
     record: ReleaseRecord
     facts: Facts
     digest: str | None
+    asked: tuple[str, ...]
 
     @property
     def protects(self) -> bool:
         """Whether there is a guarantee to tell of, by private noise and a budget that paid."""
         return self.record.private and self.record.budget is not None
+
+    @property
+    def answer(self) -> str:
+        """What was answered, in a sentence."""
+        count = len(self.asked)
+        if count < 2:
+            return f"The answer to {self.record.query}."
+        named = ", ".join(self.asked[:_MOST_NAMED])
+        more = f" and {count - _MOST_NAMED:,} more" if count > _MOST_NAMED else ""
+        return f"The answers to {count:,} questions: {named}{more}."
 
     @property
     def guarantee(self) -> str:
@@ -93,7 +105,7 @@ class Statement:
         """How costs add up on the budget, in words."""
         rules = self.record.composition
         if isinstance(rules, AnyOf):
-            return f"whichever bounds them best of {', '.join(map(_rule, rules.members))}"
+            return f"whichever certifies all of them of {', '.join(map(_rule, rules.members))}"
         return None if rules is None else _rule(rules)
 
     @property
@@ -167,10 +179,10 @@ def _rule(rules: Composition) -> str:
 _RULES = {
     "BasicComposition": "basic composition",
     "AdvancedComposition": "advanced composition",
-    "ZCDPComposition": "composition of zero-concentrated privacy",
-    "EnvelopeComposition": "composition as Gaussian noise",
-    "MixedComposition": "composition of Rényi privacy, of an order by the budget",
-    "RenyiComposition": "composition of Rényi privacy of one order",
+    "ZCDPComposition": "zero-concentrated composition",
+    "EnvelopeComposition": "envelope composition",
+    "MixedComposition": "mixed composition",
+    "RenyiComposition": "Rényi composition",
 }
 
 

@@ -185,3 +185,10 @@ def test_bases_are_named_that_a_reader_can_look_up(conf):
     bases = [object, Generic[TypeVar("T")], Protocol, OneShot[LinearForm], DpsdkError, ValueError]
     conf["_keep_bases"](None, "name", BudgetExceeded, None, bases)
     assert bases == [OneShot[LinearForm], DpsdkError, ValueError]
+
+
+def test_bars_and_patterns_are_read_as_they_stand(conf):
+    lines = ['Of |x|, all *.csv, or "2024/*.csv".', ">>> glob('*.csv')", "See *this*."]
+    conf["_escape"](None, "method", "name", None, None, lines)
+    assert lines[0] == r'Of \|x\|, all \*.csv, or "2024/\*.csv".'
+    assert lines[1:] == [">>> glob('*.csv')", "See *this*."]

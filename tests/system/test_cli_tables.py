@@ -459,6 +459,8 @@ def test_descriptions_lie_beside_the_tables_and_fit_them(folder, options):
     assert package["privacy"]["private"] is False
     record = json.loads((out / "metadata.json").read_text("utf-8"))
     assert "Laplace" in json.dumps(record)
+    afterwards = record["deployment"]["accounting"]["post_processing"]
+    assert ("Values are rounded" in afterwards) == rounded
     assert set(written["left_out"]) == set(DESCRIBED)
     assert "Fields left for you to fill in" in (out / "report.txt").read_text()
 

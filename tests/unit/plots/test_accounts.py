@@ -1,11 +1,12 @@
 """Pictures of budgets, plans and audits."""
 
 import math
+from functools import cache
 from statistics import NormalDist
 
 import pytest
 
-from dpsdk import Budget, plots
+from dpsdk import plots
 from dpsdk.accounting.numbers.display import percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -80,8 +81,13 @@ def test_what_was_spent_alone_is_drawn():
             plots.budget(x)
 
 
+@cache
+def some_plans():
+    return session_of().plan(Marginal("age", "sex"), alpha=0.5)
+
+
 def test_plans_stand_at_their_cost_and_their_error():
-    plans = session_of().plan(Marginal("age", "sex"), alpha=0.5)
+    plans = some_plans()
     figure = plots.plan(plans)
     drawn(figure)
     best = plans.best
@@ -107,7 +113,7 @@ def test_bounds_for_a_larger_beta_are_left_out():
 
 
 def test_one_plan_and_none():
-    plans = session_of().plan(Count(), budget=Budget("0.1"))
+    plans = some_plans()
     drawn(plots.plan(plans.best))
     with pytest.raises(InvalidArgument, match="no plans"):
         plots.plan(Plans(()))

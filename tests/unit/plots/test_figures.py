@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from dpsdk import plots
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.mechanisms import Laplace
-from dpsdk.plots.canvas import _colours, luminance
+from dpsdk.plots._canvas import _colours, luminance
 from dpsdk.queries import Marginal
 from pictures import Widths, artists, drawn, made, segments, session_of, texts
 

@@ -168,7 +168,9 @@ def test_one_cell_is_drawn():
         assert " holds with probability 95% (β = 0.05)." in words(figure)
 
 
-@pytest.mark.parametrize("draw", [plots.marginal, plots.heatmap])
+@pytest.mark.parametrize(
+    "draw", [plots.marginal, pytest.param(plots.heatmap, marks=pytest.mark.slow)]
+)
 def test_labels_are_drawn_letter_by_letter(draw):
     domain = Domain(Categorical("$a_b", HOSTILE), Categorical("y$\n", ["$\\sum", "\\"]))
     release = session_of(domain).release(Marginal("$a_b", "y$\n"), using=Laplace(1))

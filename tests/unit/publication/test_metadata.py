@@ -268,6 +268,9 @@ def test_a_guarantee_is_told_of_where_there_is_one_alone(releases):
         assert "privacy_parameters" not in record.content["deployment"]["privacy_loss"]
         assert "variant_name" not in record.content["deployment"]["dp_variant"]
         assert "deployment.privacy_loss.privacy_parameters" in record.missing
+        told = record.content["deployment"]["basic"]["description"]
+        assert told.startswith("NOT PRIVATE") is not claims.private
+        assert told.endswith(ABOUT.description)
         for text in (
             metadata.to_csvw().to_json(),
             metadata.to_datapackage().to_json(),
@@ -434,6 +437,8 @@ def test_files_of_others_are_described_as_they_are(releases):
     assert [one["titles"] for one in part["tableSchema"]["columns"]] == ["a", "b", "n", "e"]
     assert part["dialect"]["delimiter"] == ";"
     assert {"note": "Rounded."} in part["notes"]
+    afterwards = metadata.to_registry(notes=["Rounded."]).content["deployment"]["accounting"]
+    assert afterwards["post_processing"] == "Rounded."
     package = metadata.to_datapackage("tables/sex.parquet", notes=["Rounded."]).content
     assert package["resources"][0]["format"] == "parquet"
     assert "dialect" not in package["resources"][0]

@@ -13,6 +13,7 @@ PAGES: Final[dict[str, str]] = {
         data.Collect""",
     "people": "PrivacyUnit PrivateData Neighbors",
     "large-tables": "PrivateData queries.Marginal forms.Counts",
+    "spark": "PrivateData",
     "conditions": """queries.Count queries.Linear queries.Sum queries.Mean queries.Interval
         queries.Conjunction queries.Not queries.Between queries.Condition queries.Where""",
     "dates": "Date queries.DateQuantile queries.Between queries.Interval queries.Threshold",
@@ -87,6 +88,13 @@ PAGES: Final[dict[str, str]] = {
         accounting.Decide accounting.Binding accounting.Dataset accounting.Account accounting.Payer
         accounting.Charge accounting.MemoryLedger""",
     "repeated": "Session",
+    "scopes": "Session session.scopes.Scope",
+    "partitions": "Session session.scopes.Partition session.scopes.Part",
+    "nightly": "accounting.SQLiteLedger",
+    "all-tables": "queries.marginals",
+    "read-a-refusal": """errors.DpsdkError errors.BudgetExceeded errors.NoMechanism
+        errors.AnswerLost errors.InvalidArgument errors.QueryError errors.LedgerConflict
+        errors.ReleaseFailed""",
     "servers": "Session accounting.SQLiteLedger",
     "platform-day": "Session session.scopes.Scope session.scopes.Partition session.scopes.Part",
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused

@@ -1,6 +1,5 @@
 """Privacy-accounted queries: one private table, one budget, many typed answers."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dpsdk.accounting import Budget
@@ -25,7 +24,9 @@ else:
     def __getattr__(name):
         """What few programs need: the example table, and the functions that find plugins."""
         if name == "examples":
-            return import_module("dpsdk.examples")
+            import dpsdk.examples as module  # noqa: PLC0415  # so that others load it not at all
+
+            return module
         if name in ("mechanism", "query"):
             from dpsdk import plugins  # noqa: PLC0415  # so that others load it not at all
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -47,9 +46,11 @@ def require_parquet() -> None:
 def _arrow() -> tuple[Any, Any]:
     """The library pyarrow and its part for Parquet, which only who writes such files needs."""
     try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow") from None
+    return cast("Any", pa), cast("Any", pq)
 
 
 def header_of(table: MarginalTable, *, guards: bool) -> list[str]:

@@ -38,12 +38,12 @@ OURS = _callables()
 def _ours(page: Path, text: str) -> str:
     if not page.name.startswith(FOREIGN):
         return text
-    rows = re.findall(r"^\|(.*)\|$", text, re.M)
+    rows = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)
     return "\n".join(row.replace(r"\|", "").rpartition("|")[2] for row in rows)
 
 
 def _calls(page: Path) -> Iterator[ast.Call]:
-    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     for span in re.findall(r"`([^`\n]+)`", _ours(page, text)):
         try:
             tree = ast.parse(span, mode="eval")

@@ -185,9 +185,10 @@ class Canvas:
         upright: bool,
         width: float,
         pale: bool = False,
+        beside: float = 0.0,
     ) -> None:
-        """One bar for each entry from its lower to its upper end, the entries by themselves."""
-        lowest, highest = span_of(entries)
+        """One bar for each entry from its lower to its upper end, and `beside` in sight."""
+        lowest, highest = span_of(entries, beside)
         colour = self.colours.weak if pale else self.colours.ink
         which = entries.barred
         low = np.where(np.isinf(entries.low), lowest, entries.low)[which]
@@ -307,9 +308,9 @@ class _Glyphs:
         return point in self._known
 
 
-def span_of(entries: Entries) -> tuple[float, float]:
-    """The part of an axis that shows all finite numbers, nought, and some room."""
-    numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0]])
+def span_of(entries: Entries, beside: float = 0.0) -> tuple[float, float]:
+    """The part of an axis that shows all finite numbers, nought and another, and some room."""
+    numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0, beside]])
     seen = numbers[np.isfinite(numbers) & (np.abs(numbers) < _FURTHEST)]
     low, high = float(seen.min()), float(seen.max())
     room = 0.06 * (high - low) or 1.0

@@ -10,6 +10,7 @@ import html
 import io
 from collections.abc import Container, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +23,13 @@ from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Annotation, Text
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.plots.bounds import Entries
-from dpsdk.plots.texts import spelled, wrapped
+from dpsdk.plots.texts import filled, spelled
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
@@ -177,6 +179,30 @@ class Canvas:
         """A text at a place of the axes."""
         return self.axes.text(x, y, text, **{**self.text, **how})
 
+    @property
+    def room(self) -> float:
+        """How wide a text above the axes may be, in points."""
+        points = self.figure.get_figwidth() * 72
+        return points - 18 if self.own else points * self.axes.get_position().width
+
+    def fitting(self, text: str, size: float, beside: Sequence[str] = ()) -> str:
+        """As much of a text of a size as has room on the right side of other texts of the axes."""
+        tick = float(FontProperties(size=rcParams["ytick.labelsize"]).get_size_in_points())
+        taken = [_wide(tick, "normal", line) for one in beside for line in one.split("\n")]
+        room = self.room - (max(taken, default=0.0) + 12 if self.own else 0.0)
+        wide = partial(_wide, size, "normal")
+        while wide(text) > room and len(text) > 1:
+            # In proportion first, and then letter by letter.
+            fits = int(len(text) * room / wide(text))
+            text = f"{text[: min(max(fits, 1), len(text) - 1) - 1].rstrip('… ')}…"
+        return text
+
+    def caption(self, place: float, text: str, names: Sequence[str]) -> None:
+        """A text above the bar at a place, of axes whose bars have these names."""
+        size = 0.8 * self.size
+        words = self.fitting(self.spelled(text, 160), size, names)
+        self.write(0, place, words, fontsize=size, va="bottom").set_in_layout(False)
+
     def bars(
         self,
         places: Floats,
@@ -233,15 +259,15 @@ class Canvas:
         marks = [] if private else [SEEDED]
         told = [f"{mark}." for mark in marks]
         words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
-        size = 0.85 * self.size
-        points = self.figure.get_figwidth() * 72
-        if not self.own:
-            points *= self.axes.get_position().width
-        wide = int(points / (0.52 * size))
-        heads = wrapped([self.spelled(title, 160)], int(0.57 * wide))
-        body = wrapped([self.spelled(line, 400) for line in lines], wide)
-        parts = [(heads, 1.1 * self.size, "bold"), (marks, self.size, "bold")]
-        parts.append((body, size, "normal"))
+        given = (
+            ([self.spelled(title, 160)], 1.1 * self.size, "bold"),
+            (marks, self.size, "bold"),
+            ([self.spelled(line, 400) for line in lines], 0.85 * self.size, "normal"),
+        )
+        parts = [
+            (filled(texts, self.room, partial(_wide, size, weight)), size, weight)
+            for texts, size, weight in given
+        ]
         heights = [len(texts) * 1.32 * points for texts, points, _ in parts]
         total = sum(heights) + 6
         if self.own:
@@ -289,6 +315,12 @@ class Canvas:
             self.axes.add_artist(heading)
             heading.set_clip_on(False)
         return heading
+
+
+def _wide(size: float, weight: str, text: str) -> float:
+    """How wide a text is, in points."""
+    font = FontProperties(size=size, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 class _Glyphs:

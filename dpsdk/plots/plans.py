@@ -176,7 +176,8 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
     for place, one in enumerate(placed, 1):
         error = "no bound" if one.error is None else f"± {number(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "
-        texts.append(canvas.spelled(f"{place}  {mark}{one.name}, {error}", 96))
+        line = canvas.spelled(f"{place}  {mark}{one.name}, {error}", 160)
+        texts.append(canvas.fitting(line, 0.85 * canvas.size, ["1,000,000.00"]))
     canvas.axes.annotate(
         "\n".join(texts),
         (0, 0),

@@ -142,10 +142,10 @@ def test_audits_show_what_was_found_of_what_is_claimed():
     assert bars(figure, "_found")[:2] == [[1.0], [2.0]]
     said = words(figure)
     assert said.startswith("3 audits: 2 claims REFUTED.")
-    assert "half: found ε 1 of 0.5 claimed (1-DP): REFUTED" in said
+    assert "half: REFUTED by outcome (3,): found ε 1 of 0.5 claimed" in said
     assert "found ε infinity of 1" in said
-    assert "laplace: found ε 1 of 1 claimed (1-DP): holds." in said
-    assert "One audit: it holds" in words(plots.audit(worst()))
+    assert "laplace: Not refuted: found ε 1 of 1 claimed, 1-DP." in said
+    assert "One audit: its claim is not refuted" in words(plots.audit(worst()))
     drawn(plots.audit(worst(0.0, 0.0)))
 
 

@@ -7,12 +7,12 @@ from typing import cast
 
 from dpsdk._checks import shown
 from dpsdk.accounting import Spent
+from dpsdk.accuracy import confidence
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Laplace
 from dpsdk.planner import Curve, Plan, Plans
 from dpsdk.plots.accounts import Account, scoped
-from dpsdk.plots.bounds import confidence
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.queries.monotone import ranked
 from dpsdk.queries.threshold import Threshold

@@ -15,8 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accuracy import confidence
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.bounds import Entries, confidence, entries_of, resting, said
+from dpsdk.plots.bounds import Entries, entries_of, resting, said
 from dpsdk.plots.tables import in_words, thinned
 from dpsdk.plots.texts import several, spelled
 from dpsdk.queries.threshold import Threshold

@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
-from dpsdk.accuracy import Bound
+from dpsdk.accuracy import Bound, confidence
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.bounds import confidence
 from dpsdk.plots.texts import listed, number, spelled
 
 __all__ = ["draw_plans"]

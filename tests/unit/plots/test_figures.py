@@ -94,6 +94,19 @@ def test_beta_is_a_probability(beta):
         plots.budget(session_of(), beta=beta)
 
 
+@pytest.mark.parametrize("beta", [1e-3, 1e-7, 1e-9, 1e-300])
+def test_nothing_that_may_fail_is_said_to_be_certain(beta):
+    release = session_of().release(Marginal("age"), using=Laplace(1))
+    said = [
+        release.bound(beta).words,
+        str(release.metadata(beta)),
+        str(release.metadata(beta).to_csvw().content),
+        plots.alternative(plots.marginal(release, beta=beta)),
+        plots.alternative(plots.budget(session_of(), beta=beta)),
+    ]
+    assert [text for text in said if " 100%" in text] == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_differ_in_grey_on_either_ground(dark):
     with style.context("dark_background" if dark else "default"):

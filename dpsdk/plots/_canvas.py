@@ -40,6 +40,7 @@ __all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
 _WIDTH = 7.2
+_STEPS = {False: [1, 2, 2.5, 5, 10], True: [1, 2, 5, 10]}
 _FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
 
@@ -158,12 +159,12 @@ class Canvas:
         """A text as the font can draw it."""
         return spelled(text, longest, self.font)
 
-    def numbers(self, axis: str) -> None:
-        """Have an axis show numbers as they are, in plain texts."""
+    def numbers(self, axis: str, *, whole: bool = False) -> None:
+        """Have an axis show numbers as they are, in plain texts; of what is counted, whole ones."""
         one = self.axes.xaxis if axis == "x" else self.axes.yaxis
         one.set_major_formatter(self.plain)
         if one.get_scale() == "linear":
-            one.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10]))
+            one.set_major_locator(MaxNLocator(nbins=7, steps=_STEPS[whole], integer=whole))
 
     def ticks(self, axis: str, places: Sequence[float], labels: Sequence[str]) -> None:
         """Put labels at places of an axis."""

@@ -83,6 +83,13 @@ def test_promises_of_several_channels_are_not_said_to_hold_together():
     assert "for all of one channel at once" in words(plots.stream(releases))
 
 
+def test_answers_are_counted_in_whole_numbers():
+    releases = [made(Count(normalized=False), [one], Widths((1.0,))) for one in (3, 4)]
+    figure = plots.stream(releases)
+    drawn(figure)
+    assert all(float(one).is_integer() for one in figure.axes[0].get_xticks())
+
+
 def test_one_threshold_and_one_without_bounds_are_drawn():
     release = session_of().release(ages(22), using=Laplace(1))
     drawn(plots.cdf(release))

@@ -46,6 +46,10 @@ class Read(HTMLParser):
     def handle_starttag(self, tag, attrs):
         assert tag in TAGS
         given = dict(attrs)
+        # No label is read as a formula.
+        assert given.pop("class", None) == (
+            "tex2jax_ignore mathjax_ignore" if tag == "div" else None
+        )
         assert set(given) <= {"style", "scope"}
         assert given.get("style", "text-align: left") in STYLES
         assert given.get("scope", "row") in ("row", "col")
@@ -207,4 +211,5 @@ def test_large_values_are_shown_in_few_lines():
 
 def test_the_page_keeps_its_colours():
     text = session(table(people(9, 1)))._repr_html_()
-    assert not re.search(r"colou?r|background|class=|id=|href|src=", text)
+    assert set(re.findall(r"class=[^>]*", text)) == {'class="tex2jax_ignore mathjax_ignore"'}
+    assert not re.search(r"colou?r|background|id=|href|src=", text)

@@ -23,7 +23,8 @@ _MOST_COLUMNS = 8
 
 def said(text: object, most: int = _LONGEST) -> str:
     """A text as HTML, of at most so many characters, and what steers a page made visible."""
-    given = str.__str__(text) if isinstance(text, str) else str(text)
+    # Plain, for one of another class may say that it has other characters.
+    given = str.__str__(text if isinstance(text, str) else str(text))
     kept = given if len(given) <= most else f"{given[: most - 3]}..."
     return html.escape("".join(map(_visible, kept)))
 

@@ -419,6 +419,7 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.readings(1e-6), Readings)
     assert_type(session.history, Receipts)
     assert_type(session.history[0], Receipt)
+    assert_type(session.history[-5:], Receipts)
     assert_type(session.history.to_frame("pyarrow"), object)
 
 

@@ -192,15 +192,21 @@ class _Board:
                 bar = self._make()(file=stream, leave=False, delay=_RARELY, unit="", **size)
                 bar.delay = 0
                 bar.start_t -= now - work.since
+                # Where all is kept, nothing is written over or wiped out, nor left to it.
+                bar.disable = not _live(stream)
                 work.bar = bar
-            work.next = now + (_STEP if _live(stream) else _RARELY)
+            work.next = now + (_RARELY if bar.disable else _STEP)
             bar.desc, form = _shown(work.what, stream), _TIME
             if work.far is not None:
                 bar.n, bar.total, unit = work.far
                 bar.unit = f" {_shown(unit, stream)}"
                 form = _COUNT if bar.total is None else _SHARE
             bar.bar_format = form
-            bar.refresh(nolock=True)  # which would keep its lock if this failed
+            if bar.disable:
+                bar.fp.write(f"{bar}\n")
+                bar.fp.flush()
+            else:
+                bar.refresh(nolock=True)  # which would keep its lock if this failed
         except Exception:  # noqa: BLE001  # see above
             work.broken = True
             _forget(work)
@@ -218,6 +224,8 @@ def _close(work: _Work) -> None:
     bar = work.bar
     if bar is not None:
         work.bar = None
+        if bar.disable:
+            return
         try:
             bar.close()
             bar.fp.write("\r")  # so that what comes next begins its line, whichever line that is

@@ -260,18 +260,18 @@ class Kept(NamedTuple):
 
 
 class Releases:
-    """Releases by account and key, so that what was sent once is sent again to the letter.
+    """Releases by table, account and key: what was sent once is sent again to the letter.
 
     What was spent for them is in the ledger, and not here: without this file requests are still
     answered again, and charged once. So whoever meets it busy may ask again too.
     """
 
-    def __init__(self, path: Path, patience: float) -> None:
-        self._path, self._patience = path, patience
+    def __init__(self, path: Path, table: str, patience: float) -> None:
+        self._path, self._table, self._patience = path, table, patience
         with self._connected() as file:
             file.execute(
-                "CREATE TABLE IF NOT EXISTS release (account TEXT, id TEXT, asked TEXT, text TEXT, "
-                "PRIMARY KEY (account, id))"
+                "CREATE TABLE IF NOT EXISTS release (dataset TEXT, account TEXT, id TEXT, "
+                "asked TEXT, text TEXT, PRIMARY KEY (dataset, account, id))"
             )
 
     @contextmanager
@@ -285,16 +285,16 @@ class Releases:
 
     def find(self, account: str, name: str) -> Kept | None:
         """What an account was sent, if it was."""
-        wanted = "SELECT asked, text FROM release WHERE account = ? AND id = ?"
+        wanted = "SELECT asked, text FROM release WHERE dataset = ? AND account = ? AND id = ?"
         with self._connected() as file:
-            row = file.execute(wanted, (account, name)).fetchone()
+            row = file.execute(wanted, (self._table, account, name)).fetchone()
         return None if row is None else Kept(*row)
 
     def keep(self, account: str, name: str, kept: Kept) -> Kept:
         """Keep what will be sent; what was kept before, if another worker was first."""
         with self._connected() as file:
-            row = account, name, *kept
-            file.execute("INSERT OR IGNORE INTO release VALUES (?, ?, ?, ?)", row)
+            row = self._table, account, name, *kept
+            file.execute("INSERT OR IGNORE INTO release VALUES (?, ?, ?, ?, ?)", row)
         return self.find(account, name) or kept
 
 
@@ -335,7 +335,7 @@ class Service:
             one.name: self._session.scope(one.name, one.share) for one in settings.analysts
         }
         self._made_up = made_up(domain)
-        self._releases = Releases(settings.folder / "releases.db", settings.patience)
+        self._releases = Releases(settings.folder / "releases.db", settings.name, settings.patience)
 
     def _read(self, text: bytes) -> Ask:
         """What is asked, if there is an end to the answer: a short text may ask for much.
@@ -474,7 +474,7 @@ class Front:
                         raise Problem(413, "The body is too large", f"at most {MOST_BYTES:,} bytes")
         except (TimeoutError, ClientDisconnect):
             said = f"the body did not come to its end within {MOST_SECONDS:g} seconds"
-            raise Problem(408, "The body is incomplete", said) from None
+            raise Problem(408, "The body is incomplete", said, wait=1) from None
         return bytes(text)
 
     async def quote(self, request: Request) -> Response:

@@ -127,7 +127,7 @@ def problem(reply: Any, status: int) -> dict[str, Any]:
     assert told["status"] == status
     assert told["title"]
     assert told["detail"]
-    assert told["retryable"] is (status in {409, 503})
+    assert told["retryable"] is (status in {408, 409, 503})
     assert ("retry-after" in reply.headers) is told["retryable"]
     return told
 
@@ -169,6 +169,17 @@ def test_a_question_is_quoted_planned_answered_and_found_again(client, service):
     assert client.get(reply.headers["location"], headers=by("ana")).text == reply.text
     problem(client.get(reply.headers["location"], headers=by("ben")), 404)
     problem(client.get("/releases/none", headers=by("ana")), 404)
+
+
+def test_another_table_in_the_same_folder_has_releases_of_its_own(service, tmp_path):
+    config, replies = configured(tmp_path), []
+    for name in ("adult", "adult-2", "adult"):
+        config.write_text(re.sub('name = "adult.*"', f'name = "{name}"', config.read_text()))
+        with served(service, config) as client:
+            replies.append(client.post("/answers", headers=by("ana", "k"), json=body(Count())))
+    tables = [wire.loads("release", one.text).table for one in replies]
+    assert tables == ["adult", "adult-2", "adult"]
+    assert replies[0].text == replies[2].text
 
 
 def test_a_key_is_charged_once_and_answered_to_the_letter(client):

@@ -436,25 +436,27 @@ class Front:
         default=Factory(lambda self: ThreadPoolExecutor(self.settings.threads), takes_self=True)
     )
     _service: list[Service] = field(factory=list[Service])
-    _waiting: set[object] = field(factory=set[object])
+    _waiting: dict[object, str] = field(factory=dict[object, str])
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Open the session in the worker that asks, never before a fork; close it at the end."""
-        self._service.append(await self._work(lambda: Service(self.settings)))
+        self._service.append(await self._work("", lambda: Service(self.settings)))
         yield
         self._service.pop().close()
         self._pool.shutdown()
 
-    async def _work(self, work: Callable[[], Any]) -> Any:
-        if len(self._waiting) >= 16 * self.settings.threads:
+    async def _work(self, account: str, work: Callable[[], Any]) -> Any:
+        room = 16 * self.settings.threads
+        # Half of it is for one analyst, so that nobody keeps all others out.
+        if len(self._waiting) >= room or 2 * list(self._waiting.values()).count(account) >= room:
             raise Problem(503, "The service is busy", "too many requests wait", wait=1)
         token = object()
-        self._waiting.add(token)
+        self._waiting[token] = account
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
-            self._waiting.discard(token)
+            del self._waiting[token]
 
     def _account(self, request: Request) -> str:
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
@@ -480,12 +482,12 @@ class Front:
     async def quote(self, request: Request) -> Response:
         """POST /quote."""
         account, text = self._account(request), await self._body(request)
-        return _json(await self._work(lambda: self._service[0].quote(account, text)))
+        return _json(await self._work(account, lambda: self._service[0].quote(account, text)))
 
     async def plan(self, request: Request) -> Response:
         """POST /plan."""
         account, text = self._account(request), await self._body(request)
-        return _json(await self._work(lambda: self._service[0].plan(account, text)))
+        return _json(await self._work(account, lambda: self._service[0].plan(account, text)))
 
     async def answers(self, request: Request) -> Response:
         """POST /answers."""
@@ -496,29 +498,28 @@ class Front:
             raise Problem(400, "A key is missing", said, field="Idempotency-Key")
         text = await self._body(request)
         work = partial(self._service[0].answers, account, key, text)
-        name, release = await self._work(work)
+        name, release = await self._work(account, work)
         return _json(release, {"Location": f"/releases/{name}"})
 
     async def dummy(self, request: Request) -> Response:
         """POST /dummy/answers."""
-        self._account(request)
-        text = await self._body(request)
-        return _json(await self._work(lambda: self._service[0].dummy(text)))
+        account, text = self._account(request), await self._body(request)
+        return _json(await self._work(account, lambda: self._service[0].dummy(text)))
 
     async def budget(self, request: Request) -> Response:
         """GET /budget."""
         account = self._account(request)
-        return _json(await self._work(lambda: self._service[0].budget(account)))
+        return _json(await self._work(account, lambda: self._service[0].budget(account)))
 
     async def domain(self, request: Request) -> Response:
         """GET /domain."""
         account = self._account(request)
-        return _json(await self._work(lambda: self._service[0].domain(account)))
+        return _json(await self._work(account, lambda: self._service[0].domain(account)))
 
     async def release(self, request: Request) -> Response:
         """GET /releases/{id}."""
         name, account = request.path_params["name"], self._account(request)
-        return _json(await self._work(lambda: self._service[0].release(name, account)))
+        return _json(await self._work(account, lambda: self._service[0].release(name, account)))
 
     async def metrics(self, _: Request) -> Response:
         """GET /metrics: of this worker, and for whoever watches it; keep it from the outside."""

@@ -465,24 +465,26 @@ def test_a_ledger_that_others_keep_is_busy_for_now(service, tmp_path):
         assert spent_of(client, "ana") == 1
 
 
-def test_more_than_can_wait_are_sent_away(service, client, monkeypatch):
-    begun, end = threading.Event(), threading.Event()
+def test_more_than_can_wait_are_sent_away_and_nobody_keeps_others_out(service, client, monkeypatch):
+    end = threading.Event()
 
     def slow(*_: object) -> str:
-        begun.set()
         assert end.wait(60)
         return "{}"
 
-    monkeypatch.setattr(service.Service, "budget", slow)
-    with ThreadPoolExecutor(70) as pool:
-        waiting = [pool.submit(client.get, "/budget", headers=by("ana")) for _ in range(70)]
-        assert begun.wait(60)
-        while sum(one.done() for one in waiting) < 6:
+    def sent(pool: ThreadPoolExecutor, name: str, past: int) -> list[Any]:
+        waiting = [pool.submit(client.get, "/budget", headers=by(name)) for _ in range(32 + past)]
+        while sum(one.done() for one in waiting) < past:
             time.sleep(0.01)
+        return waiting
+
+    monkeypatch.setattr(service.Service, "budget", slow)
+    with ThreadPoolExecutor(80) as pool:
+        waiting = [*sent(pool, "ana", 3), *sent(pool, "ben", 3)]
+        problem(client.get("/domain", headers=by("ben")), 503)
         end.set()
         codes = Counter(one.result().status_code for one in waiting)
-    assert codes[503] >= 6
-    assert codes[200] + codes[503] == 70
+    assert codes == {200: 64, 503: 6}
 
 
 @pytest.mark.parametrize(

@@ -345,6 +345,68 @@ def test_a_stream_that_is_closed_meanwhile_costs_no_answer(world):
     assert not world.board.tick()
 
 
+class Halted(Terminal):
+    """A terminal that was told to stop, or a pipe that nobody reads: it takes nothing for now."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def write(self, text):
+        self.begun.set()
+        assert self.goes_on.wait(60)
+        return super().write(text)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_stream_that_takes_nothing_for_now_keeps_nobody_from_working(world, monkeypatch, alive):
+    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
+    world.stream = stream = Halted()
+    stream.alive = alive
+    started, ends, stops = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        with world.bars.working("a question"):
+            started.set()
+            stream.begun.wait(60)
+        for _ in range(100):
+            with world.bars.working("another"):
+                pass
+        ends.set()
+        if hasattr(os, "fork"):
+            progress._before_fork()
+            progress._after_fork()
+        world.board.stop()
+        stops.set()
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    assert started.wait(60)
+    drawer = threading.Thread(target=world.after, args=(1,), daemon=True)
+    drawer.start()
+    try:
+        assert ends.wait(20)
+        assert stops.wait(20)
+    finally:
+        stream.goes_on.set()
+        drawer.join()
+    worker.join()
+    assert not world.board.tick()
+    assert world.board.hold()
+    world.board.let_go()
+
+
+def test_a_stream_that_does_not_say_what_it_is_has_no_bar(world, monkeypatch):
+    def angry():
+        raise RuntimeError
+
+    monkeypatch.setattr(world.stream, "isatty", angry)
+    with world.bars.working("a question"):
+        assert world.after(1)
+    gc.collect()
+    assert world.stream.getvalue() == ""
+
+
 def test_without_a_stream_there_is_no_bar_until_there_is_one(world):
     there, world.stream = world.stream, None
     with world.bars.working("a question"):

@@ -32,6 +32,9 @@ _STEP: Final = 0.1
 _RARELY: Final = 10.0
 """And so many where there is none, as in a file, which keeps them all."""
 
+_PATIENCE: Final = 1.0
+"""So many seconds whoever is at work waits for who draws, as at a terminal that was halted."""
+
 _LONGEST: Final = 48
 """So many characters of what was asked are shown."""
 
@@ -135,6 +138,7 @@ class _Board:
         self._current = local()
         self._process = os.getpid()
         self._over = False
+        self._stuck = False
 
     def current(self) -> _Work | None:
         """What this thread is at work on."""
@@ -156,13 +160,35 @@ class _Board:
         if os.getpid() != self._process:
             _forget(work)
             return
-        with self.lock:  # so that nobody is drawing it
-            _close(work)
+        try:
+            if self.hold():  # so that nobody is drawing it
+                _close(work)
+            else:
+                _forget(work)
+        finally:
+            self.let_go()
+
+    def hold(self) -> bool:
+        """Keep bars from being drawn; False where who draws is kept by a stream that is full.
+
+        Whoever is at work waits for that once, and not each time.
+        """
+        held = self.lock.acquire(timeout=0 if self._stuck else _PATIENCE)
+        self._stuck = not held
+        return held
+
+    def let_go(self) -> None:
+        """Have bars drawn again, if this thread held them."""
+        with suppress(RuntimeError):
+            self.lock.release()
 
     def stop(self) -> None:
         """Draw nothing more: the interpreter is about to end."""
-        with self.lock:
+        try:
+            self.hold()
             self._over = True
+        finally:
+            self.let_go()
 
     def tick(self) -> bool:
         """Draw what is due; whether anybody is at work."""
@@ -177,6 +203,7 @@ class _Board:
                 work = held()
                 if work is not None and now >= work.next and not work.broken:
                     self._draw(work, now)
+            self._stuck = False
         return bool(self._works)
 
     def _draw(self, work: _Work, now: float) -> None:
@@ -193,14 +220,20 @@ class _Board:
                 bar.delay = 0
                 bar.start_t -= now - work.since
                 work.bar = bar
-            work.next = now + (_STEP if _live(stream) else _RARELY)
+                # Where all is kept, nothing is written over or wiped out, nor left to it.
+                bar.disable = not _live(stream)
+            work.next = now + (_RARELY if bar.disable else _STEP)
             bar.desc, form = _shown(work.what, stream), _TIME
             if work.far is not None:
                 bar.n, bar.total, unit = work.far
                 bar.unit = f" {_shown(unit, stream)}"
                 form = _COUNT if bar.total is None else _SHARE
             bar.bar_format = form
-            bar.refresh(nolock=True)  # which would keep its lock if this failed
+            if bar.disable:
+                bar.fp.write(f"{bar}\n")
+                bar.fp.flush()
+            else:
+                bar.refresh(nolock=True)  # which would keep its lock if this failed
         except Exception:  # noqa: BLE001  # see above
             work.broken = True
             _forget(work)
@@ -218,6 +251,8 @@ def _close(work: _Work) -> None:
     bar = work.bar
     if bar is not None:
         work.bar = None
+        if bar.disable:
+            return
         try:
             bar.close()
             bar.fp.write("\r")  # so that what comes next begins its line, whichever line that is
@@ -307,14 +342,13 @@ def _before_fork() -> None:
     """Wait until nobody is drawing, so that no lock is held that the child would wait for."""
     _begin.acquire()
     if _ticker is not None:
-        _ticker.board.lock.acquire()
+        _ticker.board.hold()
 
 
 def _after_fork() -> None:
+    if _ticker is not None:
+        _ticker.board.let_go()
     with suppress(RuntimeError):  # an interrupt came before it was acquired
-        if _ticker is not None:
-            _ticker.board.lock.release()
-    with suppress(RuntimeError):
         _begin.release()
 
 

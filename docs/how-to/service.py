@@ -13,18 +13,20 @@ import os
 import re
 import sqlite3
 import tomllib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple, cast
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dpsdk import Budget, Domain, PrivateData, Session, wire
 from dpsdk.accounting import SQLiteLedger
@@ -59,6 +61,8 @@ MECHANISMS = (Laplace, Gaussian)
 SHIPPED = wire.Catalogue.shipped()
 MOST_BYTES = 1 << 16
 MOST_NUMBERS = 1 << 16
+MOST_SECONDS = 30.0
+MADE_UP = 1000
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KEY = re.compile(r"[!-~]{1,200}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -99,7 +103,6 @@ class Settings:
     """What the service was told in its file."""
 
     table: Path
-    public: Path
     domain: Path
     name: str
     epsilon: str
@@ -121,7 +124,7 @@ class Settings:
             if not DIGEST.fullmatch(digest) or digest in {other.digest for other in analysts}:
                 raise ValueError(f"{name} needs the SHA-256 of a key that nobody else has")
             analysts.append(Analyst(name, one["share"], digest))
-        for place in ("table", "public", "domain", "folder"):
+        for place in ("table", "domain", "folder"):
             given[place] = Path(path).parent / given[place]
         return cls(analysts=tuple(analysts), **given)
 
@@ -155,14 +158,23 @@ class Problem(Exception):
         return Response(text, self.status, headers, media_type=kind)
 
 
+def busy() -> Problem:
+    """What is said where a file is kept by others, or cannot be written for now."""
+    return Problem(503, "The ledger is busy", "nothing is answered for the moment", wait=1)
+
+
 def problem_of(error: DpsdkError, account: str) -> Problem:
-    """What an error of dpsdk is over HTTP. What it says is public, whatever it is."""
+    """What an error of dpsdk is over HTTP.
+
+    What it says is public, but where a ledger lies is for the log, and not for analysts.
+    """
     said = str(error)
     if isinstance(error, BudgetExceeded):
         fits = {"epsilon": str(error.epsilon), "rho": str(error.rho)}
         return Problem(403, "The budget does not allow it", said, account=account, fits=fits)
     if isinstance(error, LedgerUnavailable):
-        return Problem(503, "The ledger is busy", said, wait=1)
+        log.warning("%s", said)
+        return busy()
     if isinstance(error, AnswerLost):
         return Problem(409, "Charged, and not answered yet", said, wait=1)
     if isinstance(error, Closed):
@@ -180,7 +192,7 @@ def problem_of(error: DpsdkError, account: str) -> Problem:
     if isinstance(error, (*wrong, ExactSamplingInfeasible)):
         return Problem(422, "The question cannot be answered", said, field=place or None)
     log.error("%s: %s", type(error).__name__, said)
-    return Problem(500, "The service failed", said)
+    return Problem(500, "The service failed", "why is in its log")
 
 
 # Metrics
@@ -248,39 +260,59 @@ class Kept(NamedTuple):
 
 
 class Releases:
-    """Releases by account and key, so that what was sent once is sent again to the letter.
+    """Releases by table, account and key: what was sent once is sent again to the letter.
 
-    They are public. What was spent for them is in the ledger, and not here: without this file
-    requests are still answered again, and charged once.
+    What was spent for them is in the ledger, and not here: without this file requests are still
+    answered again, and charged once. So whoever meets it busy may ask again too.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with closing(self._connected()) as file, file:
+    def __init__(self, path: Path, table: str, patience: float) -> None:
+        self._path, self._table, self._patience = path, table, patience
+        with self._connected() as file:
             file.execute(
-                "CREATE TABLE IF NOT EXISTS release (account TEXT, id TEXT, asked TEXT, text TEXT, "
-                "PRIMARY KEY (account, id))"
+                "CREATE TABLE IF NOT EXISTS release (dataset TEXT, account TEXT, id TEXT, "
+                "asked TEXT, text TEXT, PRIMARY KEY (dataset, account, id))"
             )
 
-    def _connected(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=30)
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self._path, timeout=self._patience)) as file, file:
+                yield file
+        except sqlite3.OperationalError as error:
+            log.warning("%s: %s", self._path, error)
+            raise busy() from None
 
     def find(self, account: str, name: str) -> Kept | None:
         """What an account was sent, if it was."""
-        wanted = "SELECT asked, text FROM release WHERE account = ? AND id = ?"
-        with closing(self._connected()) as file:
-            row = file.execute(wanted, (account, name)).fetchone()
+        wanted = "SELECT asked, text FROM release WHERE dataset = ? AND account = ? AND id = ?"
+        with self._connected() as file:
+            row = file.execute(wanted, (self._table, account, name)).fetchone()
         return None if row is None else Kept(*row)
 
     def keep(self, account: str, name: str, kept: Kept) -> Kept:
         """Keep what will be sent; what was kept before, if another worker was first."""
-        with closing(self._connected()) as file, file:
-            row = account, name, *kept
-            file.execute("INSERT OR IGNORE INTO release VALUES (?, ?, ?, ?)", row)
+        with self._connected() as file:
+            row = self._table, account, name, *kept
+            file.execute("INSERT OR IGNORE INTO release VALUES (?, ?, ?, ?, ?)", row)
         return self.find(account, name) or kept
 
 
 # The work
+
+
+def made_up(domain: Domain) -> PrivateData:
+    """A table about nobody, drawn evenly from the domain, so that it tells no more than that.
+
+    Whoever knows its noise, as everybody does, knows the table: it must never be a private one.
+    """
+    draw = Random(0)  # noqa: S311  # which repeats, and has nothing to hide
+    columns = dict[str, list[Any]]()
+    for one in domain.attributes:
+        labels = [one.label(draw.randrange(one.size)) for _ in range(MADE_UP)]
+        # A bin is given by its ends, and any number in it stands for it.
+        columns[one.name] = [sum(to) / 2 if isinstance(to, tuple) else to for to in labels]
+    return PrivateData.from_columns(columns, domain, name="made-up")
 
 
 class Service:
@@ -302,22 +334,28 @@ class Service:
         self._desks: dict[str, Desk] = {
             one.name: self._session.scope(one.name, one.share) for one in settings.analysts
         }
-        self._public = PrivateData.from_csv(settings.public, domain, name="public")
-        self._releases = Releases(settings.folder / "releases.db")
+        self._made_up = made_up(domain)
+        self._releases = Releases(settings.folder / "releases.db", settings.name, settings.patience)
 
     def _read(self, text: bytes) -> Ask:
-        """What is asked, if there is an end to the answer: a short text may ask for much."""
+        """What is asked, if there is an end to the answer: a short text may ask for much.
+
+        Of a plan its mechanism is taken. What else it says is a stranger's word, and would stand in
+        a release as the service's.
+        """
         ask = wire.loads(Ask, text, allow=TAKEN)
-        form = ask.query.lower(self._public.domain)
+        form = ask.query.lower(self._made_up.domain)
         if isinstance(form, LinearForm) and form.rows > MOST_NUMBERS:
             said = f"at most {MOST_NUMBERS:,} numbers are answered at once, and not {form.rows:,}"
             raise Problem(422, "The answer would be too large", said, field="$.query")
+        if isinstance(ask.using, Plan):
+            return evolve(ask, using=cast("OneShot[Form]", ask.using.mechanism))
         return ask
 
     def quote(self, account: str, text: bytes) -> str:
         """What an answer would cost, whether that is left, and how far off it would be."""
         ask, desk = self._read(text), self._desks[account]
-        using = ask.using.mechanism if isinstance(ask.using, Plan) else ask.using
+        using = cast("OneShot[Form]", ask.using)
         quote = desk.quote(ask.query, using=using)
         told = {
             "cost": wire.to_json(quote.at_most),
@@ -349,12 +387,12 @@ class Service:
         return name, kept.text
 
     def dummy(self, text: bytes) -> str:
-        """An answer of the same shape, from a public table: to try a client, at no cost."""
+        """An answer of the same shape, from a made-up table: to try a client, at no cost."""
         ask = self._read(text)
         seed = int(wire.digest(ask, allow=TAKEN)[:8], 16)
-        trial = Session(self._public, self._session.budget, noise=seeded(seed))
+        trial = Session(self._made_up, self._session.budget, noise=seeded(seed))
         release = trial.release(ask.query, using=ask.using)
-        notice = "NOT PRIVATE: seeded noise on a public table, and no answer about the private one"
+        notice = "NOT PRIVATE: seeded noise on a made-up table, and no answer about the real one"
         return json.dumps({"notice": notice, "release": wire.to_json(release)})
 
     def budget(self, account: str) -> str:
@@ -398,25 +436,27 @@ class Front:
         default=Factory(lambda self: ThreadPoolExecutor(self.settings.threads), takes_self=True)
     )
     _service: list[Service] = field(factory=list[Service])
-    _waiting: set[object] = field(factory=set[object])
+    _waiting: dict[object, str] = field(factory=dict[object, str])
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Open the session in the worker that asks, never before a fork; close it at the end."""
-        self._service.append(await self._work(lambda: Service(self.settings)))
+        self._service.append(await self._work("", lambda: Service(self.settings)))
         yield
         self._service.pop().close()
         self._pool.shutdown()
 
-    async def _work(self, work: Callable[[], Any]) -> Any:
-        if len(self._waiting) >= 16 * self.settings.threads:
+    async def _work(self, account: str, work: Callable[[], Any]) -> Any:
+        room = 16 * self.settings.threads
+        # Half of it is for one analyst, so that nobody keeps all others out.
+        if len(self._waiting) >= room or 2 * list(self._waiting.values()).count(account) >= room:
             raise Problem(503, "The service is busy", "too many requests wait", wait=1)
         token = object()
-        self._waiting.add(token)
+        self._waiting[token] = account
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
-            self._waiting.discard(token)
+            del self._waiting[token]
 
     def _account(self, request: Request) -> str:
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
@@ -427,22 +467,27 @@ class Front:
         return name
 
     async def _body(self, request: Request) -> bytes:
-        parts: list[bytes] = []
-        async for part in request.stream():
-            parts.append(part)
-            if sum(map(len, parts)) > MOST_BYTES:
-                raise Problem(413, "The body is too large", f"at most {MOST_BYTES:,} bytes")
-        return b"".join(parts)
+        text = bytearray()
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                async for part in request.stream():
+                    text += part
+                    if len(text) > MOST_BYTES:
+                        raise Problem(413, "The body is too large", f"at most {MOST_BYTES:,} bytes")
+        except (TimeoutError, ClientDisconnect):
+            said = f"the body did not come to its end within {MOST_SECONDS:g} seconds"
+            raise Problem(408, "The body is incomplete", said, wait=1) from None
+        return bytes(text)
 
     async def quote(self, request: Request) -> Response:
         """POST /quote."""
         account, text = self._account(request), await self._body(request)
-        return _json(await self._work(lambda: self._service[0].quote(account, text)))
+        return _json(await self._work(account, lambda: self._service[0].quote(account, text)))
 
     async def plan(self, request: Request) -> Response:
         """POST /plan."""
         account, text = self._account(request), await self._body(request)
-        return _json(await self._work(lambda: self._service[0].plan(account, text)))
+        return _json(await self._work(account, lambda: self._service[0].plan(account, text)))
 
     async def answers(self, request: Request) -> Response:
         """POST /answers."""
@@ -453,29 +498,28 @@ class Front:
             raise Problem(400, "A key is missing", said, field="Idempotency-Key")
         text = await self._body(request)
         work = partial(self._service[0].answers, account, key, text)
-        name, release = await self._work(work)
+        name, release = await self._work(account, work)
         return _json(release, {"Location": f"/releases/{name}"})
 
     async def dummy(self, request: Request) -> Response:
         """POST /dummy/answers."""
-        self._account(request)
-        text = await self._body(request)
-        return _json(await self._work(lambda: self._service[0].dummy(text)))
+        account, text = self._account(request), await self._body(request)
+        return _json(await self._work(account, lambda: self._service[0].dummy(text)))
 
     async def budget(self, request: Request) -> Response:
         """GET /budget."""
         account = self._account(request)
-        return _json(await self._work(lambda: self._service[0].budget(account)))
+        return _json(await self._work(account, lambda: self._service[0].budget(account)))
 
     async def domain(self, request: Request) -> Response:
         """GET /domain."""
         account = self._account(request)
-        return _json(await self._work(lambda: self._service[0].domain(account)))
+        return _json(await self._work(account, lambda: self._service[0].domain(account)))
 
     async def release(self, request: Request) -> Response:
         """GET /releases/{id}."""
         name, account = request.path_params["name"], self._account(request)
-        return _json(await self._work(lambda: self._service[0].release(name, account)))
+        return _json(await self._work(account, lambda: self._service[0].release(name, account)))
 
     async def metrics(self, _: Request) -> Response:
         """GET /metrics: of this worker, and for whoever watches it; keep it from the outside."""
@@ -501,26 +545,36 @@ async def _told(request: Request, error: Exception) -> Response:
     return Problem(500, "The service failed", "it was not foreseen, and is not told").reply()
 
 
+def _answering(answer: Callable[[Request], Awaitable[Response]]) -> Callable[..., Any]:
+    async def answered(request: Request) -> Response:
+        # Here, since what the framework is left with gets into its log, with what the error says.
+        try:
+            return await answer(request)
+        except Exception as error:  # noqa: BLE001  # see above
+            return await _told(request, error)
+
+    return answered
+
+
 def application(path: str | None = None) -> FastAPI:
     """The service; its configuration is where DPSDK_SERVICE says."""
     front = Front(Settings.load(path or os.environ["DPSDK_SERVICE"]))
-    app = FastAPI(title="Private answers", lifespan=front.lifespan)
-    for kind in (Problem, DpsdkError, HTTPException, Exception):
-        app.add_exception_handler(kind, _told)
-    posts: dict[str, Callable[..., Any]] = {
+    app = FastAPI(lifespan=front.lifespan, openapi_url=None, redirect_slashes=False)
+    app.add_exception_handler(HTTPException, _told)
+    posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
         "/quote": front.quote,
         "/plan": front.plan,
         "/answers": front.answers,
         "/dummy/answers": front.dummy,
     }
-    gets: dict[str, Callable[..., Any]] = {
+    gets: dict[str, Callable[[Request], Awaitable[Response]]] = {
         "/budget": front.budget,
         "/domain": front.domain,
         "/releases/{name}": front.release,
         "/metrics": front.metrics,
     }
     for where, answer in posts.items():
-        app.add_api_route(where, answer, methods=["POST"])
+        app.add_api_route(where, _answering(answer), methods=["POST"])
     for where, answer in gets.items():
-        app.add_api_route(where, answer, methods=["GET"])
+        app.add_api_route(where, _answering(answer), methods=["GET"])
     return app

@@ -7,6 +7,9 @@ import io
 import os
 import sys
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -118,6 +121,43 @@ def test_it_is_drawn_ten_times_a_second_and_rarely_where_all_of_it_is_kept(world
                 world.bars.told(number, None, "steps")
                 world.after(0.01)
         assert drawn - 2 <= len(world.stream.seen) <= drawn
+
+
+def test_where_all_of_it_is_kept_there_are_plain_lines(world):
+    """Of several threads too: a file has no cursor to move, and nothing to wipe out."""
+    world.stream.alive = False
+    with ThreadPoolExecutor(3) as pool:
+        parts = threading.Barrier(4, timeout=60)
+
+        def work(name):
+            with world.bars.working(name):
+                world.bars.told(1, 2, "steps")
+                for _ in range(3):
+                    parts.wait()
+
+        for name in ("one", "two", "three"):
+            pool.submit(work, name)
+        parts.wait()
+        for _ in range(2):
+            world.after(progress._RARELY)
+            parts.wait()
+    text = world.stream.getvalue()
+    assert not set(text) & set("\r\x1b")
+    lines = text.splitlines()
+    assert Counter(line.split(":")[0] for line in lines) == {"one": 2, "two": 2, "three": 2}
+    assert all("50%|" in line and "| 1/2 steps [" in line for line in lines)
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_bars_that_are_turned_off_write_nothing(world, alive):
+    """As by tqdm's own variable in the environment."""
+    world.stream.alive, made = alive, progress._bar_class()
+    world.board._make = lambda: partial(made, disable=True)
+    with world.bars.working("a question"):
+        assert world.after(5)
+        assert world.after(50)
+    assert world.stream.getvalue() == ""
 
 
 def test_work_within_work_has_no_bar_of_its_own(world):
@@ -303,6 +343,68 @@ def test_a_stream_that_is_closed_meanwhile_costs_no_answer(world):
         world.after(1)
     gc.collect()
     assert not world.board.tick()
+
+
+class Halted(Terminal):
+    """A terminal that was told to stop, or a pipe that nobody reads: it takes nothing for now."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def write(self, text):
+        self.begun.set()
+        assert self.goes_on.wait(60)
+        return super().write(text)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_stream_that_takes_nothing_for_now_keeps_nobody_from_working(world, monkeypatch, alive):
+    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
+    world.stream = stream = Halted()
+    stream.alive = alive
+    started, ends, stops = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        with world.bars.working("a question"):
+            started.set()
+            stream.begun.wait(60)
+        for _ in range(100):
+            with world.bars.working("another"):
+                pass
+        ends.set()
+        if hasattr(os, "fork"):
+            progress._before_fork()
+            progress._after_fork()
+        world.board.stop()
+        stops.set()
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    assert started.wait(60)
+    drawer = threading.Thread(target=world.after, args=(1,), daemon=True)
+    drawer.start()
+    try:
+        assert ends.wait(20)
+        assert stops.wait(20)
+    finally:
+        stream.goes_on.set()
+        drawer.join()
+    worker.join()
+    assert not world.board.tick()
+    assert world.board.hold()
+    world.board.let_go()
+
+
+def test_a_stream_that_does_not_say_what_it_is_has_no_bar(world, monkeypatch):
+    def angry():
+        raise RuntimeError
+
+    monkeypatch.setattr(world.stream, "isatty", angry)
+    with world.bars.working("a question"):
+        assert world.after(1)
+    gc.collect()
+    assert world.stream.getvalue() == ""
 
 
 def test_without_a_stream_there_is_no_bar_until_there_is_one(world):

@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -25,6 +25,11 @@ _open: WeakSet[FileIO] = WeakSet()
 """Those whose locks are a process's own. Weakly: an interrupt may come before one is closed, and
 then it is the end of the object that gives the lock back."""
 
+_left: WeakSet[FileIO] = WeakSet()
+"""Those that a thread waits for which was left alone. It ends when the lock is free."""
+
+_MOST_LEFT = 16
+
 
 def _close_all() -> None:
     """In a forked child: leave the locks of the parent to the parent."""
@@ -32,24 +37,38 @@ def _close_all() -> None:
         with suppress(OSError):
             file.close()
     _open.clear()
+    _left.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
 
 
+_STEP = 0.002
+"""So many seconds pass before who looks again and again looks again."""
+
+
+def _looking(had: Callable[[], bool], patience: float) -> bool:
+    """Whether something was had in time, by looking again and again."""
+    end = time.monotonic() + patience
+    while not had():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_STEP)
+    return True
+
+
 if sys.platform == "win32":
     import msvcrt
 
-    _STEP = 0.002
-
     def _wait(file: FileIO, patience: float) -> bool:
-        for _ in range(max(round(patience / _STEP), 1)):
+        def had() -> bool:
             with suppress(OSError):
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
                 return True
-            time.sleep(_STEP)
-        return False
+            return False
+
+        return _looking(had, patience)
 
     def _unlock(file: FileIO) -> None:
         file.seek(0)
@@ -59,12 +78,20 @@ else:
     import fcntl
 
     def _wait(file: FileIO, patience: float) -> bool:
-        # Of the open file, not of the process: so it is held against other threads as well.
-        with suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        def locked() -> bool:
+            # Of the open file, not of the process: so it is held against other threads as well.
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            return False
+
+        if locked():
             return True
         # Looking again and again would come too late for who is quick. A thread waits, as the
         # system lets nobody wait for so long and no longer; if it is left alone, it lets go.
+        # Where a lock is kept for good, and asked for again and again, there are no more of them.
+        if len(_left) >= _MOST_LEFT:
+            return _looking(locked, patience)
         had = Event()
         own = FileIO(os.dup(file.fileno()), "a")
         _open.add(own)
@@ -78,7 +105,11 @@ else:
                 _open.discard(own)
 
         Thread(target=wait, name="dpsdk-ledger-turn", daemon=True).start()
-        return had.wait(patience)
+        try:
+            return had.wait(patience)
+        finally:
+            if not had.is_set():
+                _left.add(own)
 
     def _unlock(file: FileIO) -> None:
         # A child that was forked meanwhile has the file open still; closing it would not do.
@@ -109,7 +140,7 @@ class Turnstile:
     path
         The file.
     patience
-        So many seconds one waits for each lock, at the most.
+        So many seconds one waits for a turn, at the most.
     """
 
     __slots__ = ("_patience", "_queue", "_turn")
@@ -128,10 +159,11 @@ class Turnstile:
         OSError
             If the files of the locks cannot be made or opened; `TimeoutError` if others keep them.
         """
+        end = time.monotonic() + self._patience
         queue = _held(self._queue, self._patience)
         queue.__enter__()
         try:
-            turn = _held(self._turn, self._patience)
+            turn = _held(self._turn, max(end - time.monotonic(), 0.0))
             turn.__enter__()
         finally:
             queue.__exit__(None, None, None)

@@ -25,6 +25,7 @@ from dpsdk.accounting import (
     SQLiteLedger,
 )
 from dpsdk.accounting.ledger import file as files
+from dpsdk.accounting.ledger import turnstile
 from dpsdk.errors import InvalidArgument, LedgerDamaged, LedgerUnavailable
 
 pytest.importorskip("fcntl", reason="forks, and locks as Unix has them")
@@ -110,6 +111,36 @@ def test_a_ledger_that_is_told_so_waits_no_longer_for_others(path):
     with turn, pytest.raises(LedgerUnavailable, match="too long"):
         hurried.store("a", b"7")
     hurried.store("a", b"7")
+
+
+def test_who_is_refused_again_and_again_keeps_no_more_threads_and_files(path):
+    opened(SQLiteLedger(path))
+    hurried, before = SQLiteLedger(path, patience=0.01), threading.active_count()
+    with files.LedgerFile(path, b"")._turnstile.turn():
+        for _ in range(60):
+            with pytest.raises(LedgerUnavailable, match="too long"):
+                hurried.store("a", b"7")
+        assert threading.active_count() <= before + 20
+    hurried.store("a", b"7")
+    while threading.active_count() > before:
+        threading.Event().wait(0.001)
+
+
+def test_a_turn_is_waited_for_no_longer_than_it_may(path, monkeypatch):
+    """Also where the queue was long, and then somebody keeps the turn itself."""
+    waits = []
+
+    def wait(file: object, patience: float) -> bool:
+        waits.append(patience)
+        now[0] += patience / 4
+        return True
+
+    now = [0.0]
+    monkeypatch.setattr(turnstile, "_wait", wait)
+    monkeypatch.setattr(turnstile.time, "monotonic", lambda: now[0])
+    with turnstile.Turnstile(path, 8.0).turn():
+        pass
+    assert waits == [8.0, 6.0]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, 3601, "5", b"5"])

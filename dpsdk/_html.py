@@ -13,6 +13,9 @@ __all__ = ["LISTED", "brief_of", "page", "pairs", "part_of", "said", "table", "w
 LISTED = 24
 """So many rows of a table are shown."""
 
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+"""Notebooks take what is between two dollars for a formula, but not within these classes."""
+
 _LONGEST = 400
 _WIDEST = 160
 _MOST_COLUMNS = 8
@@ -20,7 +23,8 @@ _MOST_COLUMNS = 8
 
 def said(text: object, most: int = _LONGEST) -> str:
     """A text as HTML, of at most so many characters, and what steers a page made visible."""
-    given = str.__str__(text) if isinstance(text, str) else str(text)
+    # Plain, for one of another class may say that it has other characters.
+    given = str.__str__(text if isinstance(text, str) else str(text))
     kept = given if len(given) <= most else f"{given[: most - 3]}..."
     return html.escape("".join(map(_visible, kept)))
 
@@ -75,7 +79,8 @@ def warning(*, private: bool) -> str:
 
 def page(title: object, *parts: str) -> str:
     """Parts, which are HTML, below a title, which is not."""
-    return f"<div><p><strong>{said(title)}</strong></p>{''.join(parts)}</div>"
+    heading = f"<p><strong>{said(title)}</strong></p>"
+    return f'<div class="{_NO_FORMULAS}">{heading}{"".join(parts)}</div>'
 
 
 @singledispatch

@@ -381,6 +381,12 @@ _NOT_CONSTRAINED: dict[Constraint, str] = {
 }
 
 
+def confidence(beta: float) -> str:
+    """With which probability holds what fails with probability beta, in words; never with all."""
+    percent = f"{100 * (1 - beta):.7g}"
+    return f"{percent}%" if float(percent) < 100 else "more than 99.99999%"
+
+
 @frozen
 class Bound:
     """All that is known of an error: with probability 1 - `beta`, no entry is off by more.
@@ -407,7 +413,7 @@ class Bound:
     @property
     def words(self) -> str:
         """The same in a few words."""
-        at = f"at {100 * (1 - self.beta):.7g}%"
+        at = f"at {confidence(self.beta)}"
         if self.predicted is not None:
             return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
         if not self.proven and self.standing != "assumed":

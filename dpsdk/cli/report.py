@@ -132,8 +132,8 @@ def bounded(request: Request, bound: Bound, verb: str = "is", more: str = "") ->
     unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     text = (
-        f"With probability {1 - bound.beta:g}, no entry {verb} off by more than {bound.error:.4g}"
-        f"{unit}.{vacuous}"
+        f"With probability {1 - bound.beta:.12g}, no entry {verb} off by more than "
+        f"{bound.error:.4g}{unit}.{vacuous}"
     )
     step = step_of(bound.error, request.digits)
     if step.places is None:

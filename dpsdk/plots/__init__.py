@@ -139,11 +139,11 @@ def cdf(x: Release[Answers[float]], ax: Axes | None = None, beta: float = 0.05) 
     InvalidArgument, MissingExtra
         As `marginal` does.
     """
-    (release, thresholds), fails = to_thresholds(x), to_beta(beta)
+    (release, thresholds, ranks), fails = to_thresholds(x), to_beta(beta)
     _require_matplotlib()
     from dpsdk.plots.curves import draw_cdf  # noqa: PLC0415  # imports matplotlib
 
-    return draw_cdf(release, thresholds, ax, fails)
+    return draw_cdf(release, thresholds, ranks, ax, fails)
 
 
 def stream(

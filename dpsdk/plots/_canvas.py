@@ -10,6 +10,7 @@ import html
 import io
 from collections.abc import Container, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +23,13 @@ from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Annotation, Text
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.plots.bounds import Entries
-from dpsdk.plots.texts import spelled, wrapped
+from dpsdk.plots.texts import filled, spelled
 from dpsdk.typing import Floats
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ __all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
 _WIDTH = 7.2
+_STEPS = {False: [1, 2, 2.5, 5, 10], True: [1, 2, 5, 10]}
 _FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
 
@@ -156,12 +159,12 @@ class Canvas:
         """A text as the font can draw it."""
         return spelled(text, longest, self.font)
 
-    def numbers(self, axis: str) -> None:
-        """Have an axis show numbers as they are, in plain texts."""
+    def numbers(self, axis: str, *, whole: bool = False) -> None:
+        """Have an axis show numbers as they are, in plain texts; of what is counted, whole ones."""
         one = self.axes.xaxis if axis == "x" else self.axes.yaxis
         one.set_major_formatter(self.plain)
         if one.get_scale() == "linear":
-            one.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10]))
+            one.set_major_locator(MaxNLocator(nbins=7, steps=_STEPS[whole], integer=whole))
 
     def ticks(self, axis: str, places: Sequence[float], labels: Sequence[str]) -> None:
         """Put labels at places of an axis."""
@@ -177,6 +180,30 @@ class Canvas:
         """A text at a place of the axes."""
         return self.axes.text(x, y, text, **{**self.text, **how})
 
+    @property
+    def room(self) -> float:
+        """How wide a text above the axes may be, in points."""
+        points = self.figure.get_figwidth() * 72
+        return points - 18 if self.own else points * self.axes.get_position().width
+
+    def fitting(self, text: str, size: float, beside: Sequence[str] = ()) -> str:
+        """As much of a text of a size as has room on the right side of other texts of the axes."""
+        tick = float(FontProperties(size=rcParams["ytick.labelsize"]).get_size_in_points())
+        taken = [_wide(tick, "normal", line) for one in beside for line in one.split("\n")]
+        room = self.room - (max(taken, default=0.0) + 12 if self.own else 0.0)
+        wide = partial(_wide, size, "normal")
+        while wide(text) > room and len(text) > 1:
+            # In proportion first, and then letter by letter.
+            fits = int(len(text) * room / wide(text))
+            text = f"{text[: min(max(fits, 1), len(text) - 1) - 1].rstrip('… ')}…"
+        return text
+
+    def caption(self, place: float, text: str, names: Sequence[str]) -> None:
+        """A text above the bar at a place, of axes whose bars have these names."""
+        size = 0.8 * self.size
+        words = self.fitting(self.spelled(text, 160), size, names)
+        self.write(0, place, words, fontsize=size, va="bottom").set_in_layout(False)
+
     def bars(
         self,
         places: Floats,
@@ -185,9 +212,10 @@ class Canvas:
         upright: bool,
         width: float,
         pale: bool = False,
+        beside: float = 0.0,
     ) -> None:
-        """One bar for each entry from its lower to its upper end, the entries by themselves."""
-        lowest, highest = span_of(entries)
+        """One bar for each entry from its lower to its upper end, and `beside` in sight."""
+        lowest, highest = span_of(entries, beside)
         colour = self.colours.weak if pale else self.colours.ink
         which = entries.barred
         low = np.where(np.isinf(entries.low), lowest, entries.low)[which]
@@ -232,15 +260,15 @@ class Canvas:
         marks = [] if private else [SEEDED]
         told = [f"{mark}." for mark in marks]
         words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
-        size = 0.85 * self.size
-        points = self.figure.get_figwidth() * 72
-        if not self.own:
-            points *= self.axes.get_position().width
-        wide = int(points / (0.52 * size))
-        heads = wrapped([self.spelled(title, 160)], int(0.57 * wide))
-        body = wrapped([self.spelled(line, 400) for line in lines], wide)
-        parts = [(heads, 1.1 * self.size, "bold"), (marks, self.size, "bold")]
-        parts.append((body, size, "normal"))
+        given = (
+            ([self.spelled(title, 160)], 1.1 * self.size, "bold"),
+            (marks, self.size, "bold"),
+            ([self.spelled(line, 400) for line in lines], 0.85 * self.size, "normal"),
+        )
+        parts = [
+            (filled(texts, self.room, partial(_wide, size, weight)), size, weight)
+            for texts, size, weight in given
+        ]
         heights = [len(texts) * 1.32 * points for texts, points, _ in parts]
         total = sum(heights) + 6
         if self.own:
@@ -290,6 +318,12 @@ class Canvas:
         return heading
 
 
+def _wide(size: float, weight: str, text: str) -> float:
+    """How wide a text is, in points."""
+    font = FontProperties(size=size, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
+
+
 class _Glyphs:
     """The code points that the fonts of the style in use can draw, looked up when needed."""
 
@@ -307,9 +341,9 @@ class _Glyphs:
         return point in self._known
 
 
-def span_of(entries: Entries) -> tuple[float, float]:
-    """The part of an axis that shows all finite numbers, nought, and some room."""
-    numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0]])
+def span_of(entries: Entries, beside: float = 0.0) -> tuple[float, float]:
+    """The part of an axis that shows all finite numbers, nought and another, and some room."""
+    numbers = np.concatenate([entries.values, entries.low, entries.high, [0.0, beside]])
     seen = numbers[np.isfinite(numbers) & (np.abs(numbers) < _FURTHEST)]
     low, high = float(seen.min()), float(seen.max())
     room = 0.06 * (high - low) or 1.0

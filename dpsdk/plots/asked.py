@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from dpsdk._checks import shown
-from dpsdk.accounting import Remaining, Spent
+from dpsdk.accounting import Spent
+from dpsdk.accuracy import confidence
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
-from dpsdk.noise import DiscreteLaplace
+from dpsdk.mechanisms import Laplace
 from dpsdk.planner import Curve, Plan, Plans
 from dpsdk.plots.accounts import Account, scoped
-from dpsdk.plots.bounds import confidence
-from dpsdk.plots.texts import several
 from dpsdk.queries.marginal import MarginalTable
+from dpsdk.queries.monotone import ranked
 from dpsdk.queries.threshold import Threshold
+from dpsdk.queries.totals import Count
 from dpsdk.queries.workload import Answers, Workload
 from dpsdk.release import Release
 from dpsdk.session import Session
@@ -48,8 +49,8 @@ def to_table(x: object, attributes: int | None = None) -> Release[MarginalTable]
     return cast("Release[MarginalTable]", x)
 
 
-def to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, ...]]:
-    """A release of thresholds of one attribute, and these."""
+def to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, ...], list[int]]:
+    """A release of thresholds of one attribute, these, and how many cells lie below each."""
     expected = "a release of a workload of thresholds of one attribute, in one unit"
     if not isinstance(x, Release):
         raise InvalidArgument("x", expected, shown(x))
@@ -58,15 +59,20 @@ def to_thresholds(x: object) -> tuple[Release[Answers[float]], tuple[Threshold, 
     if not isinstance(asked, Workload) or not isinstance(release.value, Answers):
         raise InvalidArgument("x", expected, f"a release of {shown(release.value)}")
     queries = cast("Workload[object]", asked).queries
-    thresholds = tuple([one for one in queries if isinstance(one, Threshold)])
+    # Shares of other classes, also of their subclasses, may fall.
+    thresholds = tuple([one for one in queries if type(one) is Threshold])
     if len(thresholds) < len(queries):
-        other = next(one for one in queries if not isinstance(one, Threshold))
+        other = next(one for one in queries if type(one) is not Threshold)
         raise InvalidArgument("x", expected, f"one with {shown(other)}")
-    kinds = [(one.attribute, one.normalized, one.where) for one in thresholds]
-    if any(one != kinds[0] for one in kinds):
-        other = thresholds[[one != kinds[0] for one in kinds].index(True)]
-        raise InvalidArgument("x", expected, f"{shown(thresholds[0])} and {shown(other)}")
-    return cast("Release[Answers[float]]", x), thresholds
+    found = ranked(thresholds, release.facts.domain)
+    if found is None:
+        raise InvalidArgument("x", expected, "conditions of another class")
+    chains, ranks = found
+    units = [one.normalized for one in thresholds]
+    for chain, unit, other in zip(chains, units, thresholds, strict=True):
+        if chain != chains[0] or unit != units[0]:
+            raise InvalidArgument("x", expected, f"{shown(thresholds[0])} and {shown(other)}")
+    return cast("Release[Answers[float]]", x), thresholds, ranks.tolist()
 
 
 def items_of(x: object, expected: str) -> list[object]:
@@ -141,17 +147,18 @@ def to_accounts(x: object, beta: float) -> tuple[list[Account], str, str, bool]:
         raise InvalidArgument("x", "a session, or what it has spent", shown(x))
     accounts = [Account("session", str(x.budget), x.spent, x.remaining), *map(scoped, x.scopes)]
     table, private = told_of(x)
-    return accounts, f"{x.budget} on {table}", _good_for(x.remaining, beta), private
+    return accounts, f"{x.budget} on {table}", _good_for(x, beta), private
 
 
-def _good_for(left: Remaining, beta: float) -> str:
+def _good_for(session: Session, beta: float) -> str:
+    left = session.remaining
     if not left.epsilon:
         return "No run of pure ε fits any more."
-    # A count moves by one row.
-    rows = DiscreteLaplace(1 / left.epsilon).radius(beta, 1)
+    quote = session.quote(Count(normalized=False), using=Laplace(left.epsilon))
+    rows = quote.error(beta)
     return (
-        f"All that is left would buy one count that is off by at most {several(rows, 'row')} "
-        f"with probability {confidence(beta)} (β = {beta:g})."
+        f"All that is left would buy one count that is off by at most {rows:,.10g} "
+        f"row{'' if rows == 1 else 's'} with probability {confidence(beta)} (β = {beta:g})."
     )
 
 

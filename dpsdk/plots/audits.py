@@ -22,8 +22,10 @@ _SHOWN = 40
 
 
 def _heading(count: int, failed: int, what: str) -> str:
-    verdict = "all hold" if not failed else f"{several(failed, 'claim')} REFUTED"
-    return f"{several(count, what)}: {verdict}" if count > 1 or failed else f"One {what}: it holds"
+    verdict = "none refutes its claim" if not failed else f"{several(failed, 'claim')} REFUTED"
+    if count > 1 or failed:
+        return f"{several(count, what)}: {verdict}"
+    return f"One {what}: its claim is not refuted"
 
 
 def draw_worst_cases(reports: Mapping[str, WorstCase], ax: Axes | None, beta: float) -> Figure:
@@ -35,6 +37,7 @@ def draw_worst_cases(reports: Mapping[str, WorstCase], ax: Axes | None, beta: fl
     finite = [share for share in shares if math.isfinite(share)]
     end = 1.15 * max([1.0, *finite])
     told: list[str] = []
+    names = [canvas.spelled(name, 24) for name, _ in named]
     for place, ((name, one), share) in enumerate(zip(named, shares, strict=True)):
         bar = axes.barh(
             place,
@@ -49,20 +52,18 @@ def draw_worst_cases(reports: Mapping[str, WorstCase], ax: Axes | None, beta: fl
             axes.plot([end * 0.985], [place], ">", color=colours.ink, markersize=8, zorder=4)
         line = axes.plot([1, 1], [place - 0.26, place + 0.26], color=colours.ink, linewidth=2.2)
         line[0].set_label("_claimed")
-        verdict = "holds" if one.passed else f"REFUTED by outcome {spelled(one.outcome, 40)}"
+        verdict = "Not refuted" if one.passed else f"REFUTED by outcome {spelled(one.outcome, 24)}"
         words = (
-            f"found {one.quantity} {number(one.figure)} of {number(one.allowed)} claimed "
-            f"({spelled(one.claimed, 40)}): {verdict}"
+            f"{verdict}: found {one.quantity} {number(one.figure)} of {number(one.allowed)} "
+            f"claimed, {spelled(one.claimed, 40)}"
         )
-        canvas.write(
-            0, place - 0.28, canvas.spelled(words, 110), fontsize=0.8 * canvas.size, va="bottom"
-        )
+        canvas.caption(place - 0.28, words, names)
         told.append(f"{spelled(name, 40)}: {words}.")
     axes.set_xlim(0, end)
     axes.set_ylim(len(named) - 0.5, -0.8)
     canvas.numbers("x")
     canvas.title("x", "found, as a share of what is claimed (line)")
-    canvas.ticks("y", list(range(len(named))), [canvas.spelled(name, 24) for name, _ in named])
+    canvas.ticks("y", list(range(len(named))), names)
     pairs, paths = (sum(getattr(one, key) for _, one in named) for key in ("pairs", "paths"))
     looked = f"{several(pairs, 'pair')} of neighbouring tables, {several(paths, 'path')} in all"
     lines = [f"Exact enumeration of {looked}."]
@@ -96,6 +97,7 @@ def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: f
     canvas = Canvas(ax, max(3.5, 2.1 * len(named)))
     axes, colours = canvas.axes, canvas.colours
     told: list[str] = []
+    names = [canvas.spelled(name, 24) for name, _ in named]
     for place, (name, one) in enumerate(named):
         for height, up, face, hatch in (
             (one.first, -0.11, colours.strong, None),
@@ -111,21 +113,19 @@ def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: f
             )
             bar.set_label("_found")
         ratio = math.inf if one.second <= 0 else one.first / one.second
-        verdict = "REFUTED" if one.violated else "not refuted"
+        verdict = "REFUTED" if one.violated else "Not refuted"
         words = (
-            f"{spelled(one.event, 40)}: at least {number(one.first)} on one table, at most "
-            f"{number(one.second)} on its neighbour, {number(ratio)} times; {verdict}"
+            f"{verdict}: at least {number(one.first)} on one table, at most {number(one.second)} "
+            f"on its neighbour, {number(ratio)} times, {spelled(one.event, 40)}"
         )
-        canvas.write(
-            0, place - 0.3, canvas.spelled(words, 120), fontsize=0.8 * canvas.size, va="bottom"
-        )
+        canvas.caption(place - 0.3, words, names)
         told.append(f"{spelled(name, 40)}: {words}.")
     axes.axvline(beta, color=colours.ink, linewidth=1.0, linestyle=":").set_label("beta")
     axes.set_xlim(0, max([0.1, beta, *[max(one.first, one.second) for _, one in named]]) * 1.1)
     axes.set_ylim(len(named) - 0.5, -0.8)
     canvas.numbers("x")
     canvas.title("x", "probability of the event that tells most")
-    canvas.ticks("y", list(range(len(named))), [canvas.spelled(name, 24) for name, _ in named])
+    canvas.ticks("y", list(range(len(named))), names)
     samples = sum(one.samples for _, one in named)
     caught = sum(one.second <= beta for _, one in named)
     errs = several(caught, "event errs", "events err")

@@ -15,8 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accuracy import confidence
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.bounds import Entries, confidence, entries_of, resting, said
+from dpsdk.plots.bounds import Entries, entries_of, resting, said
 from dpsdk.plots.tables import in_words, thinned
 from dpsdk.plots.texts import several, spelled
 from dpsdk.queries.threshold import Threshold
@@ -32,11 +33,12 @@ def _numbers(answers: Answers[float]) -> Floats:
     return answers.values
 
 
-def _place(where: float | date) -> float:
+def _place(where: float | date, *, hours: bool) -> float:
     if isinstance(where, datetime):
         day = where.date().toordinal()
         return day + (where - datetime.combine(where.date(), datetime.min.time())).seconds / 86_400
-    return float(where.toordinal()) if isinstance(where, date) else float(where)
+    # Among hours, a day lies below its last one.
+    return float(where.toordinal() + hours) if isinstance(where, date) else float(where)
 
 
 def _ordered(entries: Entries, order: list[int]) -> Entries:
@@ -46,17 +48,25 @@ def _ordered(entries: Entries, order: list[int]) -> Entries:
 
 
 def draw_cdf(
-    release: Release[Answers[float]], asked: Sequence[Threshold], ax: Axes | None, beta: float
+    release: Release[Answers[float]],
+    asked: Sequence[Threshold],
+    ranks: Sequence[int],
+    ax: Axes | None,
+    beta: float,
 ) -> Figure:
     """What was released at each threshold, with its bar, and what follows between them."""
     ends = [one.threshold for one in asked]
-    order = sorted(range(len(ends)), key=lambda place: _place(ends[place]))
+    hours = any(isinstance(end, datetime) for end in ends)
+    along = [_place(end, hours=hours) for end in ends]
+    # What lies between two thresholds follows from which of them has more cells below it.
+    order = sorted(range(len(ends)), key=lambda place: (ranks[place], along[place]))
     entries = _ordered(entries_of(release, beta, _numbers), order)
-    places = np.array([_place(ends[place]) for place in order])
+    places = np.array([along[place] for place in order])
     canvas = Canvas(ax)
     axes, colours = canvas.axes, canvas.colours
-    few = len(places) <= 60
-    canvas.bars(places, entries, upright=True, width=1.8 if few else max(0.4, 60 / len(places)))
+    few, shares = len(places) <= 60, asked[0].normalized
+    width = 1.8 if few else max(0.4, 60 / len(places))
+    canvas.bars(places, entries, upright=True, width=width, beside=1.0 if shares else 0.0)
     told = np.isfinite(entries.values)
     lines = said(release, entries, beta)
     if entries.joint and len(places) > 1:
@@ -72,9 +82,7 @@ def draw_cdf(
         zorder=4,
     )
     marks[0].set_label("value")
-    shares = asked[0].normalized
     if shares:
-        _include(canvas, 1.0)
         axes.axhline(1, color=colours.ink, linewidth=0.7, linestyle=":", zorder=2)
     axes.axhline(0, color=colours.ink, linewidth=0.7, zorder=2)
     canvas.numbers("y")
@@ -90,11 +98,6 @@ def draw_cdf(
     title = f"{release.query}: {asked[0].attribute} at or below {several(len(places), 'threshold')}"
     words = in_words([f"at or below {name}" for name in names], entries)
     return canvas.finish(title + where, lines, words, private=release.private)
-
-
-def _include(canvas: Canvas, value: float) -> None:
-    low, high = canvas.axes.get_ylim()
-    canvas.axes.set_ylim(low, max(high, 1.03 * value))
 
 
 def _between(canvas: Canvas, places: Floats, entries: Entries) -> None:
@@ -180,7 +183,7 @@ def draw_releases(releases: Sequence[Release[float]], ax: Axes | None, beta: flo
     _dress(canvas, beside, f"sum of {unit} so far (dashed)")
     canvas.title("x", "answers, in the order of asking")
     canvas.title("y", "answer")
-    canvas.numbers("x")
+    canvas.numbers("x", whole=True)
     canvas.numbers("y")
     _legend(canvas, "lower right")
     paying = int(charged.sum())
@@ -217,7 +220,7 @@ def _standing(releases: Sequence[Release[float]], each: Sequence[Entries], beta:
     kinds = ", ".join(dict.fromkeys(one for one in stands if one != "none"))
     if set(stands) == {"promised"} and len({one.mechanism for one in releases}) == 1:
         why = spelled(each[0].bound.kind, 90)
-        return f"Bars hold {sure}), promised: {why}{missing}."
+        return f"Bars hold {sure}, for all of one channel at once), promised: {why}{missing}."
     return f"Each bar holds by itself {sure}, each), {kinds}{missing}."
 
 
@@ -286,7 +289,7 @@ def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool
             )
             drawn[0].set_label(name)
     axes.set_xlim(0.4, len(receipts) + 0.6)
-    canvas.numbers("x")
+    canvas.numbers("x", whole=True)
     canvas.numbers("y")
     canvas.title("x", "questions and openings, in order")
     canvas.title("y", f"sum of {unit} so far")

@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
-from dpsdk.accuracy import Bound
+from dpsdk.accuracy import Bound, confidence
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.bounds import confidence
 from dpsdk.plots.texts import listed, number, spelled
 
 __all__ = ["draw_plans"]
@@ -176,7 +175,8 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
     for place, one in enumerate(placed, 1):
         error = "no bound" if one.error is None else f"± {number(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "
-        texts.append(canvas.spelled(f"{place}  {mark}{one.name}, {error}", 96))
+        line = canvas.spelled(f"{place}  {mark}{one.name}, {error}", 160)
+        texts.append(canvas.fitting(line, 0.85 * canvas.size, ["1,000,000.00"]))
     canvas.axes.annotate(
         "\n".join(texts),
         (0, 0),

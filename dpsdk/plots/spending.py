@@ -26,6 +26,7 @@ def draw_accounts(
     shown = accounts[:_SHOWN]
     canvas = Canvas(ax, max(3.0, 2.1 * len(shown)))
     axes, colours = canvas.axes, canvas.colours
+    names = [f"{canvas.spelled(one.name, 24)}\n{canvas.spelled(one.cap, 30)}" for one in shown]
     for place, one in enumerate(shown):
         gone = one.spent.fraction
         hatch = "////" if one.reserve and not one.closed else None
@@ -42,13 +43,11 @@ def draw_accounts(
         left.set_label("_left")
         bar = axes.barh(place, gone, 0.42, color=colours.strong, edgecolor=colours.strong)
         bar.set_label("_spent")
-        words = canvas.spelled(one.words, 110)
-        canvas.write(0, place - 0.3, words, fontsize=0.8 * canvas.size, va="bottom")
+        canvas.caption(place - 0.3, one.words, names)
     axes.set_xlim(0, 1)
     axes.set_ylim(len(shown) - 0.5, -0.75)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], labels=["0%", "25%", "50%", "75%", "100%"])
     canvas.title("x", "share of its own cap")
-    names = [f"{canvas.spelled(one.name, 24)}\n{canvas.spelled(one.cap, 30)}" for one in shown]
     canvas.ticks("y", list(range(len(shown))), names)
     lines = ["In each bar, from the left: what is spent, then what remains."]
     if any(one.reserve and not one.closed for one in shown):

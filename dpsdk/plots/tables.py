@@ -24,7 +24,7 @@ from dpsdk.typing import Floats
 
 __all__ = ["draw_heatmap", "draw_marginal"]
 
-_LISTED = 30
+_LISTED = 40
 """So many cells have a line each; more are put side by side."""
 _ALONE = 150
 """More than so many bars lie close together, and let the values be seen."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Sequence
-from textwrap import wrap
+from collections.abc import Callable, Container, Sequence
 
-__all__ = ["label", "listed", "number", "several", "spelled", "wrapped"]
+__all__ = ["filled", "label", "listed", "number", "several", "spelled"]
 
 _LONGEST_LABEL = 28
 _LONGEST_TITLE = 160
@@ -74,6 +73,30 @@ def listed(items: Sequence[str], most: int) -> str:
     return "; ".join(items[:most]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """Lines of at most so many characters."""
-    return [part for line in lines for part in wrap(line, max(20, width))]
+def filled(lines: Sequence[str], room: float, wide: Callable[[str], float]) -> list[str]:
+    """Lines, each in as many as have room, where `wide` says how wide a text is."""
+    space = wide("n n") - wide("nn")
+    found: list[str] = []
+    for line in lines:
+        words, taken = list[str](), 0.0
+        for word in line.split():
+            rest = word
+            while True:
+                own = wide(rest)
+                if taken + own + space * bool(words) <= room:
+                    break
+                if words:
+                    found.append(" ".join(words))
+                    words, taken = [], 0.0
+                    continue
+                fits = min(max(1, int(len(rest) * room / own)), len(rest) - 1)
+                if not fits:
+                    break
+                while fits > 1 and wide(rest[:fits]) > room:
+                    fits -= 1
+                found.append(rest[:fits])
+                rest = rest[fits:]
+            taken += own + space * bool(words)
+            words.append(rest)
+        found.append(" ".join(words))
+    return found

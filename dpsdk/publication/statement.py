@@ -9,6 +9,7 @@ from attrs import frozen
 
 from dpsdk.accounting import AnyOf, Composition
 from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accuracy import confidence
 from dpsdk.forms import Facts
 from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 
@@ -77,7 +78,7 @@ class Statement:
         if not joint.proven:
             return f"Of its errors: {joint.words}."
         return (
-            f"With probability {100 * (1 - joint.beta):g}%, no error is above {joint.error:.4g}, "
+            f"With probability {confidence(joint.beta)}, no error is above {joint.error:.4g}, "
             f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
             f"{'; no more than is known without data' if joint.vacuous else ''}."
         )

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, cast
 
 from attrs import evolve, frozen
 
+from dpsdk.accuracy import confidence
 from dpsdk.domain import Attribute, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, TableFile, guarded, spelled
@@ -145,7 +146,7 @@ class PublishedTable:
 
     def _number(self, number: Number, name: str, file: TableFile) -> Column:
         kind = _OWN_TYPES.get(number, self._of)
-        chance = f"{100 * (1 - self._beta):g}%"
+        chance = confidence(self._beta)
         which = "all true values of the release at once are" if file.joint else "the true value is"
         says = {
             "value": "What was released.",

@@ -40,6 +40,13 @@ def _to_values(values: Array) -> Floats:
     return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
 
 
+def _to_moved(value: float) -> float:
+    # Not a number is at least nought neither.
+    if not isinstance(value, int | float) or not value >= 0:
+        raise InvalidArgument("moved", "a number of at least 0", shown(value))
+    return float(value)
+
+
 def _same(one: Floats, other: Floats) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
@@ -54,7 +61,7 @@ class MarginalTable:
 
     attributes: tuple[Attribute, ...]
     values: Floats = field(converter=_to_values, eq=cmp_using(eq=_same), hash=False)
-    moved: float = field(default=0.0, eq=False, kw_only=True)
+    moved: float = field(default=0.0, converter=_to_moved, eq=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         shape = tuple(attribute.size for attribute in self.attributes)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast, overload
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import described, shown
+from dpsdk._checks import described, kept, shown
 from dpsdk._frames import (
     Column,
     ColumnKind,
@@ -80,8 +80,8 @@ class Answers(Sequence[A_co], Generic[A_co]):
 
     @cached_property
     def values(self) -> Floats:
-        """All numbers of all answers in one flat array."""
-        return self._numbers()
+        """All numbers of all answers in one flat array, which stays as it is."""
+        return kept(np.asarray(self._numbers(), dtype=np.float64))
 
     @overload
     def __getitem__(self, index: int) -> A_co: ...

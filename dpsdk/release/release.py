@@ -258,7 +258,9 @@ class Release(Generic[A_co]):
         moves = np.nan_to_num(found.raw - before.values)
         accuracy = ConstrainedAccuracy(before.accuracy, constraint, moves, chains)
         measurement = Measurement(found.raw, accuracy, before.source)
-        return evolve(self, value=found.value, measurement=measurement)
+        # An answer that need not be moved is the one that says how far it was before.
+        value = found.value if moves.any() else self.value
+        return evolve(self, value=value, measurement=measurement)
 
     def to_frame(
         self,

@@ -51,7 +51,7 @@ from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import channel_to, kept
-from dpsdk.session.planned import plans_of, release_by_best, release_by_plan, said_of
+from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
 
 __all__ = ["Desk"]
 
@@ -281,7 +281,7 @@ class Desk:
         self,
         query: Query[A, F],
         *,
-        using: Mechanism[F],
+        using: Mechanism[F] | Plan[F],
         assume: Mapping[str, object] | Assumptions | None = None,
     ) -> Quote:
         """What an answer would cost and how far off it would be. Spends nothing, reads nothing.
@@ -291,31 +291,29 @@ class Desk:
         Parameters
         ----------
         query, using
-            The question, and the mechanism that would be asked.
+            The question, and the mechanism that would be asked, or a plan of it.
         assume
             What is believed of the table, to bound answers whose error depends on it, such as
             means: `{"rows": ..., "inside": ...}`, see `dpsdk.planner.Assumptions`. It changes no
             noise and no charge: `assumed` of the quote is the bound that rests on it.
         """
-        if not isinstance(using, Mechanism):
-            raise InvalidArgument("using", "a mechanism", shown(using))
-        context = self._context
+        mechanism, context = mechanism_of(using), self._context
         with context.history.working("quoting"):
             form = context.forms.form(query)
         believed = Assumptions.of(assume)
         believed.check(context.facts)
         if context.reuse is not None:
-            same = question_of(context.place, using, form)
+            same = question_of(context.place, mechanism, form)
             known = None if same is None else context.reuse.find(same, context.payer)
             if known is not None:
                 free = Quote(Cost(), Cost(), known.accuracy)
                 return free.for_query(lifting(query), self.facts, believed)
         try:
             with context.history.working("quoting"):
-                given: object = using.quote(context.forms.lent(form, using), context.terms)
+                given: object = mechanism.quote(context.forms.lent(form, mechanism), context.terms)
         except QueryError as error:
             raise error if error.query else error.about(described(query)) from None
-        quote = quoting(given, using)
+        quote = quoting(given, mechanism)
         at_open, at_most = _rebuilt(quote.at_open), _rebuilt(quote.at_most)
         own = Quote(at_open, at_most, quote.accuracy)
         return own.for_query(lifting(query), self.facts, believed)
@@ -409,7 +407,7 @@ class Desk:
                 calibration=calibration,
             )
 
-    def affords(self, query: Query[A, F], *, using: Mechanism[F]) -> int | None:
+    def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.
 
         For a mechanism that charges when it opens: how many more such channels with one answer.

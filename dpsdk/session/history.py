@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from fractions import Fraction
 from itertools import count
+from typing import SupportsIndex, overload
 
 from attrs import field, frozen
 
@@ -76,6 +77,15 @@ class Receipts(tuple[Receipt, ...]):
     """What questions cost, in order of asking: a tuple of receipts that can be made a frame."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Receipt: ...
+    @overload
+    def __getitem__(self, index: slice) -> Receipts: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Receipt | Receipts:
+        if isinstance(index, slice):
+            return Receipts(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def to_frame(self, backend: FrameLibrary = "polars") -> object:
         """The receipts as a data frame of a library of your choice, one a row, through narwhals.

@@ -38,7 +38,7 @@ from dpsdk.session.identity import BEST, Using, question_of
 from dpsdk.session.opening import opening_of
 from dpsdk.session.stored import Request
 
-__all__ = ["best_plan", "plans_of", "release_by_best", "release_by_plan", "said_of"]
+__all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan", "said_of"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Form)
@@ -120,6 +120,20 @@ def said_of(plan: Plan[F]) -> tuple[Mechanism[F], tuple[Reason, ...]]:
             raise InvalidArgument("using", "a plan with reasons, each of two texts", shown(one))
         reasons.append(Reason(str.__str__(code), str.__str__(text)))
     return mechanism, tuple(reasons)
+
+
+def mechanism_of(using: Mechanism[F] | Plan[F]) -> Mechanism[F]:
+    """A mechanism, or that of a plan.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is neither.
+    """
+    mechanism = said_of(using)[0] if isinstance(using, Plan) else using
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidArgument("using", "a mechanism or a plan", shown(using))
+    return mechanism
 
 
 class _InRows(Task[A, F]):

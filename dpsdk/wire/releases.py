@@ -171,7 +171,8 @@ class ReleaseRecord:
         Why its mechanism was chosen, if it was by a plan.
     moved
         By how much the most moved entry was moved, in the unit of the answer, to be non-negative,
-        monotone or possible at all; nought where none was. Infinite where that is not known.
+        monotone or possible at all; nought where none was, and in what a ledger gave again, which
+        does not tell. Infinite where it is not known what the moved numbers are worth.
     """
 
     query: str

@@ -413,9 +413,13 @@ def sessions_tell_typed_costs(session: Session) -> None:
     assert_type(session.scopes[0].spent, Spent)
     assert_type(session.quote(Threshold("age", 40), using=Laplace(epsilon=1)), Quote)
     assert_type(session.affords(Threshold("age", 40), using=Laplace(epsilon=1)), int | None)
+    planned = session.plan(Threshold("age", 40), alpha=0.1).best
+    assert_type(session.affords(Threshold("age", 40), using=planned), int | None)
+    assert_type(session.quote(Threshold("age", 40), using=planned), Quote)
     assert_type(session.readings(1e-6), Readings)
     assert_type(session.history, Receipts)
     assert_type(session.history[0], Receipt)
+    assert_type(session.history[-5:], Receipts)
     assert_type(session.history.to_frame("pyarrow"), object)
 
 

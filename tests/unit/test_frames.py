@@ -215,6 +215,8 @@ def test_what_was_asked_is_a_frame(library):
     at = got["at"][0]
     assert abs(datetime.now(UTC) - at).days == 0
     assert kinds(asked.history.to_frame(library))["epsilon"] == "Float64"
+    assert columns(asked.history[1:].to_frame(library))["query"] == ["Mean('age')"]
+    assert asked.history[1:][0] == asked.history[-1]
 
 
 def test_plans_have_the_same_kinds_whatever_they_say(library):

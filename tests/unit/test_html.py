@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
+from dpsdk._html import said
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.data.histogram import Histogram
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
@@ -46,6 +47,10 @@ class Read(HTMLParser):
     def handle_starttag(self, tag, attrs):
         assert tag in TAGS
         given = dict(attrs)
+        # No label is read as a formula.
+        assert given.pop("class", None) == (
+            "tex2jax_ignore mathjax_ignore" if tag == "div" else None
+        )
         assert set(given) <= {"style", "scope"}
         assert given.get("style", "text-align: left") in STYLES
         assert given.get("scope", "row") in ("row", "col")
@@ -106,6 +111,26 @@ def test_texts_of_whatever_kind_are_shown_and_do_nothing(label):
     for value in (values[0], values[1], values[3]):
         plain = re.sub(r"[\x00\u202e]", "", label)[:20]
         assert plain in re.sub(r"\\u[0-9a-f]{4}", "", shown(value))
+
+
+class Tricky(str):
+    __slots__ = ()
+
+    def __len__(self):
+        return 10**9
+
+    def __getitem__(self, place):
+        return "<b>"
+
+
+class Teller:
+    def __str__(self):
+        return Tricky("<i>")
+
+
+@pytest.mark.parametrize("told", [Tricky("<i>"), Teller()], ids=["text", "teller"])
+def test_a_text_of_another_class_is_read_plainly(told):
+    assert said(told) == "&lt;i&gt;"
 
 
 def test_what_is_said():
@@ -207,4 +232,5 @@ def test_large_values_are_shown_in_few_lines():
 
 def test_the_page_keeps_its_colours():
     text = session(table(people(9, 1)))._repr_html_()
-    assert not re.search(r"colou?r|background|class=|id=|href|src=", text)
+    assert set(re.findall(r"class=[^>]*", text)) == {'class="tex2jax_ignore mathjax_ignore"'}
+    assert not re.search(r"colou?r|background|id=|href|src=", text)

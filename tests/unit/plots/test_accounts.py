@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import pytest
 
-from dpsdk import plots
+from dpsdk import Budget, Domain, Integer, PrivateData, Session, plots
 from dpsdk.accounting.numbers.display import percentage
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Gaussian, Laplace
@@ -68,6 +68,15 @@ def test_what_is_left_is_said_in_rows_of_one_count():
     rows = DiscreteLaplace(1 / session.remaining.epsilon).radius(0.01, 1)
     assert f"off by at most {rows} row" in words(figure)
     assert "β = 0.01" in words(figure)
+
+
+def test_a_count_is_as_far_off_as_a_person_has_rows():
+    domain = Domain(Integer("age", 0, 9))
+    data = PrivateData.from_columns({"age": list(range(10))}, domain, unit_rows=5)
+    session = Session(data, Budget(1))
+    quote = session.quote(Count(normalized=False), using=Laplace(1))
+    assert quote.error() == 15
+    assert "off by at most 15 rows" in words(plots.budget(session))
 
 
 def test_what_was_spent_alone_is_drawn():
@@ -133,10 +142,10 @@ def test_audits_show_what_was_found_of_what_is_claimed():
     assert bars(figure, "_found")[:2] == [[1.0], [2.0]]
     said = words(figure)
     assert said.startswith("3 audits: 2 claims REFUTED.")
-    assert "half: found ε 1 of 0.5 claimed (1-DP): REFUTED" in said
+    assert "half: REFUTED by outcome (3,): found ε 1 of 0.5 claimed" in said
     assert "found ε infinity of 1" in said
-    assert "laplace: found ε 1 of 1 claimed (1-DP): holds." in said
-    assert "One audit: it holds" in words(plots.audit(worst()))
+    assert "laplace: Not refuted: found ε 1 of 1 claimed, 1-DP." in said
+    assert "One audit: its claim is not refuted" in words(plots.audit(worst()))
     drawn(plots.audit(worst(0.0, 0.0)))
 
 

@@ -1,12 +1,13 @@
 """Pictures along a line: thresholds, and what was answered and paid over time."""
 
 import math
-from datetime import date
+from datetime import date, datetime
 
 import numpy as np
 import pytest
 
 from dpsdk import Date, Domain, Integer, plots
+from dpsdk.accuracy import PromisedAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.mechanisms import Laplace, NumericSparse, OnlinePMW
 from dpsdk.queries import Above, Count, Interval, Marginal, Threshold, Workload
@@ -48,6 +49,45 @@ def test_days_are_thresholds_too():
     figure = plots.cdf(session_of(domain).release(query, using=Laplace(1)))
     drawn(figure)
     assert "2024-01-01" in texts(figure)
+
+
+def test_among_hours_a_day_lies_below_its_last_one():
+    hours = Date("t", datetime(2024, 1, 1), datetime(2024, 1, 2, 23), unit="hour")
+    asked = (date(2024, 1, 1), datetime(2024, 1, 1, 5), datetime(2024, 1, 2, 5))
+    query = Workload([Threshold("t", one) for one in asked])
+    figure = plots.cdf(session_of(Domain(hours)).release(query, using=Laplace(1)))
+    [marks] = artists(figure, "value")
+    places = np.asarray(marks.get_xdata()) - date(2024, 1, 1).toordinal()
+    np.testing.assert_allclose(places, [5 / 24, 1, 29 / 24])
+
+
+class Falling(Threshold):
+    def lower(self, domain):
+        return Interval(self.attribute, self.threshold, 99).lower(domain)
+
+
+def test_of_another_class_it_is_not_known_that_shares_rise():
+    query = Workload([Falling("age", t) for t in (21, 23)])
+    with pytest.raises(InvalidArgument, match="thresholds"):
+        plots.cdf(session_of().release(query, using=Laplace(1)))
+
+
+def test_bars_without_an_end_go_to_the_edge_of_the_picture():
+    figure = plots.cdf(made(ages(20, 21), [0.1, 0.2], Widths((math.inf, 0.1))))
+    assert segments(figure)[2].max() == figure.axes[0].get_ylim()[1] > 1
+
+
+def test_promises_of_several_channels_are_not_said_to_hold_together():
+    count = Count(normalized=False)
+    releases = [made(count, [one], PromisedAccuracy(2.0, 0.05, 1)) for one in (3, 4)]
+    assert "for all of one channel at once" in words(plots.stream(releases))
+
+
+def test_answers_are_counted_in_whole_numbers():
+    releases = [made(Count(normalized=False), [one], Widths((1.0,))) for one in (3, 4)]
+    figure = plots.stream(releases)
+    drawn(figure)
+    assert all(float(one).is_integer() for one in figure.axes[0].get_xticks())
 
 
 def test_one_threshold_and_one_without_bounds_are_drawn():

@@ -14,11 +14,12 @@ from matplotlib._pylab_helpers import Gcf
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dpsdk import plots
+from dpsdk import Categorical, Domain, Integer, plots
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.mechanisms import Laplace
 from dpsdk.plots._canvas import _colours, luminance
-from dpsdk.queries import Marginal
+from dpsdk.queries import Marginal, Threshold, Workload
+from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import Widths, artists, drawn, made, segments, session_of, texts
 
 RELEASE = made(Marginal("age", "sex"), range(12), Widths((2.0,) * 12))
@@ -93,6 +94,19 @@ def test_beta_is_a_probability(beta):
         plots.budget(session_of(), beta=beta)
 
 
+@pytest.mark.parametrize("beta", [1e-3, 1e-7, 1e-9, 1e-300])
+def test_nothing_that_may_fail_is_said_to_be_certain(beta):
+    release = session_of().release(Marginal("age"), using=Laplace(1))
+    said = [
+        release.bound(beta).words,
+        str(release.metadata(beta)),
+        str(release.metadata(beta).to_csvw().content),
+        plots.alternative(plots.marginal(release, beta=beta)),
+        plots.alternative(plots.budget(session_of(), beta=beta)),
+    ]
+    assert [text for text in said if " 100%" in text] == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_differ_in_grey_on_either_ground(dark):
     with style.context("dark_background" if dark else "default"):
@@ -164,3 +178,36 @@ def test_the_private_table_is_not_asked_again():
     assert session.spent == before
     assert artists(plots.marginal(release), "value")
     assert texts(plots.marginal(release))
+
+
+WIDE = "W" * 70
+BROAD = Domain(Integer("age", 20, 25), Categorical(WIDE, ["F", "M"]))
+
+
+def wide_thresholds():
+    query = Workload([Threshold("age", t, where={WIDE: "F"}) for t in (20, 22)])
+    return plots.cdf(made(query, [1, 2], Widths((1.0, 1.0)), BROAD))
+
+
+def wide_audits():
+    report = WorstCase(WIDE, "ρ", 2.0, 1.0, 2.0, WIDE, 2, 80, 0.1)
+    return plots.audit({WIDE: report, "short": report})
+
+
+def wide_tests():
+    return plots.audit(SamplingReport(violated=True, event=WIDE, first=1, second=0, samples=10))
+
+
+def wide_plans():
+    with session_of(BROAD) as session:
+        return plots.plan(session.plan(Marginal("age", WIDE), alpha=0.5))
+
+
+@pytest.mark.parametrize("draw", [wide_thresholds, wide_audits, wide_tests, wide_plans])
+def test_no_text_is_cut_by_the_edge_of_the_picture(draw):
+    figure = draw()
+    figure.canvas.draw()
+    right = figure.bbox.x1
+    for text in figure.findobj(Text):
+        if len(text.get_text()) > 20:  # others are of ticks, also where none is drawn
+            assert text.get_window_extent().x1 <= right + 2, text.get_text()

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session, wire
 from dpsdk.accuracy import ConstrainedAccuracy, HalfWidths, NoAccuracy
-from dpsdk.errors import QueryError
+from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, Projection, ResidualPlanner, Tree
 from dpsdk.queries import (
     Conjunction,
@@ -17,6 +17,7 @@ from dpsdk.queries import (
     Interval,
     Linear,
     Marginal,
+    MarginalTable,
     Mean,
     Rectangles,
     Sum,
@@ -176,8 +177,15 @@ def test_a_table_made_nonnegative_says_so():
     )
     assert release.value.moved == 0.0
     assert kept.value.nonnegative().moved == kept.moved
+    assert kept.nonnegative().value.moved == kept.moved
     assert kept.value.project("sex").moved == 8 * kept.moved
     assert kept.value.project("age", "sex").moved == kept.moved
+
+
+@pytest.mark.parametrize("moved", [-1, float("nan"), "far", None])
+def test_a_table_is_moved_by_a_number_of_at_least_nought(moved):
+    with pytest.raises(InvalidArgument, match="moved"):
+        MarginalTable((Integer("a", 0, 1),), np.zeros(2), moved=moved)
 
 
 REFUSED = [

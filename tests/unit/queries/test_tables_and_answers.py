@@ -188,6 +188,8 @@ def test_answers_are_a_sequence_with_slices_and_one_array_of_numbers():
     assert answers[0] <= answers[3] <= answers[7]
     assert answers[-1] == answers[8]
     assert isinstance(answers[8], MarginalTable)
+    with pytest.raises(ValueError, match="read-only"):
+        answers.values[0] = 1
     assert answers[2:5] == (answers[2], answers[3], answers[4])
     assert answers[::-4] == (answers[8], answers[4], answers[0])
     assert list(answers) == [answers[i] for i in range(9)]

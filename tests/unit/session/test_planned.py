@@ -109,6 +109,23 @@ def test_a_plan_means_its_mechanism():
     assert one.answer(QUERY, using=plan) == other.answer(QUERY, using=plan.mechanism)
 
 
+def test_a_plan_is_priced_and_counted_as_its_mechanism_is():
+    session = session_of()
+    plans = session.plan(QUERY, alpha=0.05)
+    for plan in plans.plans:
+        quote, same = (session.quote(QUERY, using=one) for one in (plan, plan.mechanism))
+        assert (quote.at_most, quote.bound()) == (same.at_most, same.bound())
+        assert quote.at_most == plan.cost
+        counted = session.affords(QUERY, using=plan)
+        assert counted == session.affords(QUERY, using=plan.mechanism)
+    for ask in (session.quote, session.affords):
+        with pytest.raises(InvalidArgument, match="using must be a plan of a mechanism"):
+            ask(QUERY, using=evolve(plans.best, mechanism=None))
+        with pytest.raises(InvalidArgument, match="using must be a mechanism or a plan"):
+            ask(QUERY, using=plans)
+    assert len(session.history) == 0
+
+
 OPENED = [
     Tree("age", epsilon="0.1"), NoisyHistogram(epsilon="0.1"), MWEM(QUERY, epsilon="0.1", rounds=2),
     OnlinePMW("0.1", updates=2), LocalMarginals(Marginal("age"), rho="0.001"),

@@ -17,6 +17,7 @@ import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
 
 from dpsdk._checks import kept, kept_places, shown, to_beta
+from dpsdk.accounting.numbers.display import confidence
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
@@ -407,7 +408,7 @@ class Bound:
     @property
     def words(self) -> str:
         """The same in a few words."""
-        at = f"at {100 * (1 - self.beta):.7g}%"
+        at = f"at {confidence(self.beta)}"
         if self.predicted is not None:
             return f"{self.predicted:.4g} predicted, not a bound ({self.kind})"
         if not self.proven and self.standing != "assumed":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import prod
 
 from attrs import evolve
@@ -19,8 +20,9 @@ from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import declared
 from dpsdk.data.delimited import FileFormat
+from dpsdk.data.sources import parquet_files
 from dpsdk.data.texts import TextFormat
-from dpsdk.errors import DataError, InvalidArgument
+from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
 
 __all__ = ["outlined"]
@@ -104,7 +106,7 @@ def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
     lines: list[str] = []
     if isinstance(wanted, Wanted):
         lines.append(
-            f"{budget} is the least budget, to six digits, for an error of {float(wanted.error):g}."
+            f"{budget} is the least budget, to six digits, for an error of {wanted.words}."
         )
     elif request.cap is None:
         lines.append(f"The budget is {budget}.")
@@ -137,8 +139,7 @@ def _check_table(request: Request, domain: Domain) -> None:
     """Hold the first line of the table against the domain, if it is a text."""
     TextFormat(request.strip, request.decimal, request.thousands)
     if request.parquet:
-        if "*" not in request.table.name:
-            request.table.stat()
+        _check_parquet(request)
         return
     wanted = FileFormat(
         delimiter="," if request.delimiter is None else request.delimiter,
@@ -153,6 +154,15 @@ def _check_table(request: Request, domain: Domain) -> None:
     if unit is not None and unit.column not in column_names(header):
         source = printable(request.table)
         raise DataError(source, f"no column {shown(unit.column)} in the first line")
+
+
+def _check_parquet(request: Request) -> None:
+    """Whether there are files and what reads them. None is opened: a file's end tells of rows."""
+    if find_spec("narwhals") is None:
+        raise MissingExtra("narwhals", "frames")
+    if not any(map(find_spec, ("polars", "duckdb", "pyarrow"))):
+        raise MissingExtra("polars, duckdb or pyarrow")
+    parquet_files(str(request.table))
 
 
 def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from attrs import frozen
 
+from dpsdk.accounting.numbers.display import confidence
 from dpsdk.errors import NoBound
 from dpsdk.plots.texts import number, several, spelled
 from dpsdk.release import Bound, Release
@@ -73,11 +74,6 @@ def entries_of(release: Release[A], beta: float, numbers: Callable[[A], Floats])
 
 def _row(numbers: Floats) -> Floats:
     return np.asarray(numbers, dtype=np.float64).reshape(-1)
-
-
-def confidence(beta: float) -> str:
-    """The probability that a bound holds, in words."""
-    return f"{100 * (1 - beta):.7g}%"
 
 
 def resting(entries: Entries, beta: float, end: str = "bar") -> list[str]:

@@ -109,6 +109,8 @@ def _column(column: Column) -> JSON:
     datatype: Plain = kind
     if column.least is not None and column.most is not None:
         datatype = {"base": kind, "minimum": column.least, "maximum": column.most}
+    if column.datatype == "truth" and column.holds == "label":
+        datatype = {"base": kind, "format": "True|False"}
     result: dict[str, Plain] = {
         "name": _name(column.name),
         "titles": column.name,

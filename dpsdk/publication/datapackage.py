@@ -128,6 +128,8 @@ def _field(column: Column) -> JSON:
     }
     if column.datatype == "time":
         result["format"] = "%Y-%m-%dT%H:%M:%S"
+    if column.datatype == "truth" and column.holds == "label":
+        result |= {"trueValues": ["True"], "falseValues": ["False"]}
     constraints: dict[str, Plain] = {}
     if not column.empty:
         constraints["required"] = True

@@ -8,7 +8,7 @@ from fractions import Fraction
 from attrs import frozen
 
 from dpsdk.accounting import AnyOf, Composition
-from dpsdk.accounting.numbers.display import as_text
+from dpsdk.accounting.numbers.display import as_bound, as_text, confidence
 from dpsdk.forms import Facts
 from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 
@@ -77,7 +77,8 @@ class Statement:
         if not joint.proven:
             return f"Of its errors: {joint.words}."
         return (
-            f"With probability {100 * (1 - joint.beta):g}%, no error is above {joint.error:.4g}, "
+            f"With probability {confidence(joint.beta)}, no error is above "
+            f"{as_bound(joint.error)}, "
             f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
             f"{'; no more than is known without data' if joint.vacuous else ''}."
         )
@@ -88,7 +89,7 @@ class Statement:
         moved = self.record.moved
         if not moved:
             return ""
-        far = f"by up to {moved:.4g}" if math.isfinite(moved) else "by how much is not known"
+        far = f"by up to {as_bound(moved)}" if math.isfinite(moved) else "by how much is not known"
         return f"Values were moved, {far}, to be non-negative, monotone or possible at all."
 
     @property
@@ -136,8 +137,8 @@ class Statement:
             plain["rows"] = record.rows
         if record.budget is not None:
             plain["budget"] = {
-                "epsilon": as_text(record.budget.epsilon),
-                "delta": as_text(record.budget.delta),
+                "epsilon": as_text(record.budget.epsilon, up=True),
+                "delta": as_text(record.budget.delta, up=True),
             }
         if record.composition is not None:
             plain["composition"] = self.composition

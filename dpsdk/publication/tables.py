@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias, cast
 
 from attrs import evolve, frozen
 
-from dpsdk.domain import Attribute, Date, Integer
+from dpsdk.accounting.numbers.display import confidence
+from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, TableFile, guarded, spelled
 from dpsdk.queries import Answers, MarginalTable
@@ -145,7 +146,7 @@ class PublishedTable:
 
     def _number(self, number: Number, name: str, file: TableFile) -> Column:
         kind = _OWN_TYPES.get(number, self._of)
-        chance = f"{100 * (1 - self._beta):g}%"
+        chance = confidence(self._beta)
         which = "all true values of the release at once are" if file.joint else "the true value is"
         says = {
             "value": "What was released.",
@@ -372,6 +373,8 @@ def _of_attribute(attribute: Attribute) -> Column:
     name, says = attribute.name, f"A label of {attribute.name}."
     if isinstance(attribute, Integer):
         return Column(name, "label", "integer", says, attribute.low, attribute.high)
+    if isinstance(attribute, Boolean):
+        return Column(name, "label", "truth", says)
     texts = tuple(_texts(attribute))
     if isinstance(attribute, Date) and attribute.unit != "hour":
         return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")

@@ -435,7 +435,7 @@ def test_tables_of_parquet_are_read(folder, capsys):
         assert release(folder, *given, table="table.parquet") == 2
         assert f"{option} must be left out for Parquet files" in capsys.readouterr().err
     assert release(folder, "--epsilon", "5", "--force", "--dry-run", table="no.parquet") == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--digits", "full"], ["--counts", "--tables", "a,b"]])
@@ -474,3 +474,57 @@ def test_columns_are_called_differently_whatever_attributes_are_called(folder):
     header, *_ = lines(folder / "out" / table["file"])
     twice = " of the table of the table"
     assert header == [*names, f"value{twice}", f"error{twice}"]
+
+
+@pytest.mark.parametrize("table", ["none.parquet", "no*.PARQUET", "empty"])
+def test_a_dry_run_knows_whether_there_are_files_of_parquet(folder, capsys, table):
+    (folder / "empty").mkdir()
+    for dry in ([], ["--dry-run", "--rows", "9"]):
+        assert release(folder, "--epsilon", "1", *dry, table=table) == 2
+        assert "no such file, and no Parquet files there" in capsys.readouterr().err
+
+
+def test_a_dry_run_knows_what_reads_parquet_and_how_a_ledger_is_made(folder, capsys, monkeypatch):
+    (folder / "rows.parquet").touch()
+    dry = ["--epsilon", "1", "--dry-run", "--rows", "9"]
+    assert release(folder, *dry, table="rows.parquet") == 0
+    for options in (
+        ["--ledger", str(folder / "nowhere" / "l.db")],
+        ["--ledger", str(folder / "l.db"), "--key", str(folder / "nowhere")],
+    ):
+        assert release(folder, *dry, "--name", "n", *options) == 2
+        assert "nowhere: No such file" in capsys.readouterr().err
+    options = ["--ledger", str(folder / "l.db"), "--schema", "s"]
+    assert release(folder, *dry, "--name", "n", *options) == 2
+    assert "--schema must be given with the address" in capsys.readouterr().err
+    monkeypatch.setattr("dpsdk.cli.outline.find_spec", lambda _: None)
+    assert release(folder, *dry, table="rows.parquet") == 2
+    assert "install dpsdk[frames]" in capsys.readouterr().err
+
+
+def test_no_claim_is_rounded_in_its_own_favour(folder, capsys):
+    options = ["--epsilon", "0.333333333333", "--counts", "--tables", "age"]
+    assert release(folder, *options, "--beta", "1e-12", private=True) == 0
+    report = capsys.readouterr().out
+    assert "With probability 0.9999999, no entry" in report
+    assert "The whole of 0.33334-DP is spent." in report
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    assert "keep 0.33334-DP together" in package["description"]
+    assert package["privacy"]["budget"]["epsilon"] == "0.33334"
+    for column in package["resources"][0]["schema"]["fields"]:
+        assert "100%" not in column["description"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_booleans_are_described_as_they_are_written(folder, kind):
+    assert release(folder, "--epsilon", "1", "--tables", "member", "--format", kind) == 0
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    (label, *_) = package["resources"][0]["schema"]["fields"]
+    assert label["type"] == "boolean"
+    assert (label["trueValues"], label["falseValues"]) == (["True"], ["False"])
+    assert "enum" not in label.get("constraints", {})
+    if kind == "csv":
+        assert [line[0] for line in lines(folder / "out" / "1_member.csv")][1:] == ["False", "True"]
+        web = json.loads((folder / "out" / "csv-metadata.json").read_text())
+        column = web["tableSchema"]["columns"][0]
+        assert column["datatype"] == {"base": "boolean", "format": "True|False"}

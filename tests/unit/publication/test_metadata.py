@@ -27,6 +27,7 @@ from dpsdk import (
     wire,
 )
 from dpsdk.accounting import BasicComposition, PureGuarantee, Trusted
+from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.accounting.payment import Payment
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
@@ -472,7 +473,7 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert (
         metadata.to_datapackage().content["resources"][0]["schema"]["fields"][-1]["name"] == "moved"
     )
-    words = f"by up to {moved.moved:.4g}"
+    words = f"by up to {as_bound(moved.moved)}"
     record = metadata.to_registry().content["deployment"]
     assert words in record["accounting"]["post_processing"]
     assert words in repr(metadata)

@@ -187,8 +187,8 @@ def _variation(made: Made) -> str:
         return looser
     mean = sum(known) / len(known)
     return (
-        f"Together with that, the total variation of each table is bounded, by {as_bound(mean)} in the "
-        f"mean\nand {as_bound(max(known))} at the most; {SUMMARY} has both bounds of each table.\n"
+        f"Together with that, the total variation of each table is bounded, by {as_bound(mean)} in "
+        f"the mean\nand {as_bound(max(known))} at the most; {SUMMARY} has both bounds of each table.\n"
         f"{looser}"
     )
 

@@ -49,9 +49,8 @@ def as_bound(error: float) -> str:
     if not math.isfinite(error):
         return f"{error:g}"
     # As it is printed: 0.007 is the double beside it.
-    return (
-        f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(error)))):.4g}"
-    )
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(repr(float(error)))):.4g}"
 
 
 def certainty(beta: float) -> str:

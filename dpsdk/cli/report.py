@@ -188,7 +188,8 @@ def _variation(made: Made) -> str:
     mean = sum(known) / len(known)
     return (
         f"Together with that, the total variation of each table is bounded, by {as_bound(mean)} in "
-        f"the mean\nand {as_bound(max(known))} at the most; {SUMMARY} has both bounds of each table.\n"
+        f"the mean\nand {as_bound(max(known))} at the most; {SUMMARY} has both bounds of each "
+        f"table.\n"
         f"{looser}"
     )
 

@@ -64,11 +64,12 @@ class Statement:
         """Which tables are neighbours, for readers."""
         rows = self.record.unit_rows
         many = "one row" if rows == 1 else f"up to {rows:,} rows"
+        those = "that" if rows == 1 else "those"
         if self.record.neighbors == "replace-one":
             count = "" if self.record.rows is None else f", {self.record.rows:,},"
             what = f"Tables of the same number of rows{count} of which {many}"
-            return f"{what}, those of one person, {'is' if rows == 1 else 'are'} exchanged."
-        return f"Tables of which one has {many}, those of one person, more than the other."
+            return f"{what}, {those} of one person, {'is' if rows == 1 else 'are'} exchanged."
+        return f"Tables of which one has {many}, {those} of one person, more than the other."
 
     @property
     def accuracy(self) -> str:
@@ -192,7 +193,7 @@ def _noise(noise: ReleasedNoise) -> str:
     law = "discrete Gaussian" if noise.law == "discrete-gaussian" else "discrete Laplace"
     return (
         f"Noise on each raw number is {law}, of {of} {as_text(noise.size)} in steps of "
-        f"{noise.step:g} rows, sampled exactly and added on that lattice."
+        f"{noise.step:g} row{'' if noise.step == 1 else 's'}, sampled exactly and added on that lattice."
     )
 
 

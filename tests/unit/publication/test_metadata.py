@@ -482,6 +482,11 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert "moved" not in releases["table"].metadata().to_csvw().content["notes"][0]["privacy"]
 
 
+class _Odd(str):
+    def __hash__(self):
+        raise RuntimeError("a hash")
+
+
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
@@ -492,6 +497,10 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
         (lambda m: m.to_datapackage("/a.csv"), "path"),
         (lambda m: m.to_datapackage("http://a.example/a.csv"), "path"),
         (lambda m: m.to_datapackage(TableFile("a.csv", numbers=["values"])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=[["value"]])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=[_Odd("value")])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", guards="no")), "guards"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", joint="no")), "joint"),
         (lambda m: m.to_datapackage(TableFile("a.csv", delimiter='"')), "delimiter"),
         (lambda m: m.to_datapackage(notes="one"), "notes"),
         (lambda m: m.to_datapackage(notes=[1]), "notes"),

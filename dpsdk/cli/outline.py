@@ -24,6 +24,7 @@ from dpsdk.data.sources import parquet_files
 from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
+from dpsdk.mechanisms import LocalMarginals
 
 __all__ = ["outlined"]
 
@@ -72,12 +73,15 @@ def outlined(
     asked = asked_of(request, list(tables.values()))
     budget, using = priced(request, facts, asked)
     payer = _payer(request, facts, budget if request.cap is None else request.cap)
-    check_left(Prices(facts, payer))
-    prices = Prices(facts, payer if request.cap is None else Odometer(budget))
-    chosen = mechanism_for(request, budget, prices, asked) if using is None else using
+    prices = Prices(facts, payer)
+    check_left(prices)
+    alone = prices if request.cap is None else Prices(facts, Odometer(budget))
+    chosen = mechanism_for(request, budget, alone, asked) if using is None else using
     quote = prices.quote(asked, using=chosen)
     payer.check_all(quote.at_most.runs)
     bound = quote.bound(float(request.beta))
+    # What fits tables is told its price when it has been opened.
+    cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"
     error = "How far off entries are is known once the tables are made."
     if bound.proven:
         over = "\nAs a share, that is over the number of rows, which --rows tells."
@@ -90,7 +94,7 @@ def outlined(
         *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
         f"  {', '.join(beside)}",
         error,
-        f"cost: {quote.at_most}, by {chosen!r}",
+        f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),
     ]
     return "\n".join(map(printable, lines))

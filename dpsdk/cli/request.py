@@ -187,6 +187,10 @@ def check_request(request: Request) -> None:
         raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
     if request.rows is not None and (hidden or request.unit is not None):
         raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
+    if request.rows is not None and request.rows > (request.max_rows or request.rows):
+        raise InvalidArgument(
+            "--rows", f"at most --max-rows, {request.max_rows:,}", f"{request.rows:,}"
+        )
     if request.parquet:
         for option, given in (("encoding", request.encoding), ("delimiter", request.delimiter)):
             if given is not None:

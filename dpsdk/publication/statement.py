@@ -193,7 +193,8 @@ def _noise(noise: ReleasedNoise) -> str:
     law = "discrete Gaussian" if noise.law == "discrete-gaussian" else "discrete Laplace"
     return (
         f"Noise on each raw number is {law}, of {of} {as_text(noise.size)} in steps of "
-        f"{noise.step:g} row{'' if noise.step == 1 else 's'}, sampled exactly and added on that lattice."
+        f"{noise.step:g} row{'' if noise.step == 1 else 's'}, sampled exactly and added on that "
+        f"lattice."
     )
 
 

@@ -256,6 +256,8 @@ def test_a_dry_run_tells_shares_of_rows_that_nobody_counted_as_counts(folder, ca
     assert "--rows must be left out where it is private" in capsys.readouterr().err
     assert release(folder, "--epsilon", "1", "--rows", "9") == 2
     assert "--rows must be given with --dry-run" in capsys.readouterr().err
+    assert release(folder, "--epsilon", "1", "--dry-run", "--rows", "9", "--max-rows", "8") == 2
+    assert "--rows must be at most --max-rows, 8" in capsys.readouterr().err
 
 
 def test_a_dry_run_finds_out_what_is_wrong(folder, capsys):

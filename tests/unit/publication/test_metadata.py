@@ -483,6 +483,8 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
 
 
 class _Odd(str):
+    __slots__ = ()
+
     def __hash__(self):
         raise RuntimeError("a hash")
 

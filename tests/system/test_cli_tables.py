@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -530,3 +531,36 @@ def test_booleans_are_described_as_they_are_written(folder, kind):
         web = json.loads((folder / "out" / "csv-metadata.json").read_text())
         column = web["tableSchema"]["columns"][0]
         assert column["datatype"] == {"base": "boolean", "format": "True|False"}
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
+    """All that a release tells, but for its values and the digest of them."""
+    out, written = folder / "out", summary(folder)
+    for table in written["tables"]:
+        del table["values"]
+    tables = [[line[:-2] + line[-1:] for line in lines(path)] for path in out.glob("*.csv")]
+    others = {path: path.read_text() for path in out.iterdir() if path.suffix == ".txt"}
+    for path in map(out.joinpath, DESCRIBED):
+        text = path.read_text()
+        for digest in set(re.findall(r"[0-9a-f]{64}", text)):
+            text = text.replace(digest, "a digest")
+        others[path] = text
+    return [written, tables, others, capsys.readouterr()]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1", "--neighbors", "add-remove"],
+        ["--error", "40", "--delta", "1e-6", "--neighbors", "add-remove"],
+        ["--error", "40", "--unit", "age", "--max-rows-per-person", "2"],
+    ],
+)
+def test_nothing_beside_the_values_tells_of_rows(folder, capsys, options):
+    names, *rows = (folder / "table.csv").read_text().splitlines()
+    worlds: list[object] = []
+    for kept in (rows, rows[1:], [], [*rows, '99,"=1+1",maybe,x'], rows * 9):
+        (folder / "table.csv").write_text("\n".join([names, *kept]) + "\n")
+        assert release(folder, *options, "--counts", "--tables", "age,member", "--force") == 0
+        worlds.append(told(folder, capsys))
+    assert all(world == worlds[0] for world in worlds)

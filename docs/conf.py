@@ -80,6 +80,7 @@ PACKAGES = (
     "dpsdk.noise",
     "dpsdk.observe",
     "dpsdk.plots",
+    "dpsdk.publication",
     "dpsdk.queries",
     "dpsdk.release",
     "dpsdk.testing",

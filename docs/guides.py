@@ -100,6 +100,15 @@ PAGES: Final[dict[str, str]] = {
     "observe": """observe.Observer observe.Observers observe.Opened observe.Charged observe.Refused
         observe.Answered observe.Progress observe.LoggingObserver observe.OpenTelemetryObserver
         session.history.Receipt""",
+    "notebooks": """Session Release Domain queries.Answers queries.MarginalTable planner.Plans
+        session.history.Receipts""",
+    "pictures": """plots.marginal plots.cdf plots.heatmap plots.budget plots.plan plots.stream
+        plots.audit plots.alternative Release planner.Plans""",
+    "publish": """Release publication.Metadata publication.About publication.Described
+        publication.TableFile publication.PublishedTable""",
+    "command-line": "examples.adult",
+    "service": "Session session.scopes.Scope accounting.SQLiteLedger",
+    "progress": "Session PrivateData observe.Progress",
     "migrate": "Session PrivateData",
     "testing": """testing.seeded testing.SeededNoise""",
 }

@@ -39,7 +39,7 @@ def figures(page: str, mode: str) -> Iterator[tuple[str, Figure]]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write one picture, the same to the letter each time."""
+    """Write one picture, the same each time that the page is run."""
     with mpl.rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
         told = {"Description": plots.alternative(figure), "Date": None, "Creator": None}
         figure.savefig(path, format="svg", transparent=True, metadata=told)

@@ -5,7 +5,7 @@ from dpsdk.planner.curve import Curve, Point
 from dpsdk.planner.goal import Assumptions, Goal
 from dpsdk.planner.plan import Basis, Effort, Forecast, Plan
 from dpsdk.planner.plans import Plans
-from dpsdk.release import Reason
+from dpsdk.release.release import Reason
 
 __all__ = [
     "Assumptions",

@@ -25,7 +25,8 @@ from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Aims, Errors, Trial, Trials, beyond_limits
 from dpsdk.queries import Query, Workload
-from dpsdk.release import Quote, Reason
+from dpsdk.release import Quote
+from dpsdk.release.release import Reason
 from dpsdk.typing import Floats
 
 __all__ = ["for_goals"]

@@ -10,7 +10,8 @@ from attrs import field, frozen
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
-from dpsdk.release import Cost, Reason
+from dpsdk.release import Cost
+from dpsdk.release.release import Reason
 
 __all__ = ["Basis", "Effort", "Forecast", "Plan"]
 

@@ -27,7 +27,8 @@ from dpsdk.planner.plans import Plans
 from dpsdk.planner.reasons import number, reason
 from dpsdk.planner.task import Task
 from dpsdk.planner.trial import Trial, Trials, in_rows
-from dpsdk.release import Cost, Quote, Reason
+from dpsdk.release import Cost, Quote
+from dpsdk.release.release import Reason
 
 __all__ = [
     "Judged",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from types import MappingProxyType
 
-from dpsdk.release import Reason
+from dpsdk.release.release import Reason
 
 __all__ = ["SENTENCES", "number", "reason"]
 

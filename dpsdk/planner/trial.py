@@ -28,7 +28,8 @@ from dpsdk.planner.ladder import Ladder
 from dpsdk.planner.plan import Effort, Forecast
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
-from dpsdk.release import Cost, Quote, Reason
+from dpsdk.release import Cost, Quote
+from dpsdk.release.release import Reason
 
 __all__ = ["Aims", "Errors", "Trial", "Trials", "beyond_limits", "in_order", "in_rows"]
 

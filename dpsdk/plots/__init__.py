@@ -14,7 +14,6 @@ in lightness. Labels are drawn letter by letter: nothing in them is read as a fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpsdk._checks import shown, to_beta
@@ -64,9 +63,10 @@ __all__ = [
 
 def _require_matplotlib() -> None:
     try:
-        import_module("matplotlib.figure")  # an extra, and slow to import
+        import matplotlib.figure as figures  # noqa: PLC0415  # an extra, and slow to import
     except ImportError:
         raise MissingExtra("matplotlib", "plots") from None
+    del figures
 
 
 def marginal(x: Release[MarginalTable], ax: Axes | None = None, beta: float = 0.05) -> Figure:

@@ -10,7 +10,6 @@ import html
 import io
 from collections.abc import Container, Sequence
 from copy import copy
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,6 +137,8 @@ class Canvas:
             "color": self.colours.ink,
         }
         self.size = float(rcParams["font.size"])
+        # The code points that the font in use can draw.
+        self.font: Container[int] = _Glyphs()
         axes = self.axes
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
@@ -150,11 +151,6 @@ class Canvas:
     def plain(self) -> FuncFormatter:
         """Numbers as they are, in plain texts."""
         return FuncFormatter(_plain)
-
-    @cached_property
-    def font(self) -> Container[int]:
-        """The code points that the font in use can draw."""
-        return _Glyphs()
 
     def spelled(self, text: str, longest: int = 60) -> str:
         """A text as the font can draw it."""

@@ -130,7 +130,7 @@ def draw_samples(reports: Mapping[str, SamplingReport], ax: Axes | None, beta: f
     caught = sum(one.second <= beta for _, one in named)
     errs = several(caught, "event errs", "events err")
     lines = [
-        f"{samples:,} samples. Dark: on one table, at least; light: on its neighbour, at most.",
+        f"{samples:,} samples. Above: on one table, at least; below: on its neighbour, at most.",
         f"As an attack, {errs} with probability β = {beta:g} at the most (dotted).",
         "A test refutes a claim with high confidence; none can prove it.",
     ]

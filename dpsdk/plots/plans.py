@@ -139,7 +139,7 @@ def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[fl
         note = canvas.axes.annotate(
             str(place) if canvas.own else canvas.spelled(one.name.partition("(")[0], 20),
             taken[-1],
-            xytext=(22 * before + 6, 4),
+            xytext=(22 * before + 6, 4 if place % 2 else -9),
             textcoords="offset points",
             fontsize=0.85 * canvas.size,
             **canvas.text,

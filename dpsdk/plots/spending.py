@@ -22,7 +22,7 @@ _SHOWN = 24
 def draw_accounts(
     accounts: Sequence[Account], what: str, advice: str, ax: Axes | None, *, private: bool
 ) -> Figure:
-    """One bar for each account: dark what was spent, light what is left, hatched what is kept."""
+    """One bar for each account: what was spent, then what is left, hatched where it is kept."""
     shown = accounts[:_SHOWN]
     canvas = Canvas(ax, max(3.0, 2.1 * len(shown)))
     axes, colours = canvas.axes, canvas.colours
@@ -50,9 +50,9 @@ def draw_accounts(
     canvas.title("x", "share of its own cap")
     names = [f"{canvas.spelled(one.name, 24)}\n{canvas.spelled(one.cap, 30)}" for one in shown]
     canvas.ticks("y", list(range(len(shown))), names)
-    lines = ["Dark: spent. Light: left."]
+    lines = ["In each bar, from the left: what is spent, then what remains."]
     if any(one.reserve and not one.closed for one in shown):
-        lines[0] += " Hatched: left, and set aside for its scope."
+        lines[0] += " Hatched: set aside for its scope."
     if len(accounts) > len(shown):
         lines.append(f"{len(accounts) - len(shown):,} more scopes are not shown.")
     guarantee = accounts[0].spent.guarantee

@@ -17,7 +17,7 @@ from dpsdk.accuracy import (
 from dpsdk.release.cost import Cost
 from dpsdk.release.measurement import Measurement, Source
 from dpsdk.release.quote import Quote
-from dpsdk.release.release import Reason, Release
+from dpsdk.release.release import Release
 
 __all__ = [
     "Accuracy",
@@ -33,7 +33,6 @@ __all__ = [
     "NoiseAccuracy",
     "PromisedAccuracy",
     "Quote",
-    "Reason",
     "Release",
     "ScalarAccuracy",
     "Source",

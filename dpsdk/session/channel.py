@@ -33,7 +33,8 @@ from dpsdk.observe import Answered, Event
 from dpsdk.queries.base import Query, lifting, settled
 from dpsdk.queries.linear import to_names
 from dpsdk.queries.marginal import MarginalTable
-from dpsdk.release import Cost, Measurement, Reason, Release
+from dpsdk.release import Cost, Measurement, Release
+from dpsdk.release.release import Reason
 from dpsdk.session.context import Context
 from dpsdk.session.gate import fitting
 from dpsdk.session.identity import Using, question_of, request_of

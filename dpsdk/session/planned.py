@@ -30,7 +30,8 @@ from dpsdk.planner.planning import for_alpha, for_budget
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
-from dpsdk.release import Cost, Quote, Reason, Release
+from dpsdk.release import Cost, Quote, Release
+from dpsdk.release.release import Reason
 from dpsdk.session.channel import Channel, Given, Stopped, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of

@@ -29,6 +29,7 @@ LOCKED = (
     "_memo.py",
     "forks.py",
     "reuse.py",
+    str(Path("dpsdk", "progress.py")),
 )
 """Lines at the end of a `with` over a built-in lock: an interrupt cannot come between leaving the
 block and giving the lock back, but a trace function can. And finalisers, in which Python tells an

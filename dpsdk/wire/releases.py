@@ -25,7 +25,8 @@ from dpsdk.forms import Facts, Form, LinearForm, sensitivity
 from dpsdk.mechanisms import Mechanism
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace
 from dpsdk.queries import Query
-from dpsdk.release import Cost, Reason, Release, Source
+from dpsdk.release import Cost, Release, Source
+from dpsdk.release.release import Reason
 from dpsdk.wire import answers
 from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested

@@ -14,7 +14,8 @@ from dpsdk.forms import ConvexForm, Form, Identity, Kronecker, LinearForm
 from dpsdk.mechanisms import DistributionMechanism, Mechanism
 from dpsdk.planner.reasons import reason
 from dpsdk.planner.task import Task
-from dpsdk.release import Quote, Reason
+from dpsdk.release import Quote
+from dpsdk.release.release import Reason
 
 __all__ = ["Family", "Unit", "concentrated", "paired", "priced_by", "pure"]
 

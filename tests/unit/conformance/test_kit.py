@@ -251,8 +251,6 @@ def test_a_bench_makes_seeds_of_the_mechanism():
 def test_no_interrupt_is_tried_where_a_lock_of_python_is_given_back():
     """There a trace function can raise, and no interrupt: the lock would stay taken for ever."""
     texts = {path: path.read_text("utf-8") for path in Path(interrupts.PACKAGE).rglob("*.py")}
-    holding = {
-        path.name for path, text in texts.items() if re.search(r"with (\S*lock|_TURN):", text)
-    }
-    assert {"_turns.py", "forks.py", "kept.py", "turns.py"} <= holding
-    assert not [name for name in holding if not name.endswith(interrupts.LOCKED)]
+    holding = {path for path, text in texts.items() if re.search(r"with (\S*lock|_TURN):", text)}
+    assert {"_turns.py", "forks.py", "kept.py", "turns.py"} <= {path.name for path in holding}
+    assert not [path for path in holding if not str(path).endswith(interrupts.LOCKED)]

@@ -49,6 +49,7 @@ WITHOUT = {
     "Curve": "what is read at the moment of planning", "Point": "a part of a curve",
     "Payment": "what a release writes with itself",
     "Remaining": READINGS, "Readings": READINGS, "Declared": READINGS,
+    "ScopeStatement": READINGS,
     "Not": "a part of a condition, which queries write",
     "Between": "a part of a condition, which queries write",
     "Boolean": "a part of a domain", "Binned": "a part of a domain",

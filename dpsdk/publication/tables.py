@@ -375,7 +375,9 @@ def _of_attribute(attribute: Attribute) -> Column:
         return Column(name, "label", "integer", says, attribute.low, attribute.high)
     if isinstance(attribute, Boolean):
         return Column(name, "label", "truth", says)
-    texts = tuple(_texts(attribute))
-    if isinstance(attribute, Date) and attribute.unit != "hour":
+    if isinstance(attribute, Date) and attribute.unit == "hour":
+        return Column(name, "label", "time", "An hour, by the time at which it begins.")
+    if isinstance(attribute, Date):
         return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
+    texts = tuple(_texts(attribute))
     return Column(name, "label", "text", says, labels=texts, empty="" in texts)

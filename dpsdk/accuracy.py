@@ -17,6 +17,7 @@ import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
 
 from dpsdk._checks import kept, kept_places, shown, to_beta
+from dpsdk.accounting.numbers.display import confidence
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
@@ -379,12 +380,6 @@ _NOT_CONSTRAINED: dict[Constraint, str] = {
     "monotone": "only a workload of thresholds can be made monotone, for of other answers it is "
     "not known which is above which",
 }
-
-
-def confidence(beta: float) -> str:
-    """With which probability holds what fails with probability beta, in words; never with all."""
-    percent = f"{100 * (1 - beta):.7g}"
-    return f"{percent}%" if float(percent) < 100 else "more than 99.99999%"
 
 
 @frozen

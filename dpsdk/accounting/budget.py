@@ -61,8 +61,8 @@ class Budget:
 
     def __str__(self) -> str:
         if not self.delta:
-            return f"{as_text(self.epsilon)}-DP"
-        return f"({as_text(self.epsilon)}, {as_text(self.delta)})-DP"
+            return f"{as_text(self.epsilon, up=True)}-DP"
+        return f"({as_text(self.epsilon, up=True)}, {as_text(self.delta, up=True)})-DP"
 
     def __repr__(self) -> str:
         return f"Budget(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"

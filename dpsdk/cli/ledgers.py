@@ -61,28 +61,46 @@ class LedgerOptions:
 
     def open(self, *, made: bool) -> _Kept:
         """The ledger. One that is not there yet is made only for who wants to spend."""
+        self._check()
         key = None if self.key is None else self.key.read_bytes()
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
         expected = "a ledger that is there"
         if self.place.startswith(_SERVERS):
-            if self.allow_network:
-                raise InvalidArgument("--allow-network", "given with the file of a ledger", "none")
             schema = _SCHEMA if self.schema is None else self.schema
             if not made and not LedgerServer(self.place, schema, b"").there():
                 raise InvalidArgument("FILE", expected, f"a server without schema {schema!r}")
             return PostgresLedger(self.place, schema=schema, key=key, anchor=anchor)
-        if self.schema is not None:
-            raise InvalidArgument("--schema", "given with the address of a server", "a file")
         if not made and not Path(self.place).exists():
             raise InvalidArgument("FILE", expected, f"{printable(self.place)}: none")
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
     def there(self) -> bool:
-        """Whether somebody has made it already. Makes nothing."""
+        """Whether somebody has made it already. Makes nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If the options do not go together.
+        OSError
+            If it is not there, and cannot be made where it should be or with this key.
+        """
+        self._check()
         if self.place.startswith(_SERVERS):
             schema = _SCHEMA if self.schema is None else self.schema
             return LedgerServer(self.place, schema, b"").there()
-        return Path(self.place).exists()
+        if Path(self.place).exists():
+            return True
+        for needed in (Path(self.place).absolute().parent, self.key):
+            if needed is not None:
+                needed.stat()
+        return False
+
+    def _check(self) -> None:
+        if self.place.startswith(_SERVERS):
+            if self.allow_network:
+                raise InvalidArgument("--allow-network", "given with the file of a ledger", "none")
+        elif self.schema is not None:
+            raise InvalidArgument("--schema", "given with the address of a server", "a file")
 
     @property
     def label(self) -> str:

@@ -114,7 +114,7 @@ def priced(request: Request, facts: Facts, asked: Asked) -> tuple[Budget, Noise 
     if isinstance(wanted, Budget):
         return wanted, None
     using, budget = _least_for(request, wanted, facts, asked)
-    got = f"{float(wanted.error):g}, which takes {budget}"
+    got = f"{wanted.words}, which takes {budget}"
     if request.cap is not None and budget.epsilon > request.cap.epsilon:
         raise InvalidArgument("--error", f"one within --cap, {request.cap}", got)
     if budget.epsilon > wanted.most.epsilon:
@@ -256,7 +256,7 @@ def _least_for(
     InvalidArgument
         If the error says nothing, or no price gives it.
     """
-    error = f"{float(wanted.error):g}"
+    error = wanted.words
     most = facts.row_limit if request.counts else 1
     if wanted.error >= most:
         expected = f"below {most:,}, by which no entry is off in any case"
@@ -264,7 +264,7 @@ def _least_for(
     beta, delta = float(request.beta), wanted.delta
     prices = Prices(facts, Odometer(Budget(1, delta)))
     # As a float, since errors are: one that is written as 0.05 is no larger than 0.05.
-    least = float(wanted.error)
+    least = wanted.limit
 
     def noise(price: Fraction) -> Noise:
         return Gaussian(rho=price) if delta else Laplace(epsilon=price)

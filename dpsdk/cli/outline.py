@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import prod
 
 from attrs import evolve
@@ -19,9 +20,11 @@ from dpsdk.cli.request import Request, Wanted
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import declared
 from dpsdk.data.delimited import FileFormat
+from dpsdk.data.sources import parquet_files
 from dpsdk.data.texts import TextFormat
-from dpsdk.errors import DataError, InvalidArgument
+from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
+from dpsdk.mechanisms import LocalMarginals
 
 __all__ = ["outlined"]
 
@@ -70,12 +73,15 @@ def outlined(
     asked = asked_of(request, list(tables.values()))
     budget, using = priced(request, facts, asked)
     payer = _payer(request, facts, budget if request.cap is None else request.cap)
-    check_left(Prices(facts, payer))
-    prices = Prices(facts, payer if request.cap is None else Odometer(budget))
-    chosen = mechanism_for(request, budget, prices, asked) if using is None else using
+    prices = Prices(facts, payer)
+    check_left(prices)
+    alone = prices if request.cap is None else Prices(facts, Odometer(budget))
+    chosen = mechanism_for(request, budget, alone, asked) if using is None else using
     quote = prices.quote(asked, using=chosen)
     payer.check_all(quote.at_most.runs)
     bound = quote.bound(float(request.beta))
+    # What fits tables is told its price when it has been opened.
+    cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"
     error = "How far off entries are is known once the tables are made."
     if bound.proven:
         over = "\nAs a share, that is over the number of rows, which --rows tells."
@@ -88,7 +94,7 @@ def outlined(
         *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
         f"  {', '.join(beside)}",
         error,
-        f"cost: {quote.at_most}, by {chosen!r}",
+        f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),
     ]
     return "\n".join(map(printable, lines))
@@ -104,7 +110,7 @@ def _budget(request: Request, budget: Budget, payer: Odometer) -> list[str]:
     lines: list[str] = []
     if isinstance(wanted, Wanted):
         lines.append(
-            f"{budget} is the least budget, to six digits, for an error of {float(wanted.error):g}."
+            f"{budget} is the least budget, to six digits, for an error of {wanted.words}."
         )
     elif request.cap is None:
         lines.append(f"The budget is {budget}.")
@@ -137,8 +143,7 @@ def _check_table(request: Request, domain: Domain) -> None:
     """Hold the first line of the table against the domain, if it is a text."""
     TextFormat(request.strip, request.decimal, request.thousands)
     if request.parquet:
-        if "*" not in request.table.name:
-            request.table.stat()
+        _check_parquet(request)
         return
     wanted = FileFormat(
         delimiter="," if request.delimiter is None else request.delimiter,
@@ -153,6 +158,15 @@ def _check_table(request: Request, domain: Domain) -> None:
     if unit is not None and unit.column not in column_names(header):
         source = printable(request.table)
         raise DataError(source, f"no column {shown(unit.column)} in the first line")
+
+
+def _check_parquet(request: Request) -> None:
+    """Whether there are files and what reads them. None is opened: a file's end tells of rows."""
+    if find_spec("narwhals") is None:
+        raise MissingExtra("narwhals", "frames")
+    if not any(map(find_spec, ("polars", "duckdb", "pyarrow"))):
+        raise MissingExtra("polars, duckdb or pyarrow")
+    parquet_files(str(request.table))
 
 
 def _payer(request: Request, facts: Facts, whole: Budget) -> Odometer:

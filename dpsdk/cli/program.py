@@ -123,7 +123,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         digits=arguments.digits,
         dry=arguments.dry_run,
         rows=_optional("--rows", arguments.rows),
-        ledger=None if arguments.ledger is None else _options(arguments.ledger, arguments),
+        ledger=_ledger(arguments),
         cap=_cap(arguments),
     )
 
@@ -189,6 +189,16 @@ def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
         raise InvalidArgument("--max-rows-per-person", expected, "none")
     rows = _whole("--max-rows-per-person", most)
     return PrivacyUnit(arguments.unit, max_rows=rows, distinct=arguments.distinct)
+
+
+def _ledger(arguments: argparse.Namespace) -> LedgerOptions | None:
+    if arguments.ledger is not None:
+        return _options(arguments.ledger, arguments)
+    for option in ("key", "anchor", "schema", "allow_network"):
+        if getattr(arguments, option):
+            name = f"--{option.replace('_', '-')}"
+            raise InvalidArgument(name, "given with --ledger", "no --ledger")
+    return None
 
 
 def _options(place: str, arguments: argparse.Namespace) -> LedgerOptions:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.declare import load
@@ -14,6 +16,7 @@ from dpsdk.cli.report import SUMMARY, about_table, report_of, summary_of
 from dpsdk.cli.request import Request, asked_tables, check_place, check_request
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_csv, write_parquet
+from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
 
 __all__ = ["release_tables"]
@@ -40,7 +43,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     tables = asked_tables(request, domain)
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))
-    check_place(request.out, [*names, *beside], force=request.force)
+    check_place(request, [*names, *beside])
     if request.dry:
         return outlined(request, domain, dict(zip(names, tables, strict=True)), beside)
     data, workload = _loaded(request, domain), asked_of(request, tables)
@@ -51,7 +54,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     # What one run may spend is what a session with a budget of its own may.
     alone = session if request.cap is None else Session(data, budget, noise=noise)
     check_left(session)
-    with staged(request.out, SUMMARY) as folder:
+    with _charges_told(request, session), staged(request.out, SUMMARY) as folder:
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
         chosen = mechanism_for(request, budget, alone, workload) if using is None else using
@@ -71,6 +74,19 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         text = json.dumps(summary, indent=1, ensure_ascii=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
     return report
+
+
+@contextmanager
+def _charges_told(request: Request, session: Session) -> Generator[None]:
+    """Whoever fails after the ledger was charged says so: a charge stays."""
+    before = session.spent.charges
+    try:
+        yield
+    except BaseException as error:
+        with suppress(Exception):
+            if request.ledger is not None and session.spent.charges > before:
+                error.add_note(Remark(f"what {request.ledger.label} was charged stays charged"))
+        raise
 
 
 def _loaded(request: Request, domain: Domain) -> PrivateData:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 
 from dpsdk import Session
+from dpsdk.accounting.numbers.display import as_bound, certainty
 from dpsdk.cli.digits import Step, step_of
 from dpsdk.cli.made import Made
 from dpsdk.cli.request import Request, Wanted
@@ -132,8 +133,8 @@ def bounded(request: Request, bound: Bound, verb: str = "is", more: str = "") ->
     unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     text = (
-        f"With probability {1 - bound.beta:.12g}, no entry {verb} off by more than "
-        f"{bound.error:.4g}{unit}.{vacuous}"
+        f"With probability {certainty(bound.beta)}, no entry {verb} off by more than "
+        f"{as_bound(bound.error)}{unit}.{vacuous}"
     )
     step = step_of(bound.error, request.digits)
     if step.places is None:
@@ -186,8 +187,9 @@ def _variation(made: Made) -> str:
         return looser
     mean = sum(known) / len(known)
     return (
-        f"Together with that, the total variation of each table is bounded, by {mean:.4g} in the "
-        f"mean\nand {max(known):.4g} at the most; {SUMMARY} has both bounds of each table.\n"
+        f"Together with that, the total variation of each table is bounded, by {as_bound(mean)} in "
+        f"the mean\nand {as_bound(max(known))} at the most; {SUMMARY} has both bounds of each "
+        f"table.\n"
         f"{looser}"
     )
 
@@ -206,8 +208,8 @@ def _spent(request: Request, session: Session, made: Made) -> str:
     if request.cap is not None:
         return f"{100 * share:.7g}% of {session.budget} is spent, by all runs on the ledger."
     if isinstance(request.budget, Wanted):
-        error = float(request.budget.error)
-        return f"{session.budget} is the least budget, to six digits, for an error of {error:g}."
+        error = request.budget.words
+        return f"{session.budget} is the least budget, to six digits, for an error of {error}."
     if share >= 1:
         return f"The whole of {session.budget} is spent."
     rest = "" if made.listed is not None else "; no run with less Gaussian noise fits"

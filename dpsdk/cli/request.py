@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -12,11 +13,13 @@ from attrs import frozen
 
 from dpsdk import Budget, Domain, Neighbors, PrivacyUnit
 from dpsdk._checks import shown, to_beta, to_integer
+from dpsdk.accounting.numbers.display import as_text
 from dpsdk.cli.digits import Digits
 from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import TableFormat, require_parquet
 from dpsdk.cli.words import printable
 from dpsdk.data import Outside
+from dpsdk.data.sources import parquet_files
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
 
 __all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_place", "check_request"]
@@ -54,6 +57,19 @@ class Wanted:
     def delta(self) -> Fraction:
         """The δ of that budget."""
         return self.most.delta
+
+    @property
+    def limit(self) -> float:
+        """The error as a double, which all errors are; infinite if it is none."""
+        try:
+            return float(self.error)
+        except OverflowError:
+            return math.inf
+
+    @property
+    def words(self) -> str:
+        """The error in words."""
+        return as_text(self.error)
 
 
 @frozen(kw_only=True)
@@ -140,7 +156,7 @@ class Request:
     @property
     def parquet(self) -> bool:
         """Whether the table is one of Parquet files."""
-        return self.table.suffix == ".parquet" or self.table.is_dir()
+        return self.table.suffix.lower() == ".parquet" or self.table.is_dir()
 
     @property
     def delta(self) -> Fraction:
@@ -171,6 +187,10 @@ def check_request(request: Request) -> None:
         raise InvalidArgument("--rows", "given with --dry-run", "no --dry-run")
     if request.rows is not None and (hidden or request.unit is not None):
         raise InvalidArgument("--rows", "left out where it is private", shown(request.rows))
+    if request.rows is not None and request.rows > (request.max_rows or request.rows):
+        raise InvalidArgument(
+            "--rows", f"at most --max-rows, {request.max_rows:,}", f"{request.rows:,}"
+        )
     if request.parquet:
         for option, given in (("encoding", request.encoding), ("delimiter", request.delimiter)):
             if given is not None:
@@ -185,12 +205,12 @@ def check_request(request: Request) -> None:
 
 def _check_wanted(request: Request, wanted: Wanted) -> None:
     # No share is off by more than 1.
-    if wanted.error <= 0 or (wanted.error >= 1 and not request.counts):
-        expected = "above 0" if request.counts else "above 0 and below 1"
-        raise InvalidArgument("--error", expected, f"{float(wanted.error):g}")
+    if not 0 < wanted.limit < (math.inf if request.counts else 1):
+        expected = "above 0 and finite" if request.counts else "above 0 and below 1"
+        raise InvalidArgument("--error", expected, wanted.words)
     if request.method == "local":
         expected = "left out with --method local, whose errors nobody knows beforehand"
-        raise InvalidArgument("--error", expected, f"{float(wanted.error):g}")
+        raise InvalidArgument("--error", expected, wanted.words)
     if request.ledger is not None and request.cap is None:
         expected = "given with --error and --ledger: what the ledger has for the table in all"
         raise InvalidArgument("--cap", expected, "none")
@@ -290,19 +310,41 @@ def _check_writable(path: Path, domain: Domain) -> None:
         raise DomainError(message) from None
 
 
-def check_place(out: Path, names: list[str], *, force: bool) -> None:
+def check_place(request: Request, names: list[str]) -> None:
     """Refuse a directory into which these files cannot be written.
 
     Raises
     ------
     InvalidArgument
-        If it holds anything, unless forced, or a directory of one of these names.
+        If it holds anything, unless forced, or a directory of one of these names, or a file that is
+        read; or if it is inside of the directory that is the table.
+    DataError
+        If the table is of Parquet files, and there are none.
     """
+    out, table = request.out, request.table
+    if table.is_dir() and out.resolve().is_relative_to(table.resolve()):
+        expected = "outside of the directory of the table, all files of which are read"
+        raise InvalidArgument("--out", expected, printable(out))
     if out.exists() and any(out.iterdir()):
-        if not force:
+        if not request.force:
             expected = "an empty or new directory, or come with --force"
             raise InvalidArgument("--out", expected, printable(out))
         taken = next((name for name in names if (out / name).is_dir()), None)
         if taken is not None:
             expected = f"without a directory {taken!r} in it, where a file should be"
             raise InvalidArgument("--out", expected, printable(out))
+        read = [file for file in _read(request) if file.exists()]
+        for name in names:
+            if (out / name).exists() and any((out / name).samefile(file) for file in read):
+                expected = f"another directory: its {name!r}, which is read, would be written over"
+                raise InvalidArgument("--out", expected, printable(out))
+
+
+def _read(request: Request) -> list[Path]:
+    """The files that are needed still."""
+    tables = map(Path, parquet_files(str(request.table))) if request.parquet else [request.table]
+    files = [request.domain, *tables]
+    if request.ledger is not None:
+        mine = (Path(request.ledger.place), request.ledger.key, request.ledger.anchor)
+        files += [file for file in mine if file is not None]
+    return files

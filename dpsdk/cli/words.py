@@ -10,7 +10,13 @@ from typing import TextIO
 
 from dpsdk.errors import DpsdkError
 
-__all__ = ["called", "printable", "problem", "say"]
+__all__ = ["Remark", "called", "printable", "problem", "say"]
+
+
+class Remark(str):
+    """What is to be told beside an error, as a note of it, in public words."""
+
+    __slots__ = ()
 
 
 def called() -> str:
@@ -50,7 +56,8 @@ def problem(error: BaseException) -> str:
     else:
         # Its own words might quote a row.
         text = f"failed in a way that was not foreseen ({type(error).__name__})"
-    return " ".join(printable(text).split())
+    remarks = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Remark)]
+    return " ".join(printable("; ".join([text, *remarks])).split())
 
 
 def _named(filename: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 from dpsdk._checks import shown
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 
-__all__ = ["Parameters", "parquet_frame", "query_frame"]
+__all__ = ["Parameters", "parquet_files", "parquet_frame", "query_frame"]
 
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
 """Values for the placeholders of a query."""
@@ -39,7 +39,7 @@ def parquet_frame(path: str, names: Sequence[str]) -> object:
     MissingExtra
         If neither Polars nor DuckDB nor pyarrow is installed.
     """
-    files = _files(path)
+    files = parquet_files(path)
     for scan in (_by_polars, _by_duckdb, _by_arrow):
         try:
             return scan(path, files, list(names))
@@ -84,7 +84,14 @@ def _is_address(path: str) -> bool:
     return "://" in path
 
 
-def _files(path: str) -> list[str]:
+def parquet_files(path: str) -> list[str]:
+    """The files that a path stands for, none of which is opened.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
     if _is_address(path):
         return [path]
     found = [path]

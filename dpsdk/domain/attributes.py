@@ -338,6 +338,12 @@ def _to_edge(edge: float) -> float | None:
     return number + 0.0
 
 
+def _edge(value: float) -> str:
+    """An edge in short, and never as another: of two bins no label is the same."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value).removesuffix(".0")
+
+
 @frozen
 class Binned(Attribute):
     """A real-valued attribute cut into bins at `edges`.
@@ -371,7 +377,8 @@ class Binned(Attribute):
 
     def text(self, index: int) -> str:
         low, high = self.label(index)
-        return f"[{low:g}, {high:g}{']' if index == self.size - 1 else ')'}"
+        end = "]" if index == self.size - 1 else ")"
+        return f"[{_edge(low)}, {_edge(high)}{end}"
 
     def to_json(self) -> dict[str, JSONValue]:
         return {"kind": self.kind, "name": self.name, "edges": list(self.edges)}

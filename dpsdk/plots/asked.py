@@ -7,7 +7,7 @@ from typing import cast
 
 from dpsdk._checks import shown
 from dpsdk.accounting import Spent
-from dpsdk.accuracy import confidence
+from dpsdk.accounting.numbers.display import confidence
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Laplace

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from attrs import frozen
 
-from dpsdk.accuracy import confidence
+from dpsdk.accounting.numbers.display import confidence
 from dpsdk.errors import NoBound
 from dpsdk.plots.texts import number, several, spelled
 from dpsdk.release import Bound, Release

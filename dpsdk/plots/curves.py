@@ -14,8 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accuracy import confidence
+from dpsdk.accounting.numbers.display import as_text, confidence
 from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.bounds import Entries, entries_of, resting, said
 from dpsdk.plots.tables import in_words, thinned

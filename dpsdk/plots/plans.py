@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import offset_copy
 
-from dpsdk.accuracy import Bound, confidence
+from dpsdk.accounting.numbers.display import confidence
+from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan

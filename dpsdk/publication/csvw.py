@@ -26,6 +26,9 @@ _TYPES: dict[Datatype, str] = {
     "time": "dateTime",
 }
 
+_LABELS: dict[Datatype, str] = {"truth": "True|False", "time": "yyyy-MM-ddTHH:mm"}
+"""How labels are spelled where values are not."""
+
 
 def csvw_of(
     statement: Statement,
@@ -109,6 +112,8 @@ def _column(column: Column) -> JSON:
     datatype: Plain = kind
     if column.least is not None and column.most is not None:
         datatype = {"base": kind, "minimum": column.least, "maximum": column.most}
+    if column.holds == "label" and column.datatype in _LABELS:
+        datatype = {"base": kind, "format": _LABELS[column.datatype]}
     result: dict[str, Plain] = {
         "name": _name(column.name),
         "titles": column.name,

@@ -127,7 +127,9 @@ def _field(column: Column) -> JSON:
         "description": column.says,
     }
     if column.datatype == "time":
-        result["format"] = "%Y-%m-%dT%H:%M:%S"
+        result["format"] = f"%Y-%m-%dT%H:%M{'' if column.holds == 'label' else ':%S'}"
+    if column.datatype == "truth" and column.holds == "label":
+        result |= {"trueValues": ["True"], "falseValues": ["False"]}
     constraints: dict[str, Plain] = {}
     if not column.empty:
         constraints["required"] = True

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dpsdk._checks import read_decimal, shown, to_name
+from dpsdk._checks import read_decimal, shown, to_flag, to_name
 from dpsdk.errors import InvalidArgument
 
 __all__ = ["Number", "TableFile", "file_names", "guarded", "spelled"]
@@ -72,8 +72,11 @@ def _to_numbers(value: Iterable[Number] | None) -> tuple[Number, ...] | None:
     if value is None:
         return None
     expected = f"some of {', '.join(_NUMBERS)}, each once"
-    kept = tuple(value) if isinstance(value, Iterable) else ()
-    if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(_NUMBERS):
+    kept = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    # Of texts alone, whose hashes and equality nobody else has written.
+    if not kept or any(type(one) is not str for one in kept):
+        raise InvalidArgument("numbers", expected, shown(value))
+    if len(set(kept)) < len(kept) or not set(kept) <= set(_NUMBERS):
         raise InvalidArgument("numbers", expected, shown(value))
     return kept
 
@@ -96,6 +99,14 @@ def _to_path(value: str) -> str:
         expected = "a relative path with / that stays in its folder"
         raise InvalidArgument("path", expected, shown(path))
     return path
+
+
+def _to_guards(value: bool) -> bool:  # noqa: FBT001  # a reader of a parameter
+    return to_flag("guards", value)
+
+
+def _to_joint(value: bool) -> bool:  # noqa: FBT001  # a reader of a parameter
+    return to_flag("joint", value)
 
 
 def _to_delimiter(value: str) -> str:
@@ -138,8 +149,8 @@ class TableFile:
     numbers: tuple[Number, ...] | None = field(default=None, converter=_to_numbers)
     header: tuple[str, ...] | None = field(default=None, converter=_to_header)
     delimiter: str = field(default=",", converter=_to_delimiter)
-    guards: bool = True
-    joint: bool = True
+    guards: bool = field(default=True, converter=_to_guards)
+    joint: bool = field(default=True, converter=_to_joint)
 
     @property
     def parquet(self) -> bool:

@@ -8,8 +8,7 @@ from fractions import Fraction
 from attrs import frozen
 
 from dpsdk.accounting import AnyOf, Composition
-from dpsdk.accounting.numbers.display import as_text
-from dpsdk.accuracy import confidence
+from dpsdk.accounting.numbers.display import as_bound, as_text, confidence
 from dpsdk.forms import Facts
 from dpsdk.wire import JSON, Plain, ReleasedNoise, ReleaseRecord
 
@@ -65,11 +64,12 @@ class Statement:
         """Which tables are neighbours, for readers."""
         rows = self.record.unit_rows
         many = "one row" if rows == 1 else f"up to {rows:,} rows"
+        those = "that" if rows == 1 else "those"
         if self.record.neighbors == "replace-one":
             count = "" if self.record.rows is None else f", {self.record.rows:,},"
             what = f"Tables of the same number of rows{count} of which {many}"
-            return f"{what}, those of one person, {'is' if rows == 1 else 'are'} exchanged."
-        return f"Tables of which one has {many}, those of one person, more than the other."
+            return f"{what}, {those} of one person, {'is' if rows == 1 else 'are'} exchanged."
+        return f"Tables of which one has {many}, {those} of one person, more than the other."
 
     @property
     def accuracy(self) -> str:
@@ -78,7 +78,8 @@ class Statement:
         if not joint.proven:
             return f"Of its errors: {joint.words}."
         return (
-            f"With probability {confidence(joint.beta)}, no error is above {joint.error:.4g}, "
+            f"With probability {confidence(joint.beta)}, no error is above "
+            f"{as_bound(joint.error)}, "
             f"in its own unit and in all entries at once ({joint.standing}, by {joint.kind})"
             f"{'; no more than is known without data' if joint.vacuous else ''}."
         )
@@ -89,7 +90,7 @@ class Statement:
         moved = self.record.moved
         if not moved:
             return ""
-        far = f"by up to {moved:.4g}" if math.isfinite(moved) else "by how much is not known"
+        far = f"by up to {as_bound(moved)}" if math.isfinite(moved) else "by how much is not known"
         return f"Values were moved, {far}, to be non-negative, monotone or possible at all."
 
     @property
@@ -137,8 +138,8 @@ class Statement:
             plain["rows"] = record.rows
         if record.budget is not None:
             plain["budget"] = {
-                "epsilon": as_text(record.budget.epsilon),
-                "delta": as_text(record.budget.delta),
+                "epsilon": as_text(record.budget.epsilon, up=True),
+                "delta": as_text(record.budget.delta, up=True),
             }
         if record.composition is not None:
             plain["composition"] = self.composition
@@ -192,7 +193,8 @@ def _noise(noise: ReleasedNoise) -> str:
     law = "discrete Gaussian" if noise.law == "discrete-gaussian" else "discrete Laplace"
     return (
         f"Noise on each raw number is {law}, of {of} {as_text(noise.size)} in steps of "
-        f"{noise.step:g} rows, sampled exactly and added on that lattice."
+        f"{noise.step:g} row{'' if noise.step == 1 else 's'}, sampled exactly and added on that "
+        f"lattice."
     )
 
 

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias, cast
 
 from attrs import evolve, frozen
 
-from dpsdk.accuracy import confidence
-from dpsdk.domain import Attribute, Date, Integer
+from dpsdk.accounting.numbers.display import confidence
+from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.files import Number, TableFile, guarded, spelled
 from dpsdk.queries import Answers, MarginalTable
@@ -373,7 +373,11 @@ def _of_attribute(attribute: Attribute) -> Column:
     name, says = attribute.name, f"A label of {attribute.name}."
     if isinstance(attribute, Integer):
         return Column(name, "label", "integer", says, attribute.low, attribute.high)
-    texts = tuple(_texts(attribute))
-    if isinstance(attribute, Date) and attribute.unit != "hour":
+    if isinstance(attribute, Boolean):
+        return Column(name, "label", "truth", says)
+    if isinstance(attribute, Date) and attribute.unit == "hour":
+        return Column(name, "label", "time", "An hour, by the time at which it begins.")
+    if isinstance(attribute, Date):
         return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
+    texts = tuple(_texts(attribute))
     return Column(name, "label", "text", says, labels=texts, empty="" in texts)

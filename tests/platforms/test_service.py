@@ -535,6 +535,7 @@ def test_the_page_is_right(service, tmp_path):
         (sha256(KEYS["ana"].encode()).hexdigest(), sha256(KEYS["ben"].encode()).hexdigest()),
         (sha256(KEYS["ana"].encode()).hexdigest(), KEYS["ana"]),
     ],
+    ids=["a path", "a capital", "a key twice", "a key and no digest"],  # keys are new each time
 )
 def test_a_configuration_that_mixes_analysts_up_is_refused(service, tmp_path, old, new):
     config = configured(tmp_path)

@@ -87,6 +87,10 @@ def one_line(capsys, code, expected=2):
         (["--epsilon", "1", "--delimiter", ";"], "perhaps the delimiter or the encoding"),
         (["--epsilon", "1", "--encoding", "utf-16"], "perhaps the delimiter or the encoding"),
         (["--epsilon", "1", "--decimal", ";"], "--decimal must be"),
+        (["--error", "1e400"], "--error must be above 0 and below 1; got 1e+400"),
+        (["--error", "1e400", "--counts"], "--error must be above 0 and finite; got 1e+400"),
+        (["--error", "1e-400"], "--error must be above 0 and below 1; got 1e-400"),
+        (["--error", "0." + "9" * 30], "--error must be above 0 and below 1; got 1"),
         (["--epsilon", "1", "--thousands", "x"], "--thousands must be"),
         (["--epsilon", "1", "--thousands", "."], "--thousands must be another character"),
     ],
@@ -263,21 +267,23 @@ def run(*arguments, **options):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_is_one_line_and_leaves_nothing(folder, sent):
     os.mkfifo(folder / "pipe.csv")
     before = everything_but_pipes(folder)
     files = ["--domain", folder / "domain.json", "--out", folder / "out", "--epsilon", "1"]
     # A test run in the background may have been told to ignore interrupts, and would pass that on.
-    before_test = signal.signal(signal.SIGINT, signal.default_int_handler)
+    told = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before_test = {number: signal.signal(number, handler) for number, handler in told.items()}
     process = run("release", folder / "pipe.csv", *files)
-    signal.signal(signal.SIGINT, before_test)
+    for number, handler in before_test.items():
+        signal.signal(number, handler)
     with process:
         # Opens once the other side does: then the table is being read.
         with (folder / "pipe.csv").open("w") as pipe:
             pipe.write("age,sex\n")
             pipe.flush()
-            process.send_signal(sent)
+            process.send_signal(getattr(signal, sent))
         # The pipe ends after the signal was sent: an interrupt that came just before the process
         # waits for more would otherwise be noticed by nobody.
         out, err = process.communicate()
@@ -382,3 +388,50 @@ def test_texts_are_read_as_the_options_say(folder):
     (folder / "table.csv").write_text("paid ; member\n1;true\n", "utf-8")
     assert release(folder, *given, out="out") == 2
     assert release(folder, *given, "--strip", out="out") == 0
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_nothing_that_is_read_is_written_over(folder, capsys, force):
+    for name, kept in (("metadata.json", "domain.json"), ("2_sex.csv", "table.csv")):
+        (folder / "out").mkdir(exist_ok=True)
+        (folder / kept).rename(folder / "out" / name)
+        (folder / kept).symlink_to(folder / "out" / name)
+        before = everything(folder)
+        text = one_line(capsys, release(folder, "--epsilon", "1", "--marginals", "1", *force))
+        assert ("which is read" if force else "come with --force") in text
+        assert everything(folder) == before
+        (folder / "out" / name).rename(folder / kept)
+
+
+@pytest.mark.parametrize("out", [".", "inner", "../rows/inner"])
+def test_no_tables_are_written_among_the_files_that_are_the_table(folder, capsys, out):
+    (folder / "rows").mkdir()
+    options = ["--epsilon", "1", "--force", "--format", "parquet", "--dry-run", "--rows", "9"]
+    text = one_line(capsys, release(folder, *options, out=f"rows/{out}", table="rows"))
+    assert "--out must be outside of the directory of the table" in text
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space"), KeyboardInterrupt()])
+def test_who_fails_after_the_ledger_was_charged_says_so(folder, capsys, monkeypatch, failure):
+    def fail(*_, **__):
+        raise failure
+
+    given = ["--epsilon", "1", "--name", "n", "--ledger", str(folder / "l.db")]
+    arguments = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out"), *given]
+    words = "l.db was charged stays charged"
+    for place, told in (("Session.release", False), ("summary_of", True)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"dpsdk.cli.release.{place}", fail)
+            code = main(["release", str(folder / "table.csv"), *arguments])
+        text = one_line(capsys, code, 130 if isinstance(failure, KeyboardInterrupt) else 2)
+        assert (words in text) is told
+        assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--key", "--anchor", "--schema"])
+def test_options_of_a_ledger_are_not_ignored_where_there_is_none(folder, capsys, option):
+    text = one_line(capsys, release(folder, "--epsilon", "1", option, "x"))
+    assert f"{option} must be given with --ledger" in text
+    assert "--allow-network must be" in one_line(
+        capsys, release(folder, "--epsilon", "1", "--allow-network")
+    )

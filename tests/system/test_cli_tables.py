@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -256,6 +257,8 @@ def test_a_dry_run_tells_shares_of_rows_that_nobody_counted_as_counts(folder, ca
     assert "--rows must be left out where it is private" in capsys.readouterr().err
     assert release(folder, "--epsilon", "1", "--rows", "9") == 2
     assert "--rows must be given with --dry-run" in capsys.readouterr().err
+    assert release(folder, "--epsilon", "1", "--dry-run", "--rows", "9", "--max-rows", "8") == 2
+    assert "--rows must be at most --max-rows, 8" in capsys.readouterr().err
 
 
 def test_a_dry_run_finds_out_what_is_wrong(folder, capsys):
@@ -435,7 +438,7 @@ def test_tables_of_parquet_are_read(folder, capsys):
         assert release(folder, *given, table="table.parquet") == 2
         assert f"{option} must be left out for Parquet files" in capsys.readouterr().err
     assert release(folder, "--epsilon", "5", "--force", "--dry-run", table="no.parquet") == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--digits", "full"], ["--counts", "--tables", "a,b"]])
@@ -474,3 +477,90 @@ def test_columns_are_called_differently_whatever_attributes_are_called(folder):
     header, *_ = lines(folder / "out" / table["file"])
     twice = " of the table of the table"
     assert header == [*names, f"value{twice}", f"error{twice}"]
+
+
+@pytest.mark.parametrize("table", ["none.parquet", "no*.PARQUET", "empty"])
+def test_a_dry_run_knows_whether_there_are_files_of_parquet(folder, capsys, table):
+    (folder / "empty").mkdir()
+    for dry in ([], ["--dry-run", "--rows", "9"]):
+        assert release(folder, "--epsilon", "1", *dry, table=table) == 2
+        assert "no such file, and no Parquet files there" in capsys.readouterr().err
+
+
+def test_a_dry_run_knows_what_reads_parquet_and_how_a_ledger_is_made(folder, capsys, monkeypatch):
+    (folder / "rows.parquet").touch()
+    dry = ["--epsilon", "1", "--dry-run", "--rows", "9"]
+    assert release(folder, *dry, table="rows.parquet") == 0
+    for options in (
+        ["--ledger", str(folder / "nowhere" / "l.db")],
+        ["--ledger", str(folder / "l.db"), "--key", str(folder / "nowhere")],
+    ):
+        assert release(folder, *dry, "--name", "n", *options) == 2
+        assert "nowhere: No such file" in capsys.readouterr().err
+    options = ["--ledger", str(folder / "l.db"), "--schema", "s"]
+    assert release(folder, *dry, "--name", "n", *options) == 2
+    assert "--schema must be given with the address" in capsys.readouterr().err
+    monkeypatch.setattr("dpsdk.cli.outline.find_spec", lambda _: None)
+    assert release(folder, *dry, table="rows.parquet") == 2
+    assert "install dpsdk[frames]" in capsys.readouterr().err
+
+
+def test_no_claim_is_rounded_in_its_own_favour(folder, capsys):
+    options = ["--epsilon", "0.333333333333", "--counts", "--tables", "age"]
+    assert release(folder, *options, "--beta", "1e-12", private=True) == 0
+    report = capsys.readouterr().out
+    assert "With probability 0.9999999, no entry" in report
+    assert "The whole of 0.33334-DP is spent." in report
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    assert "keep 0.33334-DP together" in package["description"]
+    assert package["privacy"]["budget"]["epsilon"] == "0.33334"
+    for column in package["resources"][0]["schema"]["fields"]:
+        assert "100%" not in column["description"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_booleans_are_described_as_they_are_written(folder, kind):
+    assert release(folder, "--epsilon", "1", "--tables", "member", "--format", kind) == 0
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    (label, *_) = package["resources"][0]["schema"]["fields"]
+    assert label["type"] == "boolean"
+    assert (label["trueValues"], label["falseValues"]) == (["True"], ["False"])
+    assert "enum" not in label.get("constraints", {})
+    if kind == "csv":
+        assert [line[0] for line in lines(folder / "out" / "1_member.csv")][1:] == ["False", "True"]
+        web = json.loads((folder / "out" / "csv-metadata.json").read_text())
+        column = web["tableSchema"]["columns"][0]
+        assert column["datatype"] == {"base": "boolean", "format": "True|False"}
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
+    """All that a release tells, but for its values and the digest of them."""
+    out, written = folder / "out", summary(folder)
+    for table in written["tables"]:
+        del table["values"]
+    tables = [[line[:-2] + line[-1:] for line in lines(path)] for path in out.glob("*.csv")]
+    others = {path: path.read_text() for path in out.iterdir() if path.suffix == ".txt"}
+    for path in map(out.joinpath, DESCRIBED):
+        text = path.read_text()
+        for digest in set(re.findall(r"[0-9a-f]{64}", text)):
+            text = text.replace(digest, "a digest")
+        others[path] = text
+    return [written, tables, others, capsys.readouterr()]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1", "--neighbors", "add-remove"],
+        ["--error", "40", "--delta", "1e-6", "--neighbors", "add-remove"],
+        ["--error", "40", "--unit", "age", "--max-rows-per-person", "2"],
+    ],
+)
+def test_nothing_beside_the_values_tells_of_rows(folder, capsys, options):
+    names, *rows = (folder / "table.csv").read_text().splitlines()
+    worlds: list[object] = []
+    for kept in (rows, rows[1:], [], [*rows, '99,"=1+1",maybe,x'], rows * 9):
+        (folder / "table.csv").write_text("\n".join([names, *kept]) + "\n")
+        assert release(folder, *options, "--counts", "--tables", "age,member", "--force") == 0
+        worlds.append(told(folder, capsys))
+    assert all(world == worlds[0] for world in worlds)

@@ -514,3 +514,14 @@ def test_a_domain_iterates_over_its_attributes_and_has_as_many():
     assert all(domain[attribute.name] is attribute for attribute in domain)
     assert Integer("age", 0, 4) not in domain
     assert "income" not in domain
+
+
+def test_no_two_bins_have_the_same_text():
+    bins = Binned("a", [0, 0.1, 1234567, 1234568.5, 1e7, 123456789012])
+    assert [bins.text(place) for place in range(bins.size)] == [
+        "[0, 0.1)",
+        "[0.1, 1234567)",
+        "[1234567, 1234568.5)",
+        "[1234568.5, 1e+07)",
+        "[1e+07, 123456789012]",
+    ]

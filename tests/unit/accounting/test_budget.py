@@ -1,11 +1,19 @@
+import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsdk.accounting import Budget
-from dpsdk.accounting.numbers.display import as_text, percentage
+from dpsdk.accounting.numbers.display import (
+    as_bound,
+    as_text,
+    certainty,
+    confidence,
+    percentage,
+)
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, STEPS, ceil_steps, floor_steps, from_steps
 from dpsdk.errors import InvalidArgument
 
@@ -66,6 +74,18 @@ def test_decimals_and_small_parts_of_one_are_on_the_grid():
 )
 def test_figures_are_short_and_never_vanish(value: Fraction, text: str):
     assert as_text(value) == text
+
+
+def test_what_is_claimed_is_never_rounded_in_its_own_favour():
+    assert str(Budget(Fraction(1, 3), Fraction(1, 3 * 10**6))) == "(0.33334, 3.3334e-7)-DP"
+    assert as_text(Fraction(1, 4), up=True) == "0.25"
+    assert [as_bound(error) for error in (0.0, 0.007, 1.23401, math.inf, 12345.0)] == [
+        "0", "0.007", "1.235", "inf", "1.235e+04",
+    ]  # fmt: skip
+    for beta in (0.05, 1 / 3, 1e-12, 1e-300, np.float64(0.25)):
+        assert Fraction(certainty(beta)) <= 1 - Fraction(repr(float(beta)))
+        assert Fraction(confidence(beta).removesuffix("%")) / 100 < 1
+    assert (certainty(0.05), confidence(0.05)) == ("0.95", "95%")
 
 
 def test_only_nothing_reads_zero_percent_and_only_all_reads_a_hundred():

@@ -2,10 +2,11 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from attrs import fields
 
 from dpsdk import (
     Binned,
+    Boolean,
     Budget,
     Categorical,
     Date,
@@ -27,6 +29,7 @@ from dpsdk import (
     wire,
 )
 from dpsdk.accounting import BasicComposition, PureGuarantee, Trusted
+from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.accounting.payment import Payment
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Facts
@@ -472,13 +475,20 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
     assert (
         metadata.to_datapackage().content["resources"][0]["schema"]["fields"][-1]["name"] == "moved"
     )
-    words = f"by up to {moved.moved:.4g}"
+    words = f"by up to {as_bound(moved.moved)}"
     record = metadata.to_registry().content["deployment"]
     assert words in record["accounting"]["post_processing"]
     assert words in repr(metadata)
     assert metadata.to_datapackage().content["privacy"]["moved"] == moved.moved
     assert metadata.to_csvw().content["notes"][0]["privacy"]["moved"] == moved.moved
     assert "moved" not in releases["table"].metadata().to_csvw().content["notes"][0]["privacy"]
+
+
+class _Odd(str):
+    __slots__ = ()
+
+    def __hash__(self):
+        raise RuntimeError("a hash")
 
 
 @pytest.mark.parametrize(
@@ -491,6 +501,10 @@ def test_a_release_that_was_moved_says_so_everywhere(releases):
         (lambda m: m.to_datapackage("/a.csv"), "path"),
         (lambda m: m.to_datapackage("http://a.example/a.csv"), "path"),
         (lambda m: m.to_datapackage(TableFile("a.csv", numbers=["values"])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=[["value"]])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", numbers=[_Odd("value")])), "numbers"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", guards="no")), "guards"),
+        (lambda m: m.to_datapackage(TableFile("a.csv", joint="no")), "joint"),
         (lambda m: m.to_datapackage(TableFile("a.csv", delimiter='"')), "delimiter"),
         (lambda m: m.to_datapackage(notes="one"), "notes"),
         (lambda m: m.to_datapackage(notes=[1]), "notes"),
@@ -592,3 +606,34 @@ def test_a_price_that_no_budget_is_known_for_is_told_in_words_alone():
     privacy = release.metadata().to_datapackage().content["privacy"]
     assert privacy["charged"] == "1-DP"
     assert "budget" not in privacy
+
+
+def test_labels_are_described_as_files_and_frames_have_them():
+    domain = Domain(
+        Boolean("truth"),
+        Integer("number", 0, 1),
+        Categorical("text", ["a", "b"]),
+        Binned("bin", [0, 1]),
+        Date("day", date(2024, 1, 1), date(2024, 1, 2)),
+        Date("hour", datetime(2024, 1, 1, 22), datetime(2024, 1, 1, 23), unit="hour"),
+    )
+    rows = {name: [] for name in domain.names}
+    data = PrivateData.from_columns(rows, domain, neighbors=Neighbors.ADD_REMOVE)
+    table = Marginal(*domain.names, normalized=False)
+    release = Session(data, Budget(1), noise=seeded(1)).release(table, using=Laplace(epsilon=1))
+    metadata = release.metadata()
+    types = ["boolean", "integer", "string", "string", "date", "datetime"]
+    for file in ("a.csv", "a.parquet"):
+        fields = metadata.to_datapackage(file).content["resources"][0]["schema"]["fields"]
+        assert [one["type"] for one in fields[: len(types)]] == types
+    frame = release.value.to_frame("polars")
+    kinds = [str(kind).partition("(")[0].lower() for kind in frame.schema.values()]
+    assert kinds[:-1] == ["boolean", "int64", "string", "string", "date", "datetime"]
+    # As texts they are what the descriptions say.
+    *_, day, hour = fields[: len(types)]
+    cells = next(itertools.islice(csv.reader(io.StringIO(metadata.tables[0].to_csv())), 1, None))
+    assert datetime.strptime(cells[5], hour["format"]) == datetime(2024, 1, 1, 22)
+    assert date.fromisoformat(cells[4]) == date(2024, 1, 1)
+    assert "format" not in day
+    columns = metadata.to_csvw().content["tableSchema"]["columns"]
+    assert columns[5]["datatype"] == {"base": "dateTime", "format": "yyyy-MM-ddTHH:mm"}

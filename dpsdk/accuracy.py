@@ -17,7 +17,7 @@ import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
 
 from dpsdk._checks import kept, kept_places, shown, to_beta
-from dpsdk.accounting.numbers.display import confidence
+from dpsdk.accounting.numbers.display import as_bound, confidence
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
 from dpsdk.forms.assumptions import Assumptions
@@ -415,7 +415,7 @@ class Bound:
             return f"no bound {at} ({self.kind})"
         vacuous = " (vacuous)" if self.vacuous else ""
         promised = "" if self.standing == "proven" else f", {self.standing}"
-        return f"{self.error:.4g}{vacuous} {at}{promised}"
+        return f"{as_bound(self.error)}{vacuous} {at}{promised}"
 
     def under(self, words: str) -> Bound:
         """The same, as one that holds if what the words say is true."""

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from dpsdk._frames import FrameLibrary, to_frame
+from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.planner.grid import A_DECADE
 from dpsdk.planner.trial import Trial, Trials
 from dpsdk.release import Cost
@@ -85,7 +86,8 @@ class Curve:
 
     def __repr__(self) -> str:
         lines = [
-            f"{point.mechanism}: {float(point.share):.3%} of what is left, ± {point.error:.4g}"
+            f"{point.mechanism}: {float(point.share):.3%} of what is left, "
+            f"± {as_bound(point.error)}"
             for point in self.points[:_SHOWN]
         ]
         more = len(self.points) - len(lines)

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from dpsdk._frames import Column, ColumnKind, FrameLibrary, to_frame
 from dpsdk._html import page, table
+from dpsdk.accounting.numbers.display import as_bound
 from dpsdk.errors import Declined, NoMechanism
 from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
@@ -185,11 +186,11 @@ class Plans(Sequence[Plan[F_contra]], Generic[F_contra]):
 
 def _row(plan: Plan[F]) -> list[str]:
     share = "-" if plan.share_of_remaining is None else f"{float(plan.share_of_remaining):.3%}"
-    promised = "-" if plan.promised is None else f"± {plan.promised.error:.4g}"
+    promised = "-" if plan.promised is None else f"± {as_bound(plan.promised.error)}"
     if plan.promised is not None and plan.promised.vacuous:
         promised += " (vacuous)"
     if plan.assumed is not None:
-        promised += f" (± {plan.assumed.error:.4g} if so)"
+        promised += f" (± {as_bound(plan.assumed.error)} if so)"
     expected = "-" if plan.expected is None else f"{plan.expected.median:.4g}"
     why = f"{plan.because[0].code}: {plan.because[0].text}" if plan.because else ""
     mark = "" if plan.feasible else "no: "

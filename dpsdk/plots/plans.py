@@ -20,7 +20,7 @@ from dpsdk.forms import Form
 from dpsdk.planner.curve import Curve
 from dpsdk.planner.plan import Plan
 from dpsdk.plots._canvas import Canvas
-from dpsdk.plots.texts import listed, number, spelled
+from dpsdk.plots.texts import above, listed, number, spelled
 
 __all__ = ["draw_plans"]
 
@@ -174,7 +174,7 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
         return
     texts: list[str] = []
     for place, one in enumerate(placed, 1):
-        error = "no bound" if one.error is None else f"± {number(one.error)}"
+        error = "no bound" if one.error is None else f"± {above(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "
         line = canvas.spelled(f"{place}  {mark}{one.name}, {error}", 160)
         texts.append(canvas.fitting(line, 0.85 * canvas.size, ["1,000,000.00"]))
@@ -224,9 +224,9 @@ def _in_words(place: int, one: Placed) -> str:
     if one.share is not None:
         parts.append(f"{100 * one.share:.4g}% of what is left")
     if one.error is not None:
-        parts.append(f"bound {number(one.error)}{' (vacuous)' if one.vacuous else ''}")
+        parts.append(f"bound {above(one.error)}{' (vacuous)' if one.vacuous else ''}")
     if one.assumed is not None:
-        parts.append(f"bound if so {number(one.assumed)}")
+        parts.append(f"bound if so {above(one.assumed)}")
     if one.expected is not None:
         parts.append("expected {} ({} to {})".format(*map(number, one.expected)))
     if not one.feasible:

@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 
 from dpsdk.plots._canvas import Canvas, luminance
 from dpsdk.plots.bounds import Entries, entries_of, said
-from dpsdk.plots.texts import label, listed, number, several
+from dpsdk.plots.texts import above, label, listed, number, several, span
 from dpsdk.queries.marginal import MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
@@ -56,7 +56,7 @@ def in_words(names: Sequence[str], entries: Entries) -> str:
     def one(place: int) -> str:
         ends = ""
         if entries.joint is not None:
-            ends = f" ({number(entries.low[place])} to {number(entries.high[place])})"
+            ends = f" ({span(entries.low[place], entries.high[place])})"
         return f"{names[place]}: {number(values[place])}{ends}"
 
     if len(told) <= _TOLD:
@@ -164,7 +164,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
     bar.ax.yaxis.set_major_formatter(canvas.plain)
     lines = said(release, entries, beta, "bound")
     if entries.joint is not None and entries.bound.proven:
-        lines.insert(1, f"Largest half-width {number(entries.bound.error)}.")
+        lines.insert(1, f"Largest half-width {above(entries.bound.error)}.")
     if nothing:
         cells = several(nothing, "hatched cell", "hatched cells")
         whose = "whose bounds include 0" if entries.joint is not None else "that are not above 0"
@@ -203,7 +203,7 @@ def _write(
             continue
         text = number(value)
         if entries.joint is not None:
-            text += f"\n{number(entries.low[place])} to {number(entries.high[place])}"
+            text += f"\n{span(entries.low[place], entries.high[place])}"
         shade = shades((value - ends[0]) / (ends[1] - ends[0]))
         ground = to_hex(shade)  # pyright: ignore[reportUnknownArgumentType]  # of matplotlib
         dark = luminance(ground) < 0.18

@@ -5,7 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Container, Sequence
 
-__all__ = ["filled", "label", "listed", "number", "several", "spelled"]
+from dpsdk.accounting.numbers.display import as_bound
+
+__all__ = ["above", "filled", "label", "listed", "number", "several", "span", "spelled"]
 
 _LONGEST_LABEL = 28
 _LONGEST_TITLE = 160
@@ -60,6 +62,16 @@ def label(parts: Sequence[str], font: Container[int] | None = None) -> str:
 def number(value: float) -> str:
     """A number in at most four digits, as people write it."""
     return f"{value:.4g}".replace("inf", "infinity")
+
+
+def above(value: float) -> str:
+    """The same of a bound, which is never written as less than it is."""
+    return as_bound(value).replace("inf", "infinity")
+
+
+def span(low: float, high: float) -> str:
+    """The ends of an interval, never written as a narrower one: "0.1 to 0.2"."""
+    return f"{number(-float(as_bound(-low)))} to {above(high)}"
 
 
 def several(count: int, one: str, many: str = "") -> str:

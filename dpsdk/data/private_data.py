@@ -135,9 +135,8 @@ class PrivateData:
             character before the decimals ("." or ","), and with this one between groups of three
             digits. Texts are otherwise taken as they are.
         progress
-            Whether a bar on standard error tells that it lasts, if it does: for how long, and how
-            many rows of a text file were read, where their number is public. Needs the extra
-            `progress`.
+            Whether a bar on standard error tells for how long it lasts, and of a text file how many
+            rows were read, where their number is public. Needs the extra `progress`.
 
         Raises
         ------

@@ -218,8 +218,7 @@ class Channel(Closable, Generic[F_contra]):
                 measurement = request.kept(measurement)
             value = query.lift(measurement.values, facts)
             question.answered = True
-            if question.observed:
-                done = self._answered(question)
+            done = self._answered(question) if question.observed else None
         except QueryError as error:
             # A mechanism knows forms alone, so it leaves the query to be named here.
             told = error if error.query else error.about(label)

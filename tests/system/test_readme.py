@@ -78,7 +78,8 @@ def test_names_in_the_readme_are_public():
         for module in (accounting, mechanisms, planner, queries, dpsdk)
         for name in module.__all__
     }
-    public |= {name for name in dir(dpsdk.PrivateData) if not name.startswith("_")}
+    for kind in (dpsdk.PrivateData, dpsdk.Release):
+        public |= {name for name in dir(kind) if not name.startswith("_")}
     public |= {*testing.__all__, "MarginalTable", "wire", "logging"}
     table = README[README.index("| Queries |") : README.index("| Typing |")]
     for name in re.findall(r"`(?:\w+\.)*(\w+)(?:\([^`]*\))?`", table):

@@ -37,6 +37,7 @@ __all__ = [
     "to_probability",
     "read_decimal",
     "read_whole",
+    "same_numbers",
 ]
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
@@ -351,6 +352,11 @@ def kept(array: Floats) -> Floats:
 def kept_places(array: Ints) -> Ints:
     """As `kept`, of integers."""
     return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
+
+
+def same_numbers(one: Floats, other: Floats) -> bool:
+    """Whether two arrays hold the same, where what is no number is as another that is none."""
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def to_flag(parameter: str, value: bool) -> bool:  # noqa: FBT001  # a reader of an argument

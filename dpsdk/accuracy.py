@@ -16,7 +16,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
 
-from dpsdk._checks import kept, kept_places, shown, to_beta
+from dpsdk._checks import kept, kept_places, same_numbers, shown, to_beta
 from dpsdk.accounting.numbers.display import as_bound, confidence
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
@@ -223,10 +223,6 @@ def _constrained_standing(accuracy: ConstrainedAccuracy) -> Standing:
     return before.standing if isinstance(before, HalfWidths) else "none"
 
 
-def _same_numbers(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
-
-
 @frozen
 class ConstrainedAccuracy(HalfWidths):
     """Numbers that were moved to be as the truth is known to be.
@@ -250,7 +246,7 @@ class ConstrainedAccuracy(HalfWidths):
 
     before: Accuracy
     constraint: Constraint
-    moves: Floats = field(converter=kept, eq=cmp_using(eq=_same_numbers), hash=False, repr=False)
+    moves: Floats = field(converter=kept, eq=cmp_using(eq=same_numbers), hash=False, repr=False)
     chains: Ints = field(
         converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )
@@ -305,7 +301,7 @@ class Constrained(Generic[A_co]):
     """
 
     value: A_co
-    raw: Floats = field(eq=cmp_using(eq=_same_numbers), hash=False)
+    raw: Floats = field(eq=cmp_using(eq=same_numbers), hash=False)
     chains: Ints | None = field(default=None, eq=cmp_using(eq=np.array_equal), hash=False)
 
 

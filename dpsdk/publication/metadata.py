@@ -51,24 +51,7 @@ class Metadata(ReleaseRecord):
         beta: float = 0.05,
         allow: Catalogue | None = None,
     ) -> Metadata:
-        """The metadata of a release, as `Release.metadata` gives it.
-
-        Parameters
-        ----------
-        release
-            What `release` of a session, channel, scope or part gave.
-        question
-            What was asked, in place of a query without a written form.
-        beta
-            The probability at which errors are stated.
-        allow
-            Which kinds a question and a mechanism may be of, and which distributions are known.
-
-        Raises
-        ------
-        InvalidArgument
-            If an argument is not what it should be.
-        """
+        """The metadata of a release, of arguments as `ReleaseRecord.of` takes them."""
         record = ReleaseRecord.of(release, question=question, beta=to_beta(beta), allow=allow)
         known = {one.name: getattr(record, one.name) for one in fields(ReleaseRecord)}
         return cls(**known, release=release)

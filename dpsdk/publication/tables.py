@@ -226,16 +226,16 @@ def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ..
 
     In the order of the answers; that of the plain ones is where the first of them is.
     """
-    raw = release.raw
+    raw, moved = release.raw, release.moved
     low, high = _ends(release, beta)
     leaves = list(_leaves(release.query, release.value, low, high, raw))
     scalars = [leaf for leaf in leaves if leaf.scalar]
     found: list[PublishedTable] = []
     for leaf in leaves:
         if not leaf.scalar:
-            found.append(_single(leaf, beta, release.moved))
+            found.append(_single(leaf, beta, moved))
         elif leaf is scalars[0]:
-            found.append(_answers(release.query, scalars, beta, release.moved))
+            found.append(_answers(release.query, scalars, beta, moved))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import shown, to_integer
+from dpsdk._checks import same_numbers, shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk._html import brief_of, page, part_of, said
 from dpsdk._html import table as html_table
@@ -47,10 +47,6 @@ def _to_moved(value: float) -> float:
     return float(value)
 
 
-def _same(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
-
-
 @frozen(repr=False)
 class MarginalTable:
     """Numbers for every combination of the labels of a few attributes.
@@ -60,7 +56,7 @@ class MarginalTable:
     """
 
     attributes: tuple[Attribute, ...]
-    values: Floats = field(converter=_to_values, eq=cmp_using(eq=_same), hash=False)
+    values: Floats = field(converter=_to_values, eq=cmp_using(eq=same_numbers), hash=False)
     moved: float = field(default=0.0, converter=_to_moved, eq=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Generic, Literal, Protocol, TypeAlias
 
-import numpy as np
 from attrs import cmp_using, evolve, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
+from dpsdk._checks import same_numbers
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.typing import Floats
 
@@ -21,10 +21,6 @@ Source: TypeAlias = Literal["measured", "fitted", "hypothesis"]
 "measured" on the data; "fitted" to what was measured, once, for this and other questions; or read
 off a "hypothesis", a public distribution that moves, or that a model was fitted on.
 """
-
-
-def _same(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
 
 
 class _Said(Protocol):
@@ -45,7 +41,7 @@ class Measurement(Generic[Acc_co]):
     For a linear form they are counts of rows.
     """
 
-    values: Floats = field(eq=cmp_using(eq=_same), hash=False)
+    values: Floats = field(eq=cmp_using(eq=same_numbers), hash=False)
     accuracy: Acc_co
     source: Source = "measured"
 

@@ -132,10 +132,8 @@ class Release(Generic[A_co]):
         NoBound
             If nothing is proven or promised of any entry, or of the answer as a whole only.
         """
-        checked, lifting = to_beta(beta), self._lifting
-        accuracy = half_widths(self._measurement.accuracy, self.query, checked)
-        if lifting is None:
-            raise without_unit(self.query)
+        checked = to_beta(beta)
+        accuracy, lifting = self._half_widths(checked)
         # No number rests on more than there are.
         width = min(lifting.width, len(self._measurement.values))
         if width == 1:
@@ -159,14 +157,18 @@ class Release(Generic[A_co]):
         NoBound
             If nothing is proven or promised of any entry, or of the answer as a whole only.
         """
-        checked, lifting = to_beta(beta), self._lifting
-        accuracy = half_widths(self._measurement.accuracy, self.query, checked)
-        if lifting is None:
-            raise without_unit(self.query)
+        checked = to_beta(beta)
+        accuracy, lifting = self._half_widths(checked)
         radii = accuracy.radii(checked, joint=True)
         if not radii.min() < math.inf:
             raise no_bound(accuracy, self.query, checked)
         return lifting.bracket(self._measurement.values, radii, self._facts)
+
+    def _half_widths(self, beta: float) -> tuple[HalfWidths, Lifting[A_co]]:
+        accuracy = half_widths(self._measurement.accuracy, self.query, beta)
+        if self._lifting is None:
+            raise without_unit(self.query)
+        return accuracy, self._lifting
 
     def bound(self, beta: float = 0.05) -> Bound:
         """All that is known of the error of `error`, on what it rests, and if it says anything.
@@ -311,8 +313,9 @@ class Release(Generic[A_co]):
             numbers["low"], numbers["high"] = column_of(low), column_of(high)
             numbers["beta"] = Column((checked,) * many, "number")
             numbers["joint"] = Column((of_all,) * many, "truth")
-        if self.moved:
-            numbers["moved"] = Column((self.moved,) * many, "number")
+        moved = self.moved
+        if moved:
+            numbers["moved"] = Column((moved,) * many, "number")
         return to_frame(framed(rows, numbers, prefix), backend)
 
     def _ends(
@@ -338,8 +341,9 @@ class Release(Generic[A_co]):
         told: list[tuple[str, object]] = [("error", error)]
         if bound.proven:
             told.append(("rests on", bound.kind))
-        if self.moved:
-            told.append(("moved by up to", f"{self.moved:.4g}"))
+        moved = self.moved
+        if moved:
+            told.append(("moved by up to", f"{moved:.4g}"))
         told += [("source", f"{self.source} by {self.mechanism}"), ("cost", self.cost)]
         if self.reused:
             told.append(("reused", "given before, and free this time"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, shown
+from dpsdk._checks import kept, same_numbers, shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
@@ -40,10 +40,6 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?")
 
 def _to_numbers(values: object) -> Floats:
     return kept(np.array(values, dtype=np.float64).reshape(-1))
-
-
-def _same(one: Floats, other: Floats) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
 
 
 def _to_shape(values: Iterable[int]) -> tuple[int, ...]:
@@ -79,7 +75,10 @@ class ReleasedAnswer:
     stands_for: AnswerShape
     shape: tuple[int, ...] = field(default=(), converter=_to_shape)
     numbers: Floats = field(
-        factory=lambda: np.zeros(0), converter=_to_numbers, eq=cmp_using(eq=_same), hash=False
+        factory=lambda: np.zeros(0),
+        converter=_to_numbers,
+        eq=cmp_using(eq=same_numbers),
+        hash=False,
     )
     names: tuple[str, ...] = field(default=(), converter=_to_names)
     parts: tuple[ReleasedAnswer, ...] = field(default=(), converter=_to_parts)

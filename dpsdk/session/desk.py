@@ -411,6 +411,7 @@ class Desk:
         """How many more such queries fit, one after the other; None where they are free.
 
         For a mechanism that charges when it opens: how many more such channels with one answer.
+        At least so many where a scope has a reserve. It says nothing of whether this is closed.
         """
         cost = self.quote(query, using=using).at_most
         return self._context.payer.affords_all(cost.runs)

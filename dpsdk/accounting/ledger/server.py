@@ -8,7 +8,7 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from threading import Timer
+from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import finalize
 
@@ -35,6 +35,9 @@ _MAKING = 0x6470_7364_6B00_0001
 _PATIENCE = 60.0
 """So many seconds others may keep their turn, and a statement may take."""
 
+_AGAIN = 1.0
+"""So many seconds pass before what goes on is cancelled again: it may not have begun before."""
+
 _KEPT = 4
 """So many connections are kept for the next piece of work."""
 
@@ -60,10 +63,7 @@ _WRITE = (
     "LOCK TABLE {0}.ledger IN EXCLUSIVE MODE; "
 )
 
-_STATE = (
-    "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync'), "
-    "current_setting('synchronous_standby_names') <> ''"
-)
+_STATE = "SELECT (SELECT array_agg(version) FROM {0}.ledger), current_setting('fsync')"
 
 _WITH_BEFORE = (
     "SELECT e.seq, e.dataset, e.kind, e.runs, e.request, e.body, e.books, e.token, e.code, b.code, "
@@ -189,7 +189,7 @@ class LedgerServer(Store):
         LedgerUnavailable
             If that cannot be found out.
         """
-        with self._connected(f"BEGIN READ ONLY; {_SET}") as (connection, _), self.typed():
+        with self._connected(f"BEGIN READ ONLY; {_SET}") as connection, self.typed():
             return bool(self._found(connection))
 
     @override
@@ -198,7 +198,7 @@ class LedgerServer(Store):
             return  # what is there is looked at whenever it is used
         # At another level, who waited for the lock would not see what was made meanwhile.
         with (
-            self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as (connection, _),
+            self._connected(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_SET}") as connection,
             self.typed(),
         ):
             connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})".encode())
@@ -214,30 +214,30 @@ class LedgerServer(Store):
     @contextmanager
     def reading(self) -> Generator[Work]:
         begin = _READ + _STATE
-        with self._connected(begin.format(self._schema)) as (connection, standbys):
-            yield _ServerWork(self, connection, self._schema, standbys=standbys)
+        with self._connected(begin.format(self._schema)) as connection:
+            yield _ServerWork(self, connection, self._schema)
 
     @override
     @contextmanager
     def writing(self) -> Generator[Work]:
         waits = _PATIENCE if self._patience is None else self._patience
         begin = (_WRITE + _STATE).format(self._schema, round(1000 * waits))
-        with self._connected(begin) as (connection, standbys):
+        with self._connected(begin) as connection:
             try:
-                yield _ServerWork(self, connection, self._schema, standbys=standbys)
+                yield _ServerWork(self, connection, self._schema)
             except LedgerUnavailable as error:
                 if connection.closed:
                     raise Uncertain(error) from None
                 raise
 
     @contextmanager
-    def _connected(self, begin: str) -> Generator[tuple[_Connection, bool]]:
+    def _connected(self, begin: str) -> Generator[_Connection]:
         """A connection with a transaction, which ends with the block; see `_begin`."""
         process, keep = os.getpid(), True
         held: list[_Connection] = []
         try:
-            standbys = self._begun(begin, held)
-            yield held[-1], standbys
+            self._begun(begin, held)
+            yield held[-1]
         except BaseException as error:
             # An interrupt came perhaps in the middle of an answer.
             keep = isinstance(error, Exception)
@@ -252,7 +252,7 @@ class LedgerServer(Store):
                     held.pop().close()
                 raise
 
-    def _begun(self, begin: str, held: list[_Connection]) -> bool:
+    def _begun(self, begin: str, held: list[_Connection]) -> None:
         """Hold a connection, one that was kept if it is still there, with a transaction.
 
         It is held from the moment when it is taken, so that no interrupt leaves it to nobody.
@@ -270,26 +270,27 @@ class LedgerServer(Store):
                 kept = False
                 held.append(self._connect())
             try:
-                return self._begin(held[-1], begin)
+                self._begin(held[-1], begin)
             except LedgerUnavailable:
                 if not (kept and held[-1].closed):
                     raise
                 held.pop()
+            else:
+                return
 
-    def _begin(self, connection: _Connection, begin: str) -> bool:
-        """Begin a transaction; whether its commit waits for standbys."""
+    def _begin(self, connection: _Connection, begin: str) -> None:
+        """Begin a transaction, on a server whose state allows it."""
         with self.typed():
             cursor = connection.execute(begin.encode())
             while cursor.nextset():
                 pass
-            row = cursor.fetchone() if cursor.description else ([VERSION], "on", False)
-        versions, sync, standbys = (None, None, None) if row is None else row
+            row = cursor.fetchone() if cursor.description else ([VERSION], "on")
+        versions, sync = (None, None) if row is None else row
         if versions != [VERSION]:
             raise self.damaged("it was written by another version of dpsdk")
         if sync != "on":
             why = "its server does not wait for the disk (fsync is off)"
             raise LedgerUnavailable(self.name, why)
-        return bool(standbys)
 
     def _connect(self) -> _Connection:
         from psycopg import connect  # noqa: PLC0415  # of an extra
@@ -329,13 +330,10 @@ class LedgerServer(Store):
 class _ServerWork(Work):
     """One transaction on a server."""
 
-    __slots__ = ("_connection", "_process", "_schema", "_standbys")
+    __slots__ = ("_connection", "_process", "_schema")
 
-    def __init__(
-        self, server: LedgerServer, connection: _Connection, schema: str, *, standbys: bool
-    ) -> None:
+    def __init__(self, server: LedgerServer, connection: _Connection, schema: str) -> None:
         super().__init__(server)
-        self._standbys = standbys
         self._connection = connection
         self._schema = schema
         self._process = os.getpid()
@@ -423,26 +421,45 @@ class _ServerWork(Work):
             if notice.severity_nonlocalized == "WARNING":
                 warnings.append(notice.message_primary or "a warning")
 
-        # No limit of the server ends the waiting for standbys.
-        limit = Timer(_PATIENCE, self._connection.cancel_safe) if self._standbys else None
         self._connection.add_notice_handler(note)
         try:
-            if limit is not None:
-                limit.start()
-            cursor = ClientCursor(self._connection)
-            cursor.execute(statements.format(self._schema).encode(), values)
-            while cursor.nextset():
-                pass
-            status = cursor.statusmessage
+            # No limit of the server ends the waiting for standbys; and whether there are any that
+            # have to have it is known at the commit, not before.
+            with _limited(self._connection, _PATIENCE):
+                cursor = ClientCursor(self._connection)
+                cursor.execute(statements.format(self._schema).encode(), values)
+                while cursor.nextset():
+                    pass
+                status = cursor.statusmessage
         finally:
-            if limit is not None:
-                limit.cancel()
-                limit.join()
             self._connection.remove_notice_handler(note)
         if warnings or status != "COMMIT":
             # As when it gave up waiting for the standbys that have to have it as well.
             why = f"PostgreSQL says: {'; '.join(warnings) or status}"
             raise LedgerUnavailable(self._store.name, why)
+
+
+@contextmanager
+def _limited(connection: _Connection, seconds: float) -> Generator[None]:
+    """Cancel what a connection is at after so many seconds, again and again until it is over."""
+    over = Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            with suppress(Exception):  # of a server that is lost, of which the block is told
+                connection.cancel_safe()
+            wait = _AGAIN
+
+    watching = Thread(target=watch, name="dpsdk-ledger-limit", daemon=True)
+    try:
+        with suppress(RuntimeError):  # no thread can be had when an interpreter ends
+            watching.start()
+        yield
+    finally:
+        over.set()
+        if watching.ident is not None:
+            watching.join()
 
 
 def _close_all(kept: list[_Connection], process: int) -> None:

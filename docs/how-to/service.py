@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
@@ -62,6 +63,7 @@ SHIPPED = wire.Catalogue.shipped()
 MOST_BYTES = 1 << 16
 MOST_NUMBERS = 1 << 16
 MOST_SECONDS = 30.0
+MOST_WORK = 60.0
 MADE_UP = 1000
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KEY = re.compile(r"[!-~]{1,200}")
@@ -175,8 +177,6 @@ def problem_of(error: DpsdkError, account: str) -> Problem:
     if isinstance(error, LedgerUnavailable):
         log.warning("%s", said)
         return busy()
-    if isinstance(error, AnswerLost):
-        return Problem(409, "Charged, and not answered yet", said, wait=1)
     if isinstance(error, Closed):
         return Problem(503, "The service is ending", said, wait=5)
     place = ""
@@ -326,6 +326,7 @@ class Service:
         ledger = SQLiteLedger(settings.folder / "spent.db", patience=settings.patience)
         data = PrivateData.from_csv(settings.table, domain, name=settings.name)
         self.settings = settings
+        self._ledger = ledger.dataset(settings.name)
         self.metrics = metrics_for(names)
         observer: Observer = LoggingObserver(log)
         if self.metrics is not None:
@@ -379,12 +380,26 @@ class Service:
         if kept is None:
             # No name of an account has a slash, so that nobody asks under another's keys.
             request = f"{account}/{key}"
-            release = self._desks[account].release(ask.query, using=ask.using, request_id=request)
+            try:
+                desk = self._desks[account]
+                release = desk.release(ask.query, using=ask.using, request_id=request)
+            except AnswerLost as error:
+                raise self._unanswered(error) from None
             kept = self._releases.keep(account, name, Kept(asked, wire.dumps(release)))
         if kept.asked != asked:
             said = "the key was sent before, with another body"
             raise Problem(422, "The key was used before", said, field="Idempotency-Key")
         return name, kept.text
+
+    def _unanswered(self, error: AnswerLost) -> Problem:
+        """What is said of a key that was charged: whoever was first is at work, or was killed."""
+        charges = self._ledger.charges(error.charges[0] - 1)
+        at, limit = charges[0].at, timedelta(seconds=MOST_WORK + 2 * self.settings.patience)
+        # By a clock, as nothing else is here: it says what is worth trying, and decides nothing.
+        if at is not None and datetime.now(UTC) - at > limit:
+            said = f"{error}: its worker ended at work, so send the question under another key"
+            return Problem(409, "Charged, and lost", said)
+        return Problem(409, "Charged, and not answered yet", str(error), wait=1)
 
     def dummy(self, text: bytes) -> str:
         """An answer of the same shape, from a made-up table: to try a client, at no cost."""

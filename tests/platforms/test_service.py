@@ -127,7 +127,8 @@ def problem(reply: Any, status: int) -> dict[str, Any]:
     assert told["status"] == status
     assert told["title"]
     assert told["detail"]
-    assert told["retryable"] is (status in {408, 409, 503})
+    if status != 409:
+        assert told["retryable"] is (status in {408, 503})
     assert ("retry-after" in reply.headers) is told["retryable"]
     return told
 
@@ -410,6 +411,25 @@ def test_what_was_not_foreseen_tells_nothing(service, tmp_path, monkeypatch, err
         reply = client.post("/quote", headers=by("ana"), json=body(Count()))
     problem(reply, status)
     assert "54321" not in reply.text
+
+
+def test_a_key_without_an_answer_is_tried_again_until_nobody_can_be_at_work(
+    service, client, monkeypatch
+):
+    def full(*_: object) -> None:
+        raise LedgerUnavailable("/var/54321.db", "the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SQLiteLedger, "store", full)
+        problem(client.post("/answers", headers=by("ana", "k"), json=body(Count())), 503)
+    sent = {"headers": by("ana", "k"), "json": body(Count())}
+    assert problem(client.post("/answers", **sent), 409)["retryable"]
+    monkeypatch.setattr(service, "MOST_WORK", -2 * 30.0)  # as if that had passed
+    told = problem(client.post("/answers", **sent), 409)
+    assert not told["retryable"]
+    assert "another key" in told["detail"]
+    assert spent_of(client, "ana") == 1
+    assert client.post("/answers", headers=by("ana", "other"), json=body(Count())).is_success
 
 
 def test_what_keeps_releases_may_be_busy_as_well(service, tmp_path):

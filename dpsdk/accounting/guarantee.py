@@ -144,7 +144,7 @@ class PureGuarantee(Guarantee):
         return not self.epsilon
 
     def __str__(self) -> str:
-        return f"{as_text(self.epsilon)}-DP"
+        return f"{as_text(self.epsilon, up=True)}-DP"
 
 
 @frozen
@@ -183,7 +183,7 @@ class DiscreteLaplaceGuarantee(Guarantee):
         return not self.shift
 
     def __str__(self) -> str:
-        return f"{as_text(self.epsilon)}-DP, discrete Laplace"
+        return f"{as_text(self.epsilon, up=True)}-DP, discrete Laplace"
 
 
 @frozen
@@ -235,7 +235,7 @@ class DiscreteGaussianGuarantee(Guarantee):
         return not self.shift_squared
 
     def __str__(self) -> str:
-        return f"{as_text(self.rho)}-zCDP, discrete Gaussian"
+        return f"{as_text(self.rho, up=True)}-zCDP, discrete Gaussian"
 
 
 @frozen
@@ -263,7 +263,7 @@ class BoundedRangeGuarantee(Guarantee):
         return not self.eta
 
     def __str__(self) -> str:
-        return f"{as_text(self.eta)}-DP, bounded range"
+        return f"{as_text(self.eta, up=True)}-DP, bounded range"
 
 
 @frozen
@@ -292,7 +292,7 @@ class ApproximateGuarantee(Guarantee):
         return not self.epsilon and not self.delta
 
     def __str__(self) -> str:
-        return f"({as_text(self.epsilon)}, {as_text(self.delta)})-DP"
+        return f"({as_text(self.epsilon, up=True)}, {as_text(self.delta, up=True)})-DP"
 
 
 GUARANTEES: Kinds[Guarantee] = Kinds("a guarantee")

@@ -14,9 +14,11 @@ from dpsdk.accounting import MemoryLedger, Odometer
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import Dataset
 from dpsdk.cli.declare import Header, column_names, described
-from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, priced
+from dpsdk.cli.digits import step_of
+from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, one_row
 from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import declared
 from dpsdk.data.delimited import FileFormat
@@ -84,8 +86,11 @@ def outlined(
     cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"
     error = "How far off entries are is known once the tables are made."
     if bound.proven:
+        # On which grid a share is written depends on the number of rows.
+        digits = "full" if open_ended else request.digits
+        step = step_of(bound.error, digits, one_row(request, facts))
         over = "\nAs a share, that is over the number of rows, which --rows tells."
-        error = f"{bounded(request, bound, 'would be')}{over if open_ended else ''}"
+        error = f"{bounded(request, bound, step, verb='would be')}{over if open_ended else ''}"
     entries = sum(prod(domain[name].size for name in names) for names in tables.values())
     lines = [
         "Dry run: no row was read, nothing was charged, and nothing is written.",

@@ -10,12 +10,13 @@ from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.declare import load
 from dpsdk.cli.descriptions import description_names, descriptions_of
 from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for, priced
+from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for
 from dpsdk.cli.outline import outlined
 from dpsdk.cli.report import SUMMARY, about_table, report_of, summary_of
 from dpsdk.cli.request import Request, asked_tables, check_place, check_request
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_csv, write_parquet
+from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
 
@@ -59,7 +60,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         (folder / _REPORT).touch()
         chosen = mechanism_for(request, budget, alone, workload) if using is None else using
         made = made_of(request, session, chosen, workload)
-        steps = [step_of(error, request.digits) for error in made.errors]
+        steps = [step_of(error, request.digits, made.unit) for error in made.errors]
         for name, table, step in zip(names, made.release.value, steps, strict=True):
             if request.kind == "parquet":
                 write_parquet(folder / name, table, step, about_table(request, made, step))

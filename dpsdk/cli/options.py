@@ -290,6 +290,13 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         help="numbers in tables are rounded to what the noise leaves of them (noise, the default), "
         "or have all their digits (full); release.json always has all",
     )
+    add(
+        "--about",
+        type=Path,
+        metavar="FILE.toml",
+        help="what only you know of the tables, such as who publishes them and under which "
+        "licence, for the files that describe them",
+    )
     add = release.add_argument_group("what is remembered").add_argument
     add("--name", help="what to call the table (default: its file name)")
     add(

@@ -13,6 +13,7 @@ from dpsdk._checks import shown
 from dpsdk.accounting import MemoryLedger, Odometer
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import Dataset
+from dpsdk.cli.about import said_by
 from dpsdk.cli.declare import Header, column_names, described
 from dpsdk.cli.digits import step_of
 from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, one_row
@@ -27,6 +28,7 @@ from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import LocalMarginals
+from dpsdk.publication import About
 
 __all__ = ["outlined"]
 
@@ -42,6 +44,7 @@ def outlined(
     domain: Domain,
     tables: Mapping[str, tuple[str, ...]],
     beside: Sequence[str],
+    about: About,
 ) -> str:
     """What would be released, for what price and how far off, and which files would be written.
 
@@ -55,6 +58,8 @@ def outlined(
         The attributes of each table, by the name of its file.
     beside
         The names of the other files.
+    about
+        What is said of the tables in those of them that describe them.
 
     Raises
     ------
@@ -98,6 +103,7 @@ def outlined(
         *(f"  {name}" for name in list(tables)[:_LISTED]),
         *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
         f"  {', '.join(beside)}",
+        *([] if request.about is None else [said_by(request.about, about)]),
         error,
         f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),

@@ -123,6 +123,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         digits=arguments.digits,
         dry=arguments.dry_run,
         rows=_optional("--rows", arguments.rows),
+        about=arguments.about,
         ledger=_ledger(arguments),
         cap=_cap(arguments),
     )

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from dpsdk import Domain, PrivateData, Session
+from dpsdk.cli.about import about_of
 from dpsdk.cli.declare import load
 from dpsdk.cli.descriptions import description_names, descriptions_of
 from dpsdk.cli.digits import step_of
@@ -45,8 +46,9 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))
     check_place(request, [*names, *beside])
+    about = about_of(request.about, request.name)
     if request.dry:
-        return outlined(request, domain, dict(zip(names, tables, strict=True)), beside)
+        return outlined(request, domain, dict(zip(names, tables, strict=True)), beside, about)
     data, workload = _loaded(request, domain), asked_of(request, tables)
     budget, using = priced(request, data.facts, workload)
     ledger = None if request.ledger is None else request.ledger.open(made=True)
@@ -66,7 +68,7 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
                 write_parquet(folder / name, table, step, about_table(request, made, step))
             else:
                 write_csv(folder / name, table, step)
-        described = descriptions_of(request, made, names, steps)
+        described = descriptions_of(request, made, names, steps, about)
         for name, description in described.items():
             (folder / name).write_text(description.to_json(), encoding="utf-8")
         report = report_of(request, session, made, described)

@@ -172,7 +172,10 @@ def _left_out(described: Mapping[str, Described]) -> str:
     fields = [f"{len(one.missing)} of {name}" for name, one in described.items() if one.missing]
     if not fields:
         return ""
-    return f"Fields left for you to fill in: {', '.join(fields)}; {SUMMARY} lists them.\n"
+    return (
+        f"Fields left for you to fill in, as by --about: {', '.join(fields)}; {SUMMARY} lists "
+        f"them.\n"
+    )
 
 
 def _variation(made: Made) -> str:

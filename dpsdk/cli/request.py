@@ -117,6 +117,8 @@ class Request:
         Only say what would be done.
     rows
         How many rows the table has, for a dry run, which does not count them.
+    about
+        The file of what whoever publishes the tables knows of them; None if there is none.
     """
 
     table: Path
@@ -147,6 +149,7 @@ class Request:
     cap: Budget | None = None
     dry: bool = False
     rows: int | None = None
+    about: Path | None = None
 
     @property
     def label(self) -> str:
@@ -344,6 +347,8 @@ def _read(request: Request) -> list[Path]:
     """The files that are needed still."""
     tables = map(Path, parquet_files(str(request.table))) if request.parquet else [request.table]
     files = [request.domain, *tables]
+    if request.about is not None:
+        files.append(request.about)
     if request.ledger is not None:
         mine = (Path(request.ledger.place), request.ledger.key, request.ledger.anchor)
         files += [file for file in mine if file is not None]

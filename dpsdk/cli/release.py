@@ -13,8 +13,9 @@ from dpsdk.cli.descriptions import description_names, descriptions_of
 from dpsdk.cli.digits import step_of
 from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for
 from dpsdk.cli.outline import outlined
+from dpsdk.cli.place import check_place
 from dpsdk.cli.report import SUMMARY, about_table, report_of, summary_of
-from dpsdk.cli.request import Request, asked_tables, check_place, check_request
+from dpsdk.cli.request import Request, asked_tables, check_request
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_csv, write_parquet
 from dpsdk.cli.wanted import priced

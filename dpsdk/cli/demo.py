@@ -118,7 +118,7 @@ def _output(text: str) -> str:
 
 
 def _styled(text: str, style: str) -> str:
-    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
+    plain = sys.stdout is None or not sys.stdout.isatty() or "NO_COLOR" in os.environ
     return text if plain else f"\033[{style}m{text}\033[0m"
 
 

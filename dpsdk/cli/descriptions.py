@@ -21,7 +21,7 @@ def description_names(kind: TableFormat) -> tuple[str, ...]:
 
 
 def descriptions_of(
-    request: Request, made: Made, names: Sequence[str], steps: Sequence[Step]
+    request: Request, made: Made, names: Sequence[str], steps: Sequence[Step], about: About
 ) -> dict[str, Described]:
     """The descriptions by the names of their files: for the registry, and of the tables.
 
@@ -31,6 +31,8 @@ def descriptions_of(
         What was asked for, and what was released.
     names, steps
         The file of each table, and the grid on which its numbers are written.
+    about
+        What whoever publishes them says.
     """
     metadata = made.release.metadata(float(request.beta))
     guards = request.kind == "csv"
@@ -38,7 +40,7 @@ def descriptions_of(
         TableFile(name, ("value", "error"), tuple(header_of(table, guards=guards)), guards=guards)
         for name, table in zip(names, made.release.value, strict=True)
     ]
-    about, notes = About(name=request.name), _notes(steps)
+    notes = _notes(steps)
     described = {
         REGISTRY: metadata.to_registry(about, notes=notes),
         PACKAGE: metadata.to_datapackage(*files, about=about, notes=notes),

@@ -17,6 +17,8 @@ Digits: TypeAlias = Literal["noise", "full"]
 _UP = Context(prec=4, rounding=ROUND_CEILING)
 """Errors are stated in four digits, rounded up."""
 
+_ROUNDINGS = Fraction(1, 2**50)
+"""A share and its error, each a whole number times 1 / rows in floats, are no farther off."""
 
 _EXACT = 2.0**53
 
@@ -29,9 +31,13 @@ class Step:
     """The decimal grid on which numbers are written that are off by up to `error`.
 
     The step of the grid is the largest power of ten that is at most a tenth of the error, so a
-    number moves by no more than half of that, a twentieth of the error. What is stated of a number
-    as it is written is the error and half a step, rounded up: by the triangle inequality that
-    covers the truth wherever the error does.
+    number moves by no more than half of that, a twentieth of the error. So a number as it is
+    written is off by no more than the error and half a step, by the triangle inequality. Where the
+    truth is known to be a multiple of `unit`, both it and the number as it is written are multiples
+    of the greatest common divisor of unit and step, and so is what they are apart: the largest such
+    multiple within that sum is as far as it goes. Whole counts that are written in steps of one
+    row, or of a part of it, are then off by the error alone. What is stated is rounded up, and
+    meant as the decimal that it prints as.
 
     Parameters
     ----------
@@ -39,10 +45,13 @@ class Step:
         How far off a number is before it is written.
     places
         How many digits follow the point; below 0 tens, hundreds and so on. None to write all.
+    unit
+        What the truth is a multiple of: a row, or the share of one row; 0 where that is not known.
     """
 
     error: float
     places: int | None
+    unit: Fraction = Fraction(0)
 
     @property
     def size(self) -> Fraction:
@@ -54,11 +63,13 @@ class Step:
         """How far off a number is as it is written."""
         if self.places is None:
             return self.error
-        whole = Fraction(self.error) + self.size / 2
+        far = Fraction(repr(self.error)) + self.size / 2
+        if self.unit:
+            common = _common(self.size, self.unit)
+            far = (far + (1 + far) * _ROUNDINGS) // common * common
         # Rounded up twice, so that both steps are upwards: to 40 digits, and to four of them.
         long = Context(prec=40, rounding=ROUND_CEILING)
-        stated = float(_UP.plus(long.divide(Decimal(whole.numerator), Decimal(whole.denominator))))
-        return stated if stated >= whole else math.nextafter(stated, math.inf)
+        return float(_UP.plus(long.divide(Decimal(far.numerator), Decimal(far.denominator))))
 
     def written(self, value: float) -> float | int:
         """A number on the grid, the nearest one; a whole number where the grid has no other."""
@@ -70,9 +81,18 @@ class Step:
         return rounded if self.places > 0 else int(rounded)
 
 
-def step_of(error: float, digits: Digits) -> Step:
-    """The grid for numbers that are off by up to `error`, which may be infinite or 0."""
+def step_of(error: float, digits: Digits, unit: Fraction = Fraction(0)) -> Step:
+    """The grid for numbers that are off by up to `error`, which may be infinite or 0.
+
+    Their truth is a multiple of `unit`, as `Step` has it.
+    """
     if digits == "full" or not 0 < error < math.inf:
-        return Step(error, None)
+        return Step(error, None, unit)
     places = 1 - Decimal(error).adjusted()
-    return Step(error, places if places <= _FINEST else None)
+    return Step(error, places if places <= _FINEST else None, unit)
+
+
+def _common(one: Fraction, other: Fraction) -> Fraction:
+    """The largest number of which both are multiples."""
+    above = math.gcd(one.numerator * other.denominator, other.numerator * one.denominator)
+    return Fraction(above, one.denominator * other.denominator)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 from typing import TypeAlias
@@ -13,11 +12,9 @@ from attrs import Factory, field, frozen
 
 from dpsdk import Budget, Quote, Release, Session
 from dpsdk.accounting import Odometer
-from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.search import largest
 from dpsdk.accounting.spent import Remaining
-from dpsdk.cli.digits import step_of
-from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.request import Request
 from dpsdk.errors import InvalidArgument, NoBound, UnsupportedGuarantee
 from dpsdk.forms import Facts
 from dpsdk.kernel import Terms
@@ -27,19 +24,23 @@ from dpsdk.queries.base import lifting
 from dpsdk.release import Bound, Cost
 from dpsdk.session.memo import FormMemo
 
-__all__ = ["Made", "Prices", "asked_of", "check_left", "made_of", "mechanism_for", "priced"]
+__all__ = [
+    "Asked",
+    "Made",
+    "Noise",
+    "Prices",
+    "asked_of",
+    "check_left",
+    "made_of",
+    "mechanism_for",
+    "one_row",
+]
 
 DENSE_LIMIT = 2**21
 """Where the attributes asked for have more cells, tables are many or large, and fitting wins."""
 
 _CERTIFY = Fraction(1, 10)
 """What part of the budget the certificate of fitted tables takes."""
-
-_STEPS = 10**6
-"""Prices are looked for in so many steps a decade: in six digits."""
-
-_DECADES = range(-30, 7)
-"""Powers of ten among which prices are looked for: beyond them nothing is private, or told."""
 
 Asked: TypeAlias = Workload[MarginalTable]
 Noise: TypeAlias = Gaussian | Laplace
@@ -98,30 +99,10 @@ class Made:
     bound: Bound
     errors: tuple[float, ...]
     """How far off an entry of each table may be."""
+    unit: Fraction = Fraction(0)
+    """What every true entry is a multiple of; 0 where the bounds do not rest on exact sums."""
     listed: tuple[FittedTable, ...] | None = None
     """What each table rests on, where that is not the same for all."""
-
-
-def priced(request: Request, facts: Facts, asked: Asked) -> tuple[Budget, Noise | None]:
-    """The budget of this run, and the noise where an error is wanted and not a budget.
-
-    Raises
-    ------
-    InvalidArgument
-        If no noise gives that error, or it costs more than it may.
-    """
-    wanted = request.budget
-    if isinstance(wanted, Budget):
-        return wanted, None
-    using, budget = _least_for(request, wanted, facts, asked)
-    got = f"{wanted.words}, which takes {budget}"
-    if request.cap is not None and budget.epsilon > request.cap.epsilon:
-        raise InvalidArgument("--error", f"one within --cap, {request.cap}", got)
-    if budget.epsilon > wanted.most.epsilon:
-        expected = f"one within an epsilon of {as_text(wanted.most.epsilon)}"
-        more = "" if wanted.stated else ", unless --epsilon allows more"
-        raise InvalidArgument("--error", f"{expected}{more}", got)
-    return budget, using
 
 
 def check_left(desk: Session | Prices) -> None:
@@ -184,7 +165,13 @@ def made_of(
         cost=release.cost,
         bound=release.bound(beta),
         errors=(release.error(beta),) * len(release.value),
+        unit=one_row(request, session.facts),
     )
+
+
+def one_row(request: Request, facts: Facts) -> Fraction:
+    """What one row adds to an entry."""
+    return Fraction(1, 1 if request.counts or not facts.rows else facts.rows)
 
 
 def _fitted(request: Request, session: Session, using: LocalMarginals, asked: Asked) -> Made:
@@ -242,67 +229,3 @@ def _most_noise(desk: Session | Prices, asked: Asked) -> Noise:
         expected = "large enough for one run of Gaussian noise"
         raise InvalidArgument("--epsilon and --delta", expected, str(desk.budget))
     return Gaussian(rho=rho)
-
-
-def _least_for(
-    request: Request, wanted: Wanted, facts: Facts, asked: Asked
-) -> tuple[Noise, Budget]:
-    """The noise that gives an error for the least price, and that price as a budget.
-
-    Both are rounded up to six digits. Without δ the noise is Laplace noise, else Gaussian.
-
-    Raises
-    ------
-    InvalidArgument
-        If the error says nothing, or no price gives it.
-    """
-    error = wanted.words
-    most = facts.row_limit if request.counts else 1
-    if wanted.error >= most:
-        expected = f"below {most:,}, by which no entry is off in any case"
-        raise InvalidArgument("--error", expected, error)
-    beta, delta = float(request.beta), wanted.delta
-    prices = Prices(facts, Odometer(Budget(1, delta)))
-    # As a float, since errors are: one that is written as 0.05 is no larger than 0.05.
-    least = wanted.limit
-
-    def noise(price: Fraction) -> Noise:
-        return Gaussian(rho=price) if delta else Laplace(epsilon=price)
-
-    def reaches(price: Fraction) -> bool:
-        bound = prices.quote(asked, using=noise(price)).bound(beta)
-        return bound.proven and step_of(bound.error, request.digits).stated <= least
-
-    price = _least(reaches)
-    if price is None:
-        raise InvalidArgument("--error", "one that some noise gives", error)
-    using = noise(price)
-    if isinstance(using, Laplace):
-        return using, Budget(price, 0)
-    runs = prices.quote(asked, using=using).at_most.runs
-
-    def pays(epsilon: Fraction) -> bool:
-        try:
-            return Odometer(Budget(epsilon, delta)).affords_all(runs) != 0
-        except (InvalidArgument, UnsupportedGuarantee):
-            return False
-
-    epsilon = _least(pays)
-    if epsilon is None:
-        raise InvalidArgument("--delta", "large enough for that error", f"{float(delta):g}")
-    return using, Budget(epsilon, delta)
-
-
-def _least(enough: Callable[[Fraction], bool]) -> Fraction | None:
-    """The least price of six digits that is enough; None where none is.
-
-    Every larger price than one that is enough has to be, too.
-    """
-    decades = [Fraction(10) ** place for place in _DECADES]
-    found = bisect_left(decades, 1, key=enough)
-    if found == len(decades):
-        return None
-    # From the decade before on, in steps of the sixth digit.
-    unit, first = decades[found] / _STEPS, _STEPS // 10
-    steps = bisect_left(range(first, _STEPS), 1, key=lambda one: enough(one * unit))
-    return (first + steps) * unit

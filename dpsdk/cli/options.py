@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from typing_extensions import override
 
 from dpsdk import Neighbors
 from dpsdk.cli.declare import Declared
 from dpsdk.cli.report import installed_version
-from dpsdk.cli.words import called
+from dpsdk.cli.words import called, complain
 
 __all__ = ["parser"]
 
@@ -20,6 +20,15 @@ _Add: TypeAlias = Callable[..., argparse.Action]
 """Adds an argument to a parser, or to a group of its arguments."""
 
 _PLACE = "the file, or the address of the server as postgresql://user@host/database,"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, as all refusals do; how a command is used, --help says."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        complain(f"dpsdk: {' '.join(message.split())}; {self.prog} --help tells more")
+        self.exit(2)
 
 
 class _Declare(argparse.Action):
@@ -39,9 +48,16 @@ class _Declare(argparse.Action):
         setattr(namespace, self.dest, [*kept, Declared(kind, words)])
 
 
+def _path(text: str) -> Path:
+    """The path that a text is. An empty one, as of a variable that is not set, is no directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a path; got ''")
+    return Path(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog=called(),
         description="Privacy-accounted queries: one private table, one budget, many typed answers.",
         allow_abbrev=False,
@@ -107,17 +123,17 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("tables", type=Path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
+    add("tables", type=_path, nargs="+", metavar="TABLE.csv", help="public tables, .csv or .csv.gz")
     add(
         "--domain",
-        type=Path,
+        type=_path,
         action="append",
         required=True,
         dest="domains",
         metavar="DOMAIN.json",
         help="the file of their domain; once for all tables, or once for each",
     )
-    add("--out", type=Path, required=True, metavar="FILE", help="a new file to write")
+    add("--out", type=_path, required=True, metavar="FILE", help="a new file to write")
     add(
         "--settings",
         default="3",
@@ -133,8 +149,8 @@ def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ledger_arguments(add: _Add) -> None:
-    add("--key", type=Path, metavar="KEY", help="a file that holds the ledger's key, and no more")
-    add("--anchor", type=Path, metavar="ANCHOR", help="the file of the ledger's anchor")
+    add("--key", type=_path, metavar="KEY", help="a file that holds the ledger's key, and no more")
+    add("--anchor", type=_path, metavar="ANCHOR", help="the file of the ledger's anchor")
     add(
         "--allow-network",
         action="store_true",
@@ -160,10 +176,10 @@ def _add_domain_arguments(domain: argparse.ArgumentParser) -> None:
         domain.add_argument(
             option, action=_Declare, dest="declared", nargs=words, metavar=names, help=what
         )
-    domain.add_argument("--out", type=Path, metavar="DOMAIN.json", help="a new file to write")
-    domain.add_argument("--check", type=Path, metavar="DOMAIN.json", help="a file to check")
+    domain.add_argument("--out", type=_path, metavar="DOMAIN.json", help="a new file to write")
+    domain.add_argument("--check", type=_path, metavar="DOMAIN.json", help="a file to check")
     domain.add_argument(
-        "--table", type=Path, metavar="TABLE.csv", help="a table whose column names to check"
+        "--table", type=_path, metavar="TABLE.csv", help="a table whose column names to check"
     )
     _add_text_arguments(domain.add_argument)
 
@@ -182,19 +198,19 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
     add = release.add_argument
     add(
         "table",
-        type=Path,
+        type=_path,
         metavar="TABLE",
         help="the private table: a text file, unpacked if its name ends with .gz; or Parquet, if "
         "its name ends with .parquet or it is a directory of such files",
     )
     add(
         "--domain",
-        type=Path,
+        type=_path,
         required=True,
         metavar="DOMAIN.json",
         help=f"the file of its domain, as {called()} domain makes it",
     )
-    add("--out", type=Path, required=True, metavar="DIR", help="a new or empty directory")
+    add("--out", type=_path, required=True, metavar="DIR", help="a new or empty directory")
     add("--force", action="store_true", help="write into DIR although it holds files")
     add(
         "--dry-run",
@@ -289,6 +305,13 @@ def _add_release_arguments(release: argparse.ArgumentParser) -> None:
         default="noise",
         help="numbers in tables are rounded to what the noise leaves of them (noise, the default), "
         "or have all their digits (full); release.json always has all",
+    )
+    add(
+        "--about",
+        type=_path,
+        metavar="FILE.toml",
+        help="what only you know of the tables, such as who publishes them and under which "
+        "licence, for the files that describe them",
     )
     add = release.add_argument_group("what is remembered").add_argument
     add("--name", help="what to call the table (default: its file name)")

@@ -13,10 +13,13 @@ from dpsdk._checks import shown
 from dpsdk.accounting import MemoryLedger, Odometer
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.binding import Dataset
+from dpsdk.cli.about import said_by
 from dpsdk.cli.declare import Header, column_names, described
-from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, priced
+from dpsdk.cli.digits import step_of
+from dpsdk.cli.made import Prices, asked_of, check_left, mechanism_for, one_row
 from dpsdk.cli.report import bounded
 from dpsdk.cli.request import Request, Wanted
+from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import printable
 from dpsdk.data.declaration import declared
 from dpsdk.data.delimited import FileFormat
@@ -25,6 +28,7 @@ from dpsdk.data.texts import TextFormat
 from dpsdk.errors import DataError, InvalidArgument, MissingExtra
 from dpsdk.forms import Facts
 from dpsdk.mechanisms import LocalMarginals
+from dpsdk.publication import About
 
 __all__ = ["outlined"]
 
@@ -40,6 +44,7 @@ def outlined(
     domain: Domain,
     tables: Mapping[str, tuple[str, ...]],
     beside: Sequence[str],
+    about: About,
 ) -> str:
     """What would be released, for what price and how far off, and which files would be written.
 
@@ -53,6 +58,8 @@ def outlined(
         The attributes of each table, by the name of its file.
     beside
         The names of the other files.
+    about
+        What is said of the tables in those of them that describe them.
 
     Raises
     ------
@@ -84,8 +91,11 @@ def outlined(
     cost = "cost at most" if isinstance(chosen, LocalMarginals) else "cost"
     error = "How far off entries are is known once the tables are made."
     if bound.proven:
+        # On which grid a share is written depends on the number of rows.
+        digits = "full" if open_ended else request.digits
+        step = step_of(bound.error, digits, one_row(request, facts))
         over = "\nAs a share, that is over the number of rows, which --rows tells."
-        error = f"{bounded(request, bound, 'would be')}{over if open_ended else ''}"
+        error = f"{bounded(request, bound, step, verb='would be')}{over if open_ended else ''}"
     entries = sum(prod(domain[name].size for name in names) for names in tables.values())
     lines = [
         "Dry run: no row was read, nothing was charged, and nothing is written.",
@@ -93,6 +103,7 @@ def outlined(
         *(f"  {name}" for name in list(tables)[:_LISTED]),
         *([f"  and {len(tables) - _LISTED:,} more tables"] if len(tables) > _LISTED else []),
         f"  {', '.join(beside)}",
+        *([] if request.about is None else [said_by(request.about, about)]),
         error,
         f"{cost}: {quote.at_most}, by {chosen!r}",
         *_budget(request, budget, payer),

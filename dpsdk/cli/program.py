@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -19,7 +18,7 @@ from dpsdk.cli.plugins import plugins
 from dpsdk.cli.release import release_tables
 from dpsdk.cli.request import USUAL, Request, Wanted
 from dpsdk.cli.staged import write_new
-from dpsdk.cli.words import problem, say
+from dpsdk.cli.words import Remark, complain, printable, problem, say
 from dpsdk.data.delimited import FileFormat
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
@@ -54,14 +53,14 @@ def main(argv: Sequence[str] | None = None, *, noise: NoiseSource | None = None)
                 )
             )
         else:
-            say(release_tables(_request(arguments), noise).removesuffix("\n"))
+            _release(_request(arguments), noise)
     except KeyboardInterrupt as error:
-        say(f"dpsdk: {problem(error)}", sys.stderr)
+        complain(f"dpsdk: {problem(error)}")
         return 130
     except BrokenPipeError:
         return 0
     except Exception as error:  # noqa: BLE001  # a traceback could quote what a row holds
-        say(f"dpsdk: {problem(_of_options(error, arguments))}", sys.stderr)
+        complain(f"dpsdk: {problem(_of_options(error, arguments))}")
         return 2
     return 0
 
@@ -95,6 +94,17 @@ def _domain(arguments: argparse.Namespace) -> None:
     say(text if arguments.check is not None or arguments.out is not None else domain.to_json())
 
 
+def _release(request: Request, noise: NoiseSource | None) -> None:
+    report = release_tables(request, noise)
+    try:
+        say(report.removesuffix("\n"))
+    except BaseException as error:
+        # It was paid for, and is there.
+        if not request.dry:
+            error.add_note(Remark(f"but all files are in {printable(request.out)}"))
+        raise
+
+
 def _request(arguments: argparse.Namespace) -> Request:
     return Request(
         table=arguments.table,
@@ -115,7 +125,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         decimal=arguments.decimal,
         thousands=None if arguments.thousands is None else _character(arguments.thousands),
         counts=arguments.counts,
-        beta=_decimal("--beta", arguments.beta),
+        beta=_beta(arguments.beta),
         name=arguments.name,
         force=arguments.force,
         method=arguments.method,
@@ -123,6 +133,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         digits=arguments.digits,
         dry=arguments.dry_run,
         rows=_optional("--rows", arguments.rows),
+        about=arguments.about,
         ledger=_ledger(arguments),
         cap=_cap(arguments),
     )
@@ -188,7 +199,12 @@ def _unit(arguments: argparse.Namespace) -> PrivacyUnit | None:
         expected = "given with --unit: so many rows of each person are kept at the most"
         raise InvalidArgument("--max-rows-per-person", expected, "none")
     rows = _whole("--max-rows-per-person", most)
-    return PrivacyUnit(arguments.unit, max_rows=rows, distinct=arguments.distinct)
+    try:
+        return PrivacyUnit(arguments.unit, max_rows=rows, distinct=arguments.distinct)
+    except InvalidArgument as error:
+        if error.parameter != "column":
+            raise
+        raise InvalidArgument("--unit", error.expected, error.got) from None
 
 
 def _ledger(arguments: argparse.Namespace) -> LedgerOptions | None:
@@ -227,6 +243,14 @@ def _decimal(option: str, text: str) -> Fraction:
     if number is None:
         raise InvalidArgument(option, "a decimal number", shown(text))
     return Fraction(number)
+
+
+def _beta(text: str) -> Fraction:
+    beta = _decimal("--beta", text)
+    # As the double that it becomes.
+    if not 0 < beta < 1 or float(beta) in (0, 1):
+        raise InvalidArgument("--beta", "a number strictly between 0 and 1", text)
+    return beta
 
 
 def _character(text: str) -> str:

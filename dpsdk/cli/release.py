@@ -7,15 +7,18 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from dpsdk import Domain, PrivateData, Session
+from dpsdk.cli.about import about_of
 from dpsdk.cli.declare import load
 from dpsdk.cli.descriptions import description_names, descriptions_of
 from dpsdk.cli.digits import step_of
-from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for, priced
+from dpsdk.cli.made import asked_of, check_left, made_of, mechanism_for
 from dpsdk.cli.outline import outlined
+from dpsdk.cli.place import check_place
 from dpsdk.cli.report import SUMMARY, about_table, report_of, summary_of
-from dpsdk.cli.request import Request, asked_tables, check_place, check_request
+from dpsdk.cli.request import Request, asked_tables, check_request
 from dpsdk.cli.staged import staged
 from dpsdk.cli.tables import file_names, write_csv, write_parquet
+from dpsdk.cli.wanted import priced
 from dpsdk.cli.words import Remark
 from dpsdk.noise import NoiseSource
 
@@ -44,8 +47,9 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     names = file_names(tables, request.kind)
     beside = (_REPORT, SUMMARY, *description_names(request.kind))
     check_place(request, [*names, *beside])
+    about = about_of(request.about, request.name)
     if request.dry:
-        return outlined(request, domain, dict(zip(names, tables, strict=True)), beside)
+        return outlined(request, domain, dict(zip(names, tables, strict=True)), beside, about)
     data, workload = _loaded(request, domain), asked_of(request, tables)
     budget, using = priced(request, data.facts, workload)
     ledger = None if request.ledger is None else request.ledger.open(made=True)
@@ -59,13 +63,13 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         (folder / _REPORT).touch()
         chosen = mechanism_for(request, budget, alone, workload) if using is None else using
         made = made_of(request, session, chosen, workload)
-        steps = [step_of(error, request.digits) for error in made.errors]
+        steps = [step_of(error, request.digits, made.unit) for error in made.errors]
         for name, table, step in zip(names, made.release.value, steps, strict=True):
             if request.kind == "parquet":
                 write_parquet(folder / name, table, step, about_table(request, made, step))
             else:
                 write_csv(folder / name, table, step)
-        described = descriptions_of(request, made, names, steps)
+        described = descriptions_of(request, made, names, steps, about)
         for name, description in described.items():
             (folder / name).write_text(description.to_json(), encoding="utf-8")
         report = report_of(request, session, made, described)

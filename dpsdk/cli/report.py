@@ -128,15 +128,14 @@ def about_table(request: Request, made: Made, step: Step) -> dict[str, str]:
     return {"dpsdk": json.dumps(about, ensure_ascii=False)}
 
 
-def bounded(request: Request, bound: Bound, verb: str = "is", more: str = "") -> str:
-    """How far off entries are, and how far as they are written."""
+def bounded(request: Request, bound: Bound, step: Step, *, verb: str = "is", more: str = "") -> str:
+    """How far off entries are, and how far as they are written on the grid of a step."""
     unit = " rows" if request.counts else ", as a share of the rows"
     vacuous = "\n  (vacuous: no more than is known without data)" if bound.vacuous else ""
     text = (
         f"With probability {certainty(bound.beta)}, no entry {verb} off by more than "
         f"{as_bound(bound.error)}{unit}.{vacuous}"
     )
-    step = step_of(bound.error, request.digits)
     if step.places is None:
         return text
     return (
@@ -152,11 +151,13 @@ def report_of(
     release, bound = made.release, made.bound
     tables = len(release.value)
     entries = sum(table.values.size for table in release.value)
+    step = step_of(bound.error, request.digits, made.unit)
+    more = "" if made.listed is None else " or less"
     seeded = "" if release.private else "\nNOT PRIVATE: made with seeded noise."
     return (
         f"{tables:,} table{'s' if tables > 1 else ''} with {entries:,} entries in "
         f"{printable(request.out)}\n"
-        f"{bounded(request, bound, more='' if made.listed is None else ' or less')}\n"
+        f"{bounded(request, bound, step, more=more)}\n"
         f"{_variation(made)}"
         f"cost: {made.cost}, by {release.mechanism}\n"
         f"{_spent(request, session, made)}\n"
@@ -171,7 +172,10 @@ def _left_out(described: Mapping[str, Described]) -> str:
     fields = [f"{len(one.missing)} of {name}" for name, one in described.items() if one.missing]
     if not fields:
         return ""
-    return f"Fields left for you to fill in: {', '.join(fields)}; {SUMMARY} lists them.\n"
+    return (
+        f"Fields left for you to fill in, as by --about: {', '.join(fields)}; {SUMMARY} lists "
+        f"them.\n"
+    )
 
 
 def _variation(made: Made) -> str:

@@ -19,10 +19,9 @@ from dpsdk.cli.ledgers import LedgerOptions
 from dpsdk.cli.tables import TableFormat, require_parquet
 from dpsdk.cli.words import printable
 from dpsdk.data import Outside
-from dpsdk.data.sources import parquet_files
 from dpsdk.errors import DomainError, InvalidArgument, TooLarge, UnknownAttribute
 
-__all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_place", "check_request"]
+__all__ = ["USUAL", "Method", "Request", "Wanted", "asked_tables", "check_request"]
 
 Method: TypeAlias = Literal["auto", "local", "independent"]
 
@@ -117,6 +116,8 @@ class Request:
         Only say what would be done.
     rows
         How many rows the table has, for a dry run, which does not count them.
+    about
+        The file of what whoever publishes the tables knows of them; None if there is none.
     """
 
     table: Path
@@ -147,6 +148,7 @@ class Request:
     cap: Budget | None = None
     dry: bool = False
     rows: int | None = None
+    about: Path | None = None
 
     @property
     def label(self) -> str:
@@ -222,10 +224,11 @@ def _check_cap(request: Request, cap: Budget) -> None:
     budget = request.budget
     most = budget.most if isinstance(budget, Wanted) and budget.stated else budget
     if isinstance(most, Budget) and most.epsilon > cap.epsilon:
-        raise InvalidArgument("--epsilon", f"at most --cap, {cap.epsilon}", str(most.epsilon))
+        expected = f"at most --cap, {as_text(cap.epsilon)}"
+        raise InvalidArgument("--epsilon", expected, as_text(most.epsilon))
     if budget.delta > cap.delta:
-        expected = f"at most --cap-delta, {cap.delta}"
-        raise InvalidArgument("--delta", expected, str(budget.delta))
+        expected = f"at most --cap-delta, {as_text(cap.delta)}"
+        raise InvalidArgument("--delta", expected, as_text(budget.delta))
 
 
 def asked_tables(request: Request, domain: Domain) -> list[tuple[str, ...]]:
@@ -308,43 +311,3 @@ def _check_writable(path: Path, domain: Domain) -> None:
     except UnicodeEncodeError:
         message = f"{path}: a label holds half of a surrogate pair, which no text file can hold"
         raise DomainError(message) from None
-
-
-def check_place(request: Request, names: list[str]) -> None:
-    """Refuse a directory into which these files cannot be written.
-
-    Raises
-    ------
-    InvalidArgument
-        If it holds anything, unless forced, or a directory of one of these names, or a file that is
-        read; or if it is inside of the directory that is the table.
-    DataError
-        If the table is of Parquet files, and there are none.
-    """
-    out, table = request.out, request.table
-    if table.is_dir() and out.resolve().is_relative_to(table.resolve()):
-        expected = "outside of the directory of the table, all files of which are read"
-        raise InvalidArgument("--out", expected, printable(out))
-    if out.exists() and any(out.iterdir()):
-        if not request.force:
-            expected = "an empty or new directory, or come with --force"
-            raise InvalidArgument("--out", expected, printable(out))
-        taken = next((name for name in names if (out / name).is_dir()), None)
-        if taken is not None:
-            expected = f"without a directory {taken!r} in it, where a file should be"
-            raise InvalidArgument("--out", expected, printable(out))
-        read = [file for file in _read(request) if file.exists()]
-        for name in names:
-            if (out / name).exists() and any((out / name).samefile(file) for file in read):
-                expected = f"another directory: its {name!r}, which is read, would be written over"
-                raise InvalidArgument("--out", expected, printable(out))
-
-
-def _read(request: Request) -> list[Path]:
-    """The files that are needed still."""
-    tables = map(Path, parquet_files(str(request.table))) if request.parquet else [request.table]
-    files = [request.domain, *tables]
-    if request.ledger is not None:
-        mine = (Path(request.ledger.place), request.ledger.key, request.ledger.anchor)
-        files += [file for file in mine if file is not None]
-    return files

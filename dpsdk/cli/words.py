@@ -10,7 +10,7 @@ from typing import TextIO
 
 from dpsdk.errors import DpsdkError
 
-__all__ = ["Remark", "called", "printable", "problem", "say"]
+__all__ = ["Remark", "called", "complain", "printable", "problem", "say"]
 
 
 class Remark(str):
@@ -29,9 +29,26 @@ def printable(text: str | Path) -> str:
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def say(text: str, file: TextIO | None = None) -> None:
-    """Print a text, and escape what the terminal cannot show. Nobody may be listening any more."""
-    stream = sys.stdout if file is None else file
+def say(text: str) -> None:
+    """Print a text, and escape what the terminal cannot show. Nobody may be listening any more.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written where somebody is.
+    """
+    _write(text, sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Print a text where errors are told, if that can be done."""
+    with suppress(OSError):
+        _write(text, sys.stderr)
+
+
+def _write(text: str, stream: TextIO | None) -> None:
+    if stream is None:  # closed before the process began
+        return
     encoding = stream.encoding or "utf-8"
     shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
     try:

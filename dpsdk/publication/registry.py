@@ -20,7 +20,7 @@ from dpsdk.publication.described import Described, described
 from dpsdk.publication.statement import Statement, at_least
 from dpsdk.wire import Plain
 
-__all__ = ["registry_of"]
+__all__ = ["check_about", "registry_of"]
 
 Tier: TypeAlias = Literal[1, 2, 3]
 
@@ -104,7 +104,7 @@ _REQUIRED = frozenset(
 
 def registry_of(statement: Statement, about: About, notes: tuple[str, ...]) -> Described:
     """The record of a release for the registry, as a draft."""
-    _check(about)
+    check_about(about)
     known = _of_release(statement, notes) | _of_about(about) | dict[str, Plain](about.details)
     if not statement.record.private:  # whatever anybody says of it
         known["basic.description"] = f"{statement.guarantee} {known['basic.description']}"
@@ -124,7 +124,14 @@ def registry_of(statement: Statement, about: About, notes: tuple[str, ...]) -> D
     return described("deployments registry", content, missing, _REQUIRED)
 
 
-def _check(about: About) -> None:
+def check_about(about: About) -> None:
+    """Refuse what the registry has no place for.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has no such sector, or no such detail.
+    """
     sectors = _FIELDS["basic.data_product_sector"].choices
     if about.sector is not None and about.sector not in sectors:
         raise InvalidArgument("sector", f"one of {', '.join(sectors)}", shown(about.sector))

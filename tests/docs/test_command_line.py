@@ -9,6 +9,7 @@ import pytest
 from dpsdk import Domain, Integer
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
+from dpsdk.cli.about import about_of
 from dpsdk.planner import Calibration
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +70,11 @@ def test_the_options_that_the_guide_names_exist(capsys):
     helped = capsys.readouterr().out
     for option in set(re.findall(r"(--[a-z][a-z-]*)", PAGE)) - {"--help"}:
         assert option in helped, option
+
+
+def test_the_file_that_is_shown_is_one(tmp_path):
+    (text,) = re.findall(r"^```toml\n(.*?)```$", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "about.toml").write_text(text, encoding="utf-8")
+    about = about_of(tmp_path / "about.toml", None)
+    assert about.curators == ("Bureau of Examples",)
+    assert about.details == {"deployment_model.release_type": "One release"}

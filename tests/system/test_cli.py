@@ -456,4 +456,4 @@ def test_no_command_at_all_is_a_usage_error(capsys):
     with pytest.raises(SystemExit) as leaving:
         main([])
     assert leaving.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    assert "--help tells more" in capsys.readouterr().err

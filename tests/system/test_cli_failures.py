@@ -242,7 +242,9 @@ def test_a_directory_where_a_file_should_be_is_refused(folder, capsys):
 def test_a_file_where_the_directory_should_be_is_refused(folder, capsys):
     (folder / "out").write_text("kept")
     before = everything(folder)
-    assert "out: " in one_line(capsys, release(folder, "--epsilon", "1", "--force"))
+    assert "--out must be a directory" in one_line(
+        capsys, release(folder, "--epsilon", "1", "--force")
+    )
     assert everything(folder) == before
 
 
@@ -435,3 +437,56 @@ def test_options_of_a_ledger_are_not_ignored_where_there_is_none(folder, capsys,
     assert "--allow-network must be" in one_line(
         capsys, release(folder, "--epsilon", "1", "--allow-network")
     )
+
+
+@pytest.mark.parametrize("there", ["nothing", "empty", "a release"])
+@pytest.mark.parametrize("option", ["--ledger", "--anchor", "--about"])
+def test_a_ledger_is_not_made_where_a_file_will_be_written(folder, capsys, option, there):
+    if there == "empty":
+        (folder / "out").mkdir()
+    if there == "a release":
+        assert release(folder, "--epsilon", "1") == 0
+        capsys.readouterr()
+    before = everything(folder)
+    (folder / "link").symlink_to(folder / "out")
+    for name in ("release.json", "report.txt", "1_age_sex.csv", "datapackage.json"):
+        given = {"--ledger": str(folder / "l.db"), option: str(folder / "link" / name)}
+        arguments = [word for pair in given.items() for word in pair]
+        paths = ["--domain", str(folder / "domain.json"), "--out", str(folder / "out")]
+        more = ["--epsilon", "1", "--name", "n", "--force"]
+        code = main(["release", str(folder / "table.csv"), *paths, *more, *arguments])
+        assert f"its {name!r}, which is read, would be written over" in one_line(capsys, code)
+    (folder / "link").unlink()
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("out", ["file", "file/new", "file/new/out", "nowhere", "loop"])
+@pytest.mark.parametrize("dry", [[], ["--dry-run", "--rows", "9"]], ids=["", "dry"])
+def test_a_place_that_can_be_no_directory_is_refused_before_anything_is_paid(
+    folder, capsys, out, dry
+):
+    (folder / "file").write_text("kept")
+    (folder / "nowhere").symlink_to(folder / "none")
+    (folder / "loop").symlink_to(folder / "loop")
+    text = one_line(capsys, release(folder, "--epsilon", "1", "--force", *dry, out=out))
+    assert "--out must be a directory, or the name of a new one in a directory" in text
+    assert (folder / "file").read_text() == "kept"
+    assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--beta", "1e400"], "--beta must be a number strictly between 0 and 1; got 1e400"),
+        (["--beta", "1e-400"], "--beta must be a number strictly between 0 and 1; got 1e-400"),
+        (["--beta", "0.99999999999999999999"], "--beta must be a number strictly between 0 and 1"),
+        (["--unit", "", "--max-rows-per-person", "2"], "--unit must be a non-empty text"),
+        (["--ledger", "l", "--name", "n", "--cap", "0.5"], "at most --cap, 0.5; got 1"),
+        (
+            ["--ledger", "l", "--name", "n", "--cap", "1", "--cap-delta", "0", "--delta", "1e-9"],
+            "--delta must be at most --cap-delta, 0; got 1e-9",
+        ),
+    ],
+)
+def test_numbers_are_named_as_they_were_given(folder, capsys, options, words):
+    assert words in one_line(capsys, release(folder, "--epsilon", "1", "--counts", *options))

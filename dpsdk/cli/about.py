@@ -1,0 +1,104 @@
+"""The file of what whoever publishes tables knows of them, and the release itself does not."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import evolve, fields
+
+from dpsdk._checks import shown
+from dpsdk.cli.words import printable
+from dpsdk.errors import InvalidArgument
+from dpsdk.publication import About
+from dpsdk.publication.registry import check_about
+
+__all__ = ["about_of", "said_by"]
+
+_LONGEST = 2**20
+"""No such file is longer, in bytes; a device may have no end at all."""
+
+_FIELDS = tuple([field.name for field in fields(About)])
+
+
+def about_of(path: Path | None, name: str | None) -> About:
+    """What a TOML file says, with the fields of `About`; `name` where it says none.
+
+    Parameters
+    ----------
+    path
+        The file, None if there is none.
+    name
+        What the table is called, if it was said.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no such file; it names the field.
+    OSError
+        If it cannot be read.
+    """
+    found = About() if path is None else _read(path)
+    return evolve(found, name=name) if found.name is None else found
+
+
+def said_by(path: Path, about: About) -> str:
+    """Which fields a file fills in, and which it leaves out, for people."""
+    said = [name for name in _FIELDS if getattr(about, name)]
+    left = [name for name in _FIELDS if name not in said]
+    more = f"; it leaves out {', '.join(left)}" if left else ""
+    return f"{printable(path)} says {', '.join(said) or 'nothing'}{more}."
+
+
+def _read(path: Path) -> About:
+    file = printable(path)
+    given = _tables(path, file)
+    for name in given:
+        if name not in _FIELDS:
+            expected = f"one of {', '.join(_FIELDS)}"
+            raise InvalidArgument(f"each field in {file}", expected, shown(name))
+    day, details = given.get("published"), given.get("details")
+    if isinstance(day, str):
+        expected = "a date without quotes, such as 2026-07-01"
+        raise InvalidArgument(f"published in {file}", expected, shown(day))
+    if isinstance(details, dict):
+        given["details"] = _dotted(cast("dict[str, object]", details), file)
+    try:
+        about = About(**cast("dict[str, Any]", given))
+        check_about(about)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error.parameter} in {file}", error.expected, error.got) from None
+    return about
+
+
+def _tables(path: Path, file: str) -> dict[str, object]:
+    """What TOML makes of the file, where it is TOML."""
+    with path.open("rb") as stream:
+        read = stream.read(_LONGEST + 1)
+    if len(read) > _LONGEST:
+        raise InvalidArgument("--about", f"a file of at most {_LONGEST:,} bytes", file)
+    try:
+        # Some editors begin a text with a mark of their own.
+        return cast("dict[str, object]", tomllib.loads(read.decode("utf-8-sig")))
+    except UnicodeDecodeError:
+        raise InvalidArgument("--about", "a text in utf-8", file) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument("--about", "a file of TOML", f"{file}: {error}") from None
+    except RecursionError:
+        raise InvalidArgument("--about", "a file of TOML that is not deep", file) from None
+
+
+def _dotted(details: dict[str, object], file: str, before: str = "") -> dict[str, object]:
+    """The details by the names that the registry has: tables within tables have dots between."""
+    found: dict[str, object] = {}
+    for name, value in details.items():
+        whole = f"{before}{name}"
+        inner = {whole: value}
+        if isinstance(value, dict):
+            inner = _dotted(cast("dict[str, object]", value), file, f"{whole}.")
+        twice = next((one for one in inner if one in found), None)
+        if twice is not None:
+            raise InvalidArgument(f"details in {file}", "given once each", f"{shown(twice)} twice")
+        found |= inner
+    return found

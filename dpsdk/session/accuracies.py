@@ -130,10 +130,15 @@ class _Combined:
     """How noises add up in each number: each way once, and which it is for each of the numbers."""
 
     def write(self, value: Combination, where: str) -> object:
-        rows = np.stack([value.squares, value.peaks, value.counts], axis=1)
-        ways, places = np.unique(rows, axis=0, return_inverse=True)
-        columns = [NUMBERS.write(column, where) for column in ways.T]
-        return [*columns, _PLACES.write(places.reshape(-1), where)]
+        columns = (value.squares, value.peaks, value.counts)
+        order = np.lexsort(columns[::-1])
+        ranked = np.stack(columns)[:, order]
+        # One number is of another way than the one before it if any of the three differs.
+        new = np.append(True, (ranked[:, 1:] != ranked[:, :-1]).any(axis=0))[: len(order)]
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.cumsum(new) - 1
+        ways = [NUMBERS.write(column, where) for column in ranked[:, new]]
+        return [*ways, _PLACES.write(places, where)]
 
     def read(self, plain: object, where: str) -> Combination:
         expected = "squares, peaks and counts of each way, and its places"

@@ -8,13 +8,8 @@ from dpsdk.domain import Attribute, Binned, Boolean, Categorical, Date, Domain, 
 from dpsdk.hypothesis import SyntheticData
 from dpsdk.release import Quote, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import (
-    Channel,
-    DistributionChannel,
-    HypothesisChannel,
-    Stopped,
-    TablesChannel,
-)
+from dpsdk.session.channel import Channel, DistributionChannel, HypothesisChannel, TablesChannel
+from dpsdk.session.stopped import Stopped
 
 if TYPE_CHECKING:
     from dpsdk import examples as examples

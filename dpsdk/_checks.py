@@ -18,11 +18,10 @@ from typing import cast
 import numpy as np
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.typing import Floats, Ints, Real
+from dpsdk.typing import Floats, Real
 
 __all__ = [
     "described",
-    "kept",
     "shown",
     "to_amount",
     "to_array",
@@ -37,7 +36,6 @@ __all__ = [
     "to_probability",
     "read_decimal",
     "read_whole",
-    "same_numbers",
 ]
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
@@ -341,22 +339,6 @@ def to_array(parameter: str, values: object, expected: str) -> Floats:
 def _check_many(numbers: int) -> None:
     if numbers > _MOST_NUMBERS:
         raise TooLarge("an array", numbers, _MOST_NUMBERS, "numbers", "hand in less at a time")
-
-
-def kept(array: Floats) -> Floats:
-    """A copy that stays as it is."""
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
-
-
-def kept_places(array: Ints) -> Ints:
-    """As `kept`, of integers."""
-    return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
-
-
-def same_numbers(one: Floats, other: Floats) -> bool:
-    """Whether two arrays hold the same, where what is no number is as another that is none."""
-    return np.array_equal(one, other, equal_nan=True)
 
 
 def to_flag(parameter: str, value: bool) -> bool:  # noqa: FBT001  # a reader of an argument

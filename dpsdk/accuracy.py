@@ -16,7 +16,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 from attrs import Factory, cmp_using, evolve, field, frozen
 
-from dpsdk._checks import kept, kept_places, same_numbers, shown, to_beta
+from dpsdk._arrays import Lasting, kept, kept_places, same_numbers
+from dpsdk._checks import shown, to_beta
 from dpsdk.accounting.numbers.display import as_bound, confidence
 from dpsdk.errors import InvalidArgument, NoBound, QueryError
 from dpsdk.forms import Facts
@@ -60,7 +61,7 @@ _WITHOUT_UNIT = (
 )
 
 
-class _Statement(ABC):
+class _Statement(Lasting, ABC):
     """What every accuracy says of itself."""
 
     __slots__ = ()
@@ -286,8 +287,12 @@ class ConstrainedAccuracy(HalfWidths):
         return self.before.missing(beta)
 
 
+def _to_chains(chains: Ints | None) -> Ints | None:
+    return None if chains is None else kept_places(chains)
+
+
 @frozen
-class Constrained(Generic[A_co]):
+class Constrained(Lasting, Generic[A_co]):
     """An answer of moved numbers.
 
     Parameters
@@ -301,8 +306,10 @@ class Constrained(Generic[A_co]):
     """
 
     value: A_co
-    raw: Floats = field(eq=cmp_using(eq=same_numbers), hash=False)
-    chains: Ints | None = field(default=None, eq=cmp_using(eq=np.array_equal), hash=False)
+    raw: Floats = field(converter=kept, eq=cmp_using(eq=same_numbers), hash=False)
+    chains: Ints | None = field(
+        default=None, converter=_to_chains, eq=cmp_using(eq=np.array_equal), hash=False
+    )
 
 
 class Lifting(ABC, Generic[A_co]):

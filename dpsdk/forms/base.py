@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC
 from typing import Protocol, TypeVar
 
+from dpsdk._arrays import Lasting
 from dpsdk.domain import Domain
 
 __all__ = ["Form", "Lowers"]
 
 
-class Form(ABC):
+class Form(Lasting, ABC):
     """A question put to a universe in public numbers. Mechanisms know forms, not queries."""
 
     __slots__ = ()

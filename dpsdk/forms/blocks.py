@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.factors import (
@@ -59,7 +60,7 @@ def _plain(factor: Factor) -> Weights | Toeplitz:
     return factor if isinstance(factor, Toeplitz) else Weights(factor.matrix())
 
 
-class Block(ABC):
+class Block(Lasting, ABC):
     """`rows` linear functions that depend on the attributes `names` only.
 
     Functions are weights on the cells of these attributes; rows outside the domain weigh zero.

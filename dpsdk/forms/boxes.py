@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import kept_places
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.blocks import Block, Dense, Kronecker, Products
 from dpsdk.forms.corners import CORNER_LIMIT, Corners
@@ -31,8 +32,7 @@ def _to_ends(values: Array) -> Ints:
         raise InvalidArgument("starts and stops", "arrays of integers", f"{given.dtype}")
     # Integers beyond 64 bits with a sign come out negative, and are refused as such.
     result = given.astype(np.int64)
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(result.tobytes(), dtype=np.int64).reshape(result.shape)
+    return kept_places(result)
 
 
 def _to_lines(lines: _Lines) -> _Lines:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting
 from dpsdk._checks import shown, to_name
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -25,7 +26,7 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 @frozen
-class Coordinates:
+class Coordinates(Lasting):
     """Some coordinates of a feature vector, as numbers on the cells of some attributes.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown, to_count
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Array, Floats
@@ -26,10 +27,10 @@ WEIGHT_LIMIT = 2**25
 
 
 @frozen(eq=False)
-class _Half:
+class _Half(Lasting):
     """The features of one half of the blocks, one row for each cell of these."""
 
-    rows: Floats = field(repr=False)
+    rows: Floats = field(converter=kept, repr=False)
     start: int
     """The first coefficient of this half."""
 
@@ -44,7 +45,7 @@ class _Half:
 
 
 @frozen(init=False, eq=False)
-class Design:
+class Design(Lasting):
     """The feature vector of every cell of a product of attributes, without it being written out.
 
     The cells are those of a product of axes, in C order: the last axis varies fastest. Each axis
@@ -200,8 +201,7 @@ def _to_block(block: Array) -> Floats:
         raise InvalidArgument("blocks", expected, f"an array of shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidArgument("blocks", expected, "NaN or infinity among them")
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(array.tobytes(), dtype=np.float64).reshape(array.shape)
+    return kept(array)
 
 
 def _cut(shapes: Sequence[tuple[int, int]]) -> int:

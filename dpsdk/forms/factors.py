@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.forms.convolution import causal
@@ -37,8 +38,7 @@ def to_weights(weights: Array) -> Floats:
         raise InvalidArgument("weights", "an array of finite numbers", shown(weights)) from None
     if not np.isfinite(result).all():
         raise InvalidArgument("weights", "finite numbers only", "NaN or infinity among them")
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
+    return kept(result)
 
 
 def simplest(factor: Factor) -> Factor:
@@ -59,7 +59,7 @@ def half_up(weights: Floats) -> Floats:
 _FACTOR_BYTES = 128
 
 
-class Factor(ABC):
+class Factor(Lasting, ABC):
     """Weights of `rows` functions on the `size` cells of one attribute."""
 
     __slots__ = ()

@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import kept
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms.base import Form
@@ -44,9 +45,7 @@ _GAPS = b"dpsdk gap form 1\0"
 
 
 def _to_numbers(values: Floats) -> Floats:
-    result = np.array(values, dtype=np.float64)
-    result.flags.writeable = False
-    return result
+    return kept(np.array(values, dtype=np.float64))
 
 
 @frozen(eq=False)

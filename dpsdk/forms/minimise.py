@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import cmp_using, evolve, field, frozen
 
+from dpsdk._arrays import Lasting, kept
 from dpsdk._checks import described, shown, to_array, to_count, to_finite
 from dpsdk.errors import InvalidArgument, QueryError
 from dpsdk.forms.descent import accelerated, averaged
@@ -40,7 +41,7 @@ _TINY = 1e-300
 
 
 @frozen
-class Minimum:
+class Minimum(Lasting):
     """Coefficients, and by how much their value may exceed the least one.
 
     Parameters
@@ -55,7 +56,7 @@ class Minimum:
         How many gradients were worked out after the first.
     """
 
-    theta: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    theta: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     value: float
     gap: float
     steps: int

@@ -12,6 +12,7 @@ from hashlib import sha256
 import numpy as np
 from attrs import field, frozen
 
+from dpsdk._arrays import kept
 from dpsdk._checks import shown, to_array, to_finite
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
@@ -42,8 +43,7 @@ def _to_row(name: str, values: Array | Sequence[float]) -> Floats:
     numbers = to_array(name, values, "finite numbers")
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InvalidArgument(name, "a row of finite numbers", f"shape {numbers.shape}")
-    kept = np.array(numbers, dtype=np.float64) + 0.0  # a zero has no sign here
-    return np.frombuffer(kept.tobytes(), dtype=np.float64)
+    return kept(numbers + 0.0)  # a zero has no sign here
 
 
 def _to_strength(value: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 from typing_extensions import override
 
+from dpsdk._arrays import kept_places
 from dpsdk._checks import shown, to_integer
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, TooLarge
@@ -124,8 +125,8 @@ class SyntheticData(Distribution):
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "outside", beyond is not None)
         object.__setattr__(self, "outside_count", beyond)
-        object.__setattr__(self, "_codes", _kept(columns))
-        object.__setattr__(self, "_counts", _kept(numbers))
+        object.__setattr__(self, "_codes", kept_places(columns))
+        object.__setattr__(self, "_counts", kept_places(numbers))
 
     @classmethod
     def from_counts(
@@ -323,12 +324,6 @@ def _made(
     kind: type[SyntheticData], domain: Domain, codes: Ints, counts: Ints, outside: int | None
 ) -> SyntheticData:
     return kind(domain, codes, counts, outside_count=outside)
-
-
-def _kept(array: Ints) -> Ints:
-    """A copy that stays as it is."""
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
 
 
 def _to_columns(domain: Domain, codes: Array | Sequence[Sequence[int]]) -> Ints:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, shown, to_array, to_integer, to_name
+from dpsdk._arrays import Lasting, kept
+from dpsdk._checks import shown, to_array, to_integer, to_name
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import client_copy
 from dpsdk.accuracy import NoiseAccuracy
@@ -95,7 +96,7 @@ def _to_grid(numbers: Floats, bits: int) -> Floats:
 
 
 @frozen
-class Reference:
+class Reference(Lasting):
     """A public table to look from: so many rows, as somebody guesses, in each cell of a marginal.
 
     It must be made of public values and of releases alone: it is not protected.

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, shown, to_array, to_beta, to_integer
+from dpsdk._arrays import Lasting, kept
+from dpsdk._checks import shown, to_array, to_beta, to_integer
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy
 from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Reference
@@ -73,7 +74,7 @@ def to_rows(rows: Rows) -> Rows:
 
 
 @frozen
-class Certificate:
+class Certificate(Lasting):
     """Bounds of total variation that hold for all public tables that were looked from at once.
 
     The total variation of two tables is half the L1 distance of their shares: the most that the

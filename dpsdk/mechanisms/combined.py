@@ -14,6 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting, kept
+from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
@@ -48,7 +50,7 @@ _TILTS: Floats = np.concatenate([_HALVES, 1 - _HALVES[-2::-1]])
 
 
 @frozen
-class Combination:
+class Combination(Lasting):
     """The weights that independent noises have in some numbers, by what bounds need of them.
 
     Parameters
@@ -61,9 +63,9 @@ class Combination:
         How many weights are not zero.
     """
 
-    squares: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
-    peaks: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
-    counts: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    squares: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    peaks: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    counts: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
 
     @classmethod
     def of(cls, weights: Floats) -> Combination:
@@ -95,6 +97,11 @@ class CombinedNoise(HalfWidths):
     combination: Combination
     kind: str = field(init=False, default="proven tail of a sum of discrete noises")
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of each noise, in units of the step; a copy."""
+        return from_plain(self._law)
 
     @property
     def variances(self) -> Floats:

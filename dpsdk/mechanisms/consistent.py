@@ -8,12 +8,13 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept
+from dpsdk._arrays import kept
 from dpsdk.domain import Domain
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.hypothesis import SyntheticData
-from dpsdk.mechanisms.combined import Combination
+from dpsdk.mechanisms.combined import Combination, CombinedNoise
 from dpsdk.mechanisms.estimates import EstimateAccuracy
+from dpsdk.noise import NoiseLaw
 from dpsdk.noise.laws import Plain, from_plain, to_plain
 from dpsdk.release import HalfWidths, Standing
 from dpsdk.typing import Floats
@@ -67,10 +68,15 @@ class ConsistentAccuracy(HalfWidths):
     exactly: bool
     """Whether possible counts have a known sum."""
     combination: Combination
-    signed: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    signed: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     """One for each answer that has weights of both signs, zero for the others."""
     kind: str = field(init=False, default="projection of noisy counts on possible ones")
     standing: Standing = field(init=False, default="proven")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise of each count, in steps; a copy."""
+        return from_plain(self._law)
 
     @classmethod
     def of(cls, accuracy: EstimateAccuracy, form: LinearForm, facts: Facts) -> ConsistentAccuracy:
@@ -123,7 +129,7 @@ class ProjectedAccuracy(HalfWidths):
     """
 
     projection: ConsistentAccuracy
-    before: EstimateAccuracy
+    before: EstimateAccuracy | CombinedNoise
     distances: Floats = field(
         converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )

@@ -7,6 +7,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from dpsdk._html import page, pairs, table
 from dpsdk.accuracy import Bound
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Mechanism
@@ -113,6 +114,31 @@ class Plan(Generic[F_contra]):
     free_afterwards: str = ""
     attainable: float | None = None
     parts: tuple[Plan[Form], ...] = field(default=())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        told: list[tuple[str, object]] = [("cost", self.cost)]
+        if self.share_of_remaining is not None:
+            told.append(("of what is left", f"{float(self.share_of_remaining):.3%}"))
+        promised = self.promised
+        told.append(("promised", "no bound" if promised is None else f"± {promised.words}"))
+        if self.assumed is not None:
+            told.append((f"if {' and '.join(self.assumes)}", f"± {self.assumed.words}"))
+        expected = self.expected
+        if expected is not None:
+            between = f"nine in ten between {expected.low:.4g} and {expected.high:.4g}"
+            told.append(("expected", f"{expected.median:.4g}, {between} ({expected.basis})"))
+        if self.seconds is not None:
+            told.append(("seconds", f"{self.seconds:.2g}"))
+        if self.bytes is not None:
+            told.append(("bytes", f"{self.bytes:,}"))
+        if self.free_afterwards:
+            told.append(("free afterwards", self.free_afterwards))
+        told += [(one.code, one.text) for one in self.because]
+        mark = "" if self.feasible else ", which may not be run"
+        rows = ((one.mechanism, one.cost) for one in self.parts)
+        parts = table(["part", "cost"], rows, len(self.parts)) if self.parts else ""
+        return page(f"Plan of {self.mechanism}{mark}", pairs(told), parts)
 
     def __repr__(self) -> str:
         error = "no bound" if self.promised is None else f"± {self.promised.words}"

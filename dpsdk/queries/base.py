@@ -11,6 +11,7 @@ import numpy as np
 from attrs import evolve, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
+from dpsdk._arrays import Lasting
 from dpsdk._checks import described, shown
 from dpsdk.accuracy import Constrained, Constraint, HalfWidths, Lifting, without_unit
 from dpsdk.domain import Domain
@@ -35,7 +36,7 @@ A_co = TypeVar("A_co", covariant=True)
 F_co = DefaultTypeVar("F_co", bound=Form, covariant=True, default=LinearForm)
 
 
-class Query(ABC, Generic[A_co, F_co]):
+class Query(Lasting, ABC, Generic[A_co, F_co]):
     """A question with an answer of type A, put to mechanisms as a form of type F.
 
     A subclass writes `lower` and `lift`. Both see public facts only, so a query can neither read

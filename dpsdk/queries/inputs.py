@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting
 from dpsdk._checks import described, shown
 from dpsdk.domain import Attribute, Domain
 from dpsdk.errors import QueryError
@@ -115,7 +116,7 @@ def _check_different(
 
 
 @frozen
-class Target:
+class Target(Lasting):
     """The label of a model: an attribute, as numbers of the kind that a loss takes.
 
     Parameters

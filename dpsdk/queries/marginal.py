@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import same_numbers, shown, to_integer
+from dpsdk._arrays import Lasting, kept, same_numbers
+from dpsdk._checks import shown, to_integer
 from dpsdk._frames import Column, FrameLibrary, Rows, rows_of, to_frame
 from dpsdk._html import brief_of, page, part_of, said
 from dpsdk._html import table as html_table
@@ -36,8 +37,7 @@ def _to_values(values: Array) -> Floats:
         result = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument("values", "an array of numbers", shown(values)) from None
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(result.tobytes(), dtype=np.float64).reshape(result.shape)
+    return kept(result)
 
 
 def _to_moved(value: float) -> float:
@@ -48,7 +48,7 @@ def _to_moved(value: float) -> float:
 
 
 @frozen(repr=False)
-class MarginalTable:
+class MarginalTable(Lasting):
     """Numbers for every combination of the labels of a few attributes.
 
     `values` has one axis an attribute. `table[label, ...]` is one number, as a float. `moved` says

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting
 from dpsdk._frames import Column, Rows, rows_of
 from dpsdk.data.take import read_codes
 from dpsdk.errors import InvalidArgument
@@ -19,7 +20,7 @@ __all__ = ["Model"]
 
 
 @frozen(repr=False)
-class Model:
+class Model(Lasting):
     """A linear model that was fitted: public, and made of what was released.
 
     Parameters

@@ -50,7 +50,13 @@ def risen(numbers: Floats, chains: Ints, ranks: Ints) -> Floats:
     for chain in np.split(order, ends):
         starts = np.flatnonzero(np.diff(ranks[chain], prepend=ranks[chain[0]] - 1))
         counts = np.diff(starts, append=len(chain))
-        means = np.add.reduceat(numbers[chain], starts) / counts
+        own = numbers[chain]
+        # Between the least and the largest, whatever is rounded: so equal numbers stay as they are.
+        means = np.clip(
+            np.add.reduceat(own, starts) / counts,
+            np.minimum.reduceat(own, starts),
+            np.maximum.reduceat(own, starts),
+        )
         result[chain] = _pooled(means.tolist(), counts.tolist())
     return result
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import kept, kept_places
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -55,8 +56,7 @@ def _to_codes(parameter: str, codes: Codes) -> Ints:
         got = f"{int(given[row, place])} in row {row}"
         raise InvalidArgument(parameter, "codes, which count from 0", got)
     plain = np.ascontiguousarray(given, dtype=np.int64)
-    # An array of its own memory could be made writeable again, and one over bytes cannot.
-    return np.frombuffer(plain.tobytes(), dtype=np.int64).reshape(plain.shape)
+    return kept_places(plain)
 
 
 def _array(codes: object) -> Array | None:
@@ -190,7 +190,7 @@ class Rectangles(ConditionedCounting[Floats]):
 
     def lift(self, raw: Floats, facts: Facts, /) -> Floats:
         answers: Floats = raw * self.scale(facts)
-        return np.frombuffer(answers.tobytes(), dtype=np.float64)
+        return kept(answers)
 
     def __repr__(self) -> str:
         comma = "," if len(self.attributes) == 1 else ""

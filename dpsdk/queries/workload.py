@@ -10,7 +10,8 @@ from typing import Generic, TypeVar, cast, overload
 import numpy as np
 from attrs import field, frozen
 
-from dpsdk._checks import described, kept, shown
+from dpsdk._arrays import Lasting, kept
+from dpsdk._checks import described, shown
 from dpsdk._frames import (
     Column,
     ColumnKind,
@@ -58,7 +59,7 @@ def _copy_of(parts: Callable[[], list[Floats]], place: int) -> Floats:
 
 
 @frozen(repr=False)
-class Answers(Sequence[A_co], Generic[A_co]):
+class Answers(Lasting, Sequence[A_co], Generic[A_co]):
     """The answers to a workload, in the order of its queries.
 
     `answers[0]` is the first one, `answers[Threshold("age", 40)]` that of a query: of the first of

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Generic, Literal, Protocol, TypeAlias
 
+import numpy as np
 from attrs import cmp_using, evolve, field, frozen
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from dpsdk._checks import same_numbers
+from dpsdk._arrays import Lasting, kept, same_numbers
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.typing import Floats
 
 __all__ = ["Measurement", "Source", "own"]
+
+_FLOAT = np.dtype(np.float64)
 
 Acc_co = DefaultTypeVar("Acc_co", bound=Accuracy, covariant=True, default=Accuracy)
 
@@ -34,14 +37,19 @@ def own(said: _Said) -> None:
         object.__setattr__(said, "accuracy", evolve(said.accuracy))
 
 
+def _still(values: Floats) -> Floats:
+    # Of another author's strategy it may be anything, which is refused later.
+    return kept(values) if type(values) is np.ndarray and values.dtype == _FLOAT else values
+
+
 @frozen
-class Measurement(Generic[Acc_co]):
+class Measurement(Lasting, Generic[Acc_co]):
     """Raw numbers that a strategy got for a form, with their accuracy.
 
     For a linear form they are counts of rows.
     """
 
-    values: Floats = field(eq=cmp_using(eq=same_numbers), hash=False)
+    values: Floats = field(converter=_still, eq=cmp_using(eq=same_numbers), hash=False)
     accuracy: Acc_co
     source: Source = "measured"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from attrs import evolve, field, frozen
 
+from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
 from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
 from dpsdk._html import page, pairs, part_of, warning
@@ -57,7 +58,7 @@ class Reason:
 
 
 @frozen(repr=False)
-class Release(Generic[A_co]):
+class Release(Lasting, Generic[A_co]):
     """One answer with its price and its accuracy.
 
     `value` is the answer; `query` and `mechanism` say in words what was asked of what; `cost` is
@@ -210,8 +211,8 @@ class Release(Generic[A_co]):
 
         In the answer's own unit. Numbers are moved where that is asked for: by `nonnegative`,
         `monotone`, or a mechanism such as `NoisyHistogram(consistent=True)`. Nought where nothing
-        was, and where it is not known, as of an answer that another session's ledger gives again;
-        infinite where the query does not say what its numbers are worth.
+        was, and where a ledger gives an answer again and keeps nothing of its accuracy, which
+        `bound` tells; infinite where the query does not say what its numbers are worth.
         """
         accuracy, lifting = self._measurement.accuracy, self._lifting
         distances = accuracy.distances if isinstance(accuracy, HalfWidths) else None
@@ -226,6 +227,7 @@ class Release(Generic[A_co]):
 
         No number is farther from the truth than it was, so all bounds stay as they are. The result
         says how far it was `moved`. Sums of it are too large, as only what was too small was moved.
+        Where nothing is below nought, it is this very release: done again, it changes nothing.
 
         Raises
         ------
@@ -239,7 +241,8 @@ class Release(Generic[A_co]):
 
         By isotonic regression, of each attribute and condition by itself. The bound of all at once
         stays as it is, where all had the same; that of each by itself grows by how far it was
-        moved. The result says how far the most `moved` one was.
+        moved. The result says how far the most `moved` one was. Where nothing falls, it is this
+        very release: done again, it changes nothing.
 
         Raises
         ------
@@ -256,13 +259,13 @@ class Release(Generic[A_co]):
             found = lifting.constrained(constraint, before.values.copy(), self._facts)
         except QueryError as error:
             raise error.about(self.query) from None
-        chains = np.full(len(found.raw), -1) if found.chains is None else found.chains
         moves = np.nan_to_num(found.raw - before.values)
+        if not moves.any():
+            return self
+        chains = np.full(len(found.raw), -1) if found.chains is None else found.chains
         accuracy = ConstrainedAccuracy(before.accuracy, constraint, moves, chains)
         measurement = Measurement(found.raw, accuracy, before.source)
-        # An answer that need not be moved is the one that says how far it was before.
-        value = found.value if moves.any() else self.value
-        return evolve(self, value=value, measurement=measurement)
+        return evolve(self, value=found.value, measurement=measurement)
 
     def to_frame(
         self,

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
-from attrs import define
 from typing_extensions import override
 
 from dpsdk._checks import to_name
 from dpsdk._lifetime import Closable
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
-from dpsdk.errors import AlreadyCharged, AnswerLost, DpsdkError, QueryError, Redacted
+from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
 from dpsdk.hypothesis.streams import Seed
@@ -26,7 +25,6 @@ from dpsdk.mechanisms.base import (
     HypothesisStrategy,
     Strategy,
     TablesStrategy,
-    WhyStopped,
 )
 from dpsdk.mechanisms.fitted import modelled
 from dpsdk.observe import Answered, Event
@@ -38,10 +36,11 @@ from dpsdk.release.release import Reason
 from dpsdk.session.context import Context
 from dpsdk.session.gate import fitting
 from dpsdk.session.identity import Using, question_of, request_of
+from dpsdk.session.shown import shown_of
 from dpsdk.session.stored import Request
 from dpsdk.typing import Floats, Label
 
-__all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "Stopped", "TablesChannel"]
+__all__ = ["Channel", "DistributionChannel", "HypothesisChannel", "TablesChannel"]
 
 A = TypeVar("A")
 F_contra = TypeVar("F_contra", bound=Form, contravariant=True)
@@ -109,8 +108,9 @@ class Channel(Closable, Generic[F_contra]):
     def release(self, query: Query[A, F_contra], *, request_id: str | None = None) -> Release[A]:
         """The answer to a query with its cost and its error bounds. Raises as `answer` does.
 
-        One that is given again has the cost of the first; its bounds too, but where these rest on
-        more than noise or a promise: then it has none, and says so.
+        One that is given again has the cost of the first, and its bounds and how far it was moved
+        too, but where these rest on a model, a small database, what a channel remembers, or a
+        class of another author: then it has no bounds, and says so.
         """
         return self._released(query, self._asked(query, request_id, None))
 
@@ -216,7 +216,7 @@ class Channel(Closable, Generic[F_contra]):
                     context.reuse.keep(known, context.payer, raw)
             if request is not None:
                 measurement = request.kept(measurement)
-            value = query.lift(measurement.values, facts)
+            value = query.lift(measurement.values.copy(), facts)
             question.answered = True
             done = self._answered(question) if question.observed else None
         except QueryError as error:
@@ -244,7 +244,7 @@ class Channel(Closable, Generic[F_contra]):
         self, query: Query[A, F_contra], known: Measurement, label: str, request: Request
     ) -> Given[A]:
         """The stored answer to a request."""
-        value = query.lift(known.values, self._context.forms.facts)
+        value = query.lift(known.values.copy(), self._context.forms.facts)
         charges = cache(request.charges)
         return Given(
             value,
@@ -274,7 +274,7 @@ class Channel(Closable, Generic[F_contra]):
             measurement = settled(query, known, facts)
             if request is not None:
                 measurement = request.kept(measurement)
-            value = query.lift(measurement.values, facts)
+            value = query.lift(measurement.values.copy(), facts)
             question.answered = True
             if question.observed:
                 done = self._answered(question, reused=True)
@@ -310,6 +310,11 @@ class Channel(Closable, Generic[F_contra]):
     def closed(self) -> bool:
         """Whether the channel was closed."""
         return self._context.lifetime.ended
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Asks nothing of the mechanism, and charges nothing."""
+        told = [("mechanism", self._name)]
+        return shown_of(type(self).__name__, self._context, told=told)
 
     def __repr__(self) -> str:
         return f"Channel({self._name}{', closed' if self.closed else ''})"
@@ -476,25 +481,3 @@ class HypothesisChannel(DistributionChannel):
     def hypothesis(self) -> Hypothesis:
         """The distribution as it stands. Later answers do not change what this returned."""
         return self._learner.hypothesis
-
-
-@define(str=False, eq=False)
-class Stopped(DpsdkError):
-    """An opening ended before its work was done. What was paid is not lost.
-
-    Parameters
-    ----------
-    channel
-        Open, and answers from what was learnt so far; close it, or use it in a `with`.
-    paid
-        What the opening was charged so far, which stays charged.
-    why
-        What ended it: "stop", "interrupt" or "budget".
-    """
-
-    channel: DistributionChannel
-    paid: Cost
-    why: WhyStopped
-
-    def __str__(self) -> str:
-        return f"{self.channel!r} was ended early ({self.why}) at a cost of {self.paid}"

@@ -42,7 +42,6 @@ from dpsdk.session.channel import (
     Channel,
     DistributionChannel,
     HypothesisChannel,
-    Stopped,
     TablesChannel,
     answered,
     released,
@@ -52,6 +51,7 @@ from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import channel_to, kept
 from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
+from dpsdk.session.stopped import Stopped
 
 __all__ = ["Desk"]
 

@@ -30,13 +30,13 @@ from dpsdk.session.channel import (
     Channel,
     DistributionChannel,
     HypothesisChannel,
-    Stopped,
     TablesChannel,
     asked_of,
 )
 from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using
+from dpsdk.session.stopped import Stopped
 
 __all__ = ["Opening", "channel_to", "kept", "opening_of"]
 

@@ -32,10 +32,11 @@ from dpsdk.planner.task import Task
 from dpsdk.queries.base import Query, lifting
 from dpsdk.release import Cost, Quote, Release
 from dpsdk.release.release import Reason
-from dpsdk.session.channel import Channel, Given, Stopped, released
+from dpsdk.session.channel import Channel, Given, released
 from dpsdk.session.context import Context
 from dpsdk.session.identity import BEST, Using, question_of
 from dpsdk.session.opening import opening_of
+from dpsdk.session.stopped import Stopped
 from dpsdk.session.stored import Request
 
 __all__ = ["best_plan", "mechanism_of", "plans_of", "release_by_best", "release_by_plan", "said_of"]

@@ -48,7 +48,7 @@ class Reuse:
         self._process = os.getpid()
 
     def find(self, question: str, payer: Odometer) -> Measurement | None:
-        """The answer to a question, to write into as one likes; None if there is none.
+        """The answer to a question, as an object of its own; None if there is none.
 
         Raises
         ------

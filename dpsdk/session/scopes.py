@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import final
 
+from dpsdk._html import table
 from dpsdk._lifetime import Closable
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.data.part import Parts
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
+from dpsdk.session.shown import shown_of
 from dpsdk.typing import Label
 
 __all__ = ["Part", "Partition", "Scope"]
@@ -34,6 +37,15 @@ class Scope(Desk, Closable):
         self._context.lifetime.end()
         self._payer.close()
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        payer = self._payer
+        return shown_of(
+            f"Scope {payer.scope!r}",
+            self._context,
+            lambda: (("cap", payer.budget), ("spent", self.spent), ("remaining", self.remaining)),
+        )
+
     def __repr__(self) -> str:
         return f"Scope(spent {self.spent}; remaining {self.remaining})"
 
@@ -49,6 +61,14 @@ class Part(Desk):
     """
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
+        return shown_of(
+            f"Part {self._context.data.name!r}",
+            self._context,
+            lambda: (("spent", self.spent), ("remaining", self.remaining)),
+        )
 
     def __repr__(self) -> str:
         return f"Part({self._context.data!r}, spent {self.spent})"
@@ -104,6 +124,23 @@ class Partition(Closable):
         """Answer nothing more through any part. A second time it does nothing."""
         self._context.lifetime.end()
         self._context.payer.merge(self._generation)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. Opens no part, charges nothing, and tells of a broken ledger."""
+        known = dict(self._known)
+        told = [("parts", f"{self._parts.size:,}"), ("asked", f"{len(known):,}")]
+        return shown_of(
+            f"Partition by {self._parts.name!r}",
+            self._context,
+            told=told,
+            below=lambda: table([self._parts.name, "spent"], self._rows(known), self._parts.size),
+        )
+
+    def _rows(self, known: dict[int, Part]) -> Iterator[tuple[str, object]]:
+        """The label of each part, and what was spent of those that were asked."""
+        for cell in range(self._parts.size):
+            part = known.get(cell)
+            yield self._parts.attribute.text(cell), "" if part is None else part.spent
 
     def __repr__(self) -> str:
         return f"Partition({self._parts.data!r}, by {self._parts.name})"

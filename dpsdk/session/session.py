@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import final
 
 from dpsdk._checks import shown, to_name
-from dpsdk._html import page, pairs, part_of, warning
+from dpsdk._html import part_of
 from dpsdk._lifetime import Closable, Lifetime
 from dpsdk.accounting import (
     Anytime,
@@ -21,7 +21,7 @@ from dpsdk.accounting import (
 from dpsdk.accounting.ledger.base import to_ledger
 from dpsdk.accounting.nested import ScopeOdometer
 from dpsdk.data import PrivateData
-from dpsdk.errors import DpsdkError, InvalidArgument
+from dpsdk.errors import InvalidArgument
 from dpsdk.kernel import Request
 from dpsdk.kernel.access import dataset_of
 from dpsdk.kernel.trust import Trust
@@ -33,6 +33,7 @@ from dpsdk.session.desk import Desk
 from dpsdk.session.history import History, Receipts
 from dpsdk.session.reuse import Reuse
 from dpsdk.session.scopes import Partition, Scope
+from dpsdk.session.shown import shown_of
 from dpsdk.typing import Real
 
 __all__ = ["Session"]
@@ -268,17 +269,14 @@ class Session(Desk, Closable):
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
-        told: list[tuple[str, object]] = [("table", repr(self._context.data))]
-        history = ""
-        try:
-            told += [("budget", self.budget), ("spent", self.spent), ("remaining", self.remaining)]
-            history = part_of(self.history)
-        except DpsdkError as error:
-            told.append(("ledger", error))
-        if self.trusted:
-            told.append(("trusting", ", ".join(one.name for one in self.trusted)))
-        title = "Session, closed" if self._context.lifetime.over else "Session"
-        return page(title, warning(private=self._context.noise.private), pairs(told), history)
+        trusted = ", ".join(one.name for one in self.trusted)
+        return shown_of(
+            "Session",
+            self._context,
+            lambda: (("budget", self.budget), ("spent", self.spent), ("remaining", self.remaining)),
+            told=[("trusting", trusted)] if trusted else [],
+            below=lambda: part_of(self.history),
+        )
 
     def __repr__(self) -> str:
         count = len(self.history)

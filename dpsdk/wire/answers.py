@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, same_numbers, shown
+from dpsdk._arrays import Lasting, kept, same_numbers
+from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
@@ -55,7 +56,7 @@ def _to_names(values: object) -> tuple[str, ...]:
 
 
 @frozen
-class ReleasedAnswer:
+class ReleasedAnswer(Lasting):
     """A released answer in plain numbers.
 
     Parameters

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
-from dpsdk._checks import kept, read_decimal, shown
+from dpsdk._arrays import kept
+from dpsdk._checks import read_decimal, shown
 from dpsdk._records import FRACTION as RECORDED
 from dpsdk.errors import RecordError, WireError
 from dpsdk.typing import Floats, Ints

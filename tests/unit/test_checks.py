@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpsdk._arrays import kept
 from dpsdk._checks import (
     described,
-    kept,
     read_decimal,
     read_whole,
     shown,

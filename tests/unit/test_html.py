@@ -9,9 +9,10 @@ import pytest
 from dpsdk import Boolean, Budget, Categorical, Domain, Integer, PrivateData, Session
 from dpsdk._html import said
 from dpsdk.accounting import SQLiteLedger
+from dpsdk.accuracy import Bound
 from dpsdk.data.histogram import Histogram
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
-from dpsdk.planner import Plans
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, Parts, Tree
+from dpsdk.planner import Forecast, Goal, Plan, Plans, Reason
 from dpsdk.queries import (
     Answers,
     Count,
@@ -22,6 +23,7 @@ from dpsdk.queries import (
     Threshold,
     Workload,
 )
+from dpsdk.release import Cost
 from dpsdk.testing import seeded
 from worlds import people, table
 
@@ -84,6 +86,36 @@ def session(data, **given):
     return Session(data, Budget(10**6, "1e-6"), noise=seeded(2), **given)
 
 
+class Strange(Laplace):
+    """A mechanism that calls itself as it likes."""
+
+    def __str__(self):
+        return EVIL[0]
+
+    __repr__ = __str__
+
+
+def strange(label):
+    """A plan whose every text is another's."""
+    bound = Bound(0.1, 0.05, label, "proven", vacuous=False)
+    part = Plan(Strange(1), Cost(), None, None, None, None, None, None, feasible=True, because=())
+    return Plan(
+        Strange(1),
+        Cost(),
+        None,
+        promised=bound,
+        assumed=bound.under(label),
+        expected=Forecast(0.1, 0.0, 0.2, label),
+        seconds=1.0,
+        bytes=10,
+        feasible=False,
+        because=(Reason(label, label),),
+        assumes=(label,),
+        free_afterwards=label,
+        parts=(part,),
+    )
+
+
 def hostile(label):
     """A table, a session and all that comes of it, with a text wherever one may be given."""
     domain = Domain(Categorical(label, [label, "b"]), Boolean("bit"), Integer("n", 0, 3))
@@ -95,6 +127,13 @@ def hostile(label):
     several = Workload([Count(where={label: label}), marginal, Workload([Mean("n")])])
     with asked.scope(label, epsilon=5) as scope:
         many = scope.release(several, using=Laplace(1), request_id=label)
+        yield scope
+    with asked.partition(label) as parts:
+        parts[label].answer(Count(), using=Laplace(1))
+        yield from (parts, parts[label])
+    channel = asked.open(Tree("n", epsilon=1))
+    yield from (scope, parts, channel, strange(label))
+    yield from asked.plan(marginal, alpha=0.5)
     yield from (domain, data, release, release.value, release.nonnegative(), many, many.value)
     yield from (asked.plan(marginal, alpha=0.5), asked.quote(marginal, using=Laplace(1)))
     yield from (asked.history, asked)
@@ -108,9 +147,13 @@ def test_texts_of_whatever_kind_are_shown_and_do_nothing(label):
         values = list(hostile(label.replace("\x00", "").replace("\u202e", "")))
     for value in values:
         shown(value)
-    for value in (values[0], values[1], values[3]):
+    kinds = [type(value).__name__ for value in values]
+    assert {"Scope", "Partition", "Part", "Channel", "Plan"} <= set(kinds)
+    named = ("Domain", "PrivateData", "MarginalTable", "Scope", "Partition", "Part")
+    for value in [values[kinds.index(name)] for name in named]:
         plain = re.sub(r"[\x00\u202e]", "", label)[:20]
-        assert plain in re.sub(r"\\u[0-9a-f]{4}", "", shown(value))
+        text = re.sub(r"\\u[0-9a-f]{4}", "", shown(value))
+        assert plain in text.replace("\\\\", "\\")  # as a repr has it
 
 
 class Tricky(str):
@@ -182,8 +225,14 @@ def test_nothing_is_read_and_nothing_is_charged(monkeypatch):
     channel = asked.open(NoisyHistogram(epsilon=1))
     free = channel.release(Workload([Count(), Mean("age")]))
     data = table(people(40, 4))
-    values = [data, data.domain, asked, release, release.value, free, asked.history,
-              asked.plan(Count(), alpha=0.1), asked.quote(Count(), using=Laplace(1))]  # fmt: skip
+    plans = asked.plan(Count(), alpha=0.1)
+    scope = asked.scope("weekly", epsilon=5)
+    scope.answer(Count(), using=Laplace("0.1"))
+    divided = asked.partition("age")
+    divided[18].answer(Count(), using=Laplace("0.1"))
+    values = [data, data.domain, asked, release, release.value, free, asked.history, plans,
+              asked.quote(Count(), using=Laplace(1)), plans[0], scope, divided, divided[18],
+              channel]  # fmt: skip
     spent, receipts = asked.spent, asked.history
     seen.clear()
     before = [shown(value) for value in values]
@@ -192,8 +241,52 @@ def test_nothing_is_read_and_nothing_is_charged(monkeypatch):
     assert seen == []
     assert (asked.spent, asked.history) == (spent, receipts)
     pairs = enumerate(zip(before, after, strict=True))
-    assert [place for place, (one, other) in pairs if one != other] == [2]
-    assert "Session, closed" in after[2]
+    assert [place for place, (one, other) in pairs if one != other] == [2, 10, 11, 12, 13]
+    for place in (2, 10, 11, 12, 13):
+        assert after[place] == before[place].replace(
+            before[place].split(" NOT")[0], f"{before[place].split(' NOT')[0]}, closed", 1
+        )
+    # No part was opened to be shown.
+    assert list(divided._known) == [1]
+
+
+def test_what_belongs_to_a_session_says_so():
+    asked = session(table(people(40, 4), name="people"))
+    scope = asked.scope("weekly", epsilon=5)
+    scope.answer(Count(), using=Laplace("0.1"))
+    for part in ("Scope 'weekly'", "people", "5-DP", str(scope.spent), str(scope.remaining)):
+        assert part in shown(scope)
+    with asked.partition("age") as parts:
+        assert "asked 0" in shown(parts)
+        parts[18].answer(Count(), using=Laplace("0.1"))
+        for part in ("Partition by 'age'", "parts 8", "asked 1", "24", str(parts[18].spent)):
+            assert part in shown(parts)
+        for part in ("Part 'people, age 18'", str(parts[18].remaining)):
+            assert part in shown(parts[18])
+    channel = asked.open(NoisyHistogram(epsilon=1))
+    for part in ("DistributionChannel", "NoisyHistogram(epsilon=1)", "people"):
+        assert part in shown(channel)
+    channel.close()
+    assert "DistributionChannel, closed" in shown(channel)
+    assert "NOT PRIVATE" not in shown(Session(table(people(9, 1)), Budget(1)).scope("a", epsilon=1))
+
+
+def test_a_plan_says_what_stands_in_its_fields():
+    asked = session(table(people(40, 4)))
+    plan = asked.plan(Count(), alpha=0.1)[0]
+    text = shown(plan)
+    for part in (f"Plan of {plan.mechanism}", str(plan.cost), f"± {plan.promised.words}"):
+        assert part in text
+    for part in (f"{plan.expected.median:.4g}", plan.because[0].text, "seconds"):
+        assert part in text
+    assert "may not be run" not in text
+    text = shown(strange("words"))
+    for part in ("may not be run", "if words", "free afterwards", EVIL[0]):
+        assert part in text
+    joint = asked.plan([Goal(Count(), alpha=0.1), Goal(Marginal("sex"), alpha=0.2)])
+    several = next(plan for plan in joint if isinstance(plan.mechanism, Parts))
+    for part in several.parts:
+        assert str(part.mechanism) in shown(several)
 
 
 def test_a_session_shows_itself_where_its_ledger_is_gone(tmp_path):
@@ -202,11 +295,15 @@ def test_a_session_shows_itself_where_its_ledger_is_gone(tmp_path):
     asked = Session(data, Budget(1), ledger=SQLiteLedger(path))
     asked.answer(Count(), using=Laplace("0.1"))
     assert "1 receipt" in shown(asked)
+    scope = asked.scope("weekly", epsilon="0.1")
+    parts = asked.partition("age")
+    parts[18].answer(Count(), using=Laplace("0.1"))
     for file in tmp_path.iterdir():
         file.write_bytes(b"no ledger")
-    text = shown(asked)
-    assert "people" in text
-    assert "ledger" in text
+    for value in (asked, scope, parts, parts[18]):
+        text = shown(value)
+        assert "people" in text
+        assert "ledger" in text
 
 
 def test_large_values_are_shown_in_few_lines():

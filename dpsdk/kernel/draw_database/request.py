@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import Lasting, kept_places
 from dpsdk._checks import shown, to_amount
 from dpsdk.accounting import Guarantee
 from dpsdk.accounting.copies import book_own, client_copy
@@ -122,7 +123,7 @@ class DatabaseAccuracy(HalfWidths):
 
 
 @frozen(eq=False)
-class SmallDatabase:
+class SmallDatabase(Lasting):
     """A small database that was drawn, and is public from then on.
 
     Parameters
@@ -134,7 +135,7 @@ class SmallDatabase:
         How far off it may be in the functions of its workload.
     """
 
-    records: Ints
+    records: Ints = field(converter=kept_places)
     bound: DrawBound
 
 

@@ -15,7 +15,8 @@ from fractions import Fraction
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import described, kept, shown, to_beta
+from dpsdk._arrays import kept
+from dpsdk._checks import described, shown, to_beta
 from dpsdk.accounting.prices.covering import covers
 from dpsdk.accuracy import HalfWidths, NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -110,8 +111,8 @@ class CertifiedExcess(ScalarAccuracy):
     """
 
     over: ConvexSet
-    theta: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
-    gradient: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    theta: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    gradient: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
     tails: Tails
     rows: int | Measurement[HalfWidths]
     span: float

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import described, kept, kept_places, shown, to_array, to_beta
+from dpsdk._arrays import Lasting, kept, kept_places
+from dpsdk._checks import described, shown, to_array, to_beta
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
 from dpsdk.forms import ConvexForm
@@ -53,7 +54,7 @@ def _same(one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -> bool:
 
 
 @frozen(repr=False)
-class CoefficientSet:
+class CoefficientSet(Lasting):
     """Where the least-squares coefficients of the table are, with a confidence that is proven.
 
     Of a table whose second moments M and b were measured, all solutions θ of Mθ = b, the least

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept, kept_places
+from dpsdk._arrays import Lasting, kept, kept_places
 from dpsdk.accuracy import NoiseAccuracy
 from dpsdk.forms import ConvexForm, Dense, FormBlock, Kronecker, LinearForm
 from dpsdk.forms.moments import distinct, repeats
@@ -35,7 +35,7 @@ def distinct_rows(form: ConvexForm, blocks: Iterable[FormBlock]) -> tuple[Linear
 
 
 @frozen
-class Pattern:
+class Pattern(Lasting):
     """How measured numbers enter a symmetric matrix: M = Σ_k value_k · A_k, of public A_k.
 
     Parameters
@@ -110,7 +110,7 @@ def _largest(matrix: Floats) -> float:
 
 
 @frozen
-class MeasuredMatrix:
+class MeasuredMatrix(Lasting):
     """A symmetric matrix that was measured, and how far below it the true one may be.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk._checks import kept
+from dpsdk._arrays import Lasting, kept
 from dpsdk.forms import ConvexForm, Coordinates
 from dpsdk.forms.coordinates import axes_of, block_of
 from dpsdk.typing import Floats, Ints
@@ -34,7 +34,7 @@ def vectors(coordinates: Sequence[Coordinates]) -> Floats:
 
 
 @frozen
-class Span:
+class Span(Lasting):
     """An orthonormal basis of the feature vectors, and by how much any of them is outside it.
 
     Labels of an attribute that all have a coordinate, and an intercept beside them, lie in fewer

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import kept
 from dpsdk._checks import to_beta
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.forms import Facts, LinearForm
@@ -78,11 +79,6 @@ class Certified:
         return cls(radii, variations, beta, bits)
 
 
-def _kept(errors: Floats) -> Floats:
-    """A copy that stays as it is."""
-    return np.frombuffer(errors.tobytes(), dtype=np.float64)
-
-
 @frozen
 class CertifiedAccuracy(HalfWidths):
     """How far off sums of cells of tables may be that were looked at once more.
@@ -98,7 +94,7 @@ class CertifiedAccuracy(HalfWidths):
         The largest total variation of the tables that this answer is made of.
     """
 
-    errors: Floats = field(converter=_kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
+    errors: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False)
     beta: float = field(converter=to_beta)
     variation: float
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import kept_places
 from dpsdk.forms import Facts
 from dpsdk.mechanisms.pmw.schedule import Schedule
 from dpsdk.release import HalfWidths, Standing
@@ -50,7 +51,7 @@ class StreamAccuracy(HalfWidths):
     schedule: Schedule
     facts: Facts
     drift: float
-    origins: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    origins: Ints = field(converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False)
     run: int
     measured: dict[int, HalfWidths] = field(hash=False)
     promised: bool

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from attrs import cmp_using, field, frozen
 
-from dpsdk import _checks
+from dpsdk._arrays import kept as kept_numbers
 from dpsdk.errors import QueryError
 from dpsdk.forms import (
     Boxes,
@@ -83,17 +83,15 @@ class Residuals:
 
     @classmethod
     def centred(cls, plan: ResidualPlan, values: Floats) -> Residuals:
-        """From numbers with independent noise on each cell: without what cannot be signal.
-
-        The numbers are worked on where they are.
-        """
-        for _, shape, whole in plan_groups(plan, values):
+        """From numbers with independent noise on each cell: without what cannot be signal."""
+        centred = values.copy()
+        for _, shape, whole in plan_groups(plan, centred):
             step = max(1, _BATCHED // max(1, math.prod(shape)))
             for start in range(0, len(whole), step):
                 part = whole[start : start + step]
                 for axis in range(1, part.ndim):
                     part -= part.mean(axis=axis, keepdims=True)
-        return cls(plan, values)
+        return cls(plan, centred)
 
     @cached_property
     def _places(self) -> dict[Names, slice]:
@@ -197,9 +195,9 @@ class MovedAccuracy(HalfWidths):
     between the two. That distance follows from what was released, and is public.
     """
 
-    unbiased: PlannedAccuracy
+    unbiased: PlannedAccuracy | CombinedNoise
     distances: Floats = field(
-        converter=_checks.kept, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
+        converter=kept_numbers, eq=cmp_using(eq=np.array_equal), hash=False, repr=False
     )
     kind: str = field(
         init=False, default="bound of the unbiased answer, and its distance from the possible one"

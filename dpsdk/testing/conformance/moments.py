@@ -17,7 +17,8 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.release import Cost, Release
 from dpsdk.session import Session
-from dpsdk.session.channel import Channel, Stopped
+from dpsdk.session.channel import Channel
+from dpsdk.session.stopped import Stopped
 from dpsdk.testing.conformance.bench import (
     AMPLE,
     Bench,

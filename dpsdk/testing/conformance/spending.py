@@ -16,8 +16,8 @@ from dpsdk.observe import Event, Refused
 from dpsdk.queries import Count
 from dpsdk.release import Cost
 from dpsdk.session import Session
-from dpsdk.session.channel import Stopped
 from dpsdk.session.desk import Desk
+from dpsdk.session.stopped import Stopped
 from dpsdk.testing.conformance.bench import (
     ANY,
     TINY,

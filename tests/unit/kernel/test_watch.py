@@ -346,10 +346,9 @@ def bent(**fields):
 
 
 def rewritten(value):
-    gap = gaps()
-    gap.rates.flags.writeable = True
-    gap.rates[2] = value
-    return gap
+    rates = gaps().rates.copy()
+    rates[2] = value
+    return bent(rates=rates)
 
 
 MISFITS = {

@@ -34,6 +34,7 @@ from dpsdk.mechanisms import (
     NoisyHistogram,
     PrivateMinimizer,
     Projection,
+    SmallDB,
 )
 from dpsdk.mechanisms.base import OneShot, Strategy
 from dpsdk.observe import Event
@@ -191,7 +192,7 @@ def test_scopes_share_the_names_of_their_ledger(ledger):
 
 def test_bounds_that_are_not_kept_are_said_to_be_missing(ledger):
     session = opened(ledger)
-    channel = session.open(NoisyHistogram(epsilon="0.1"))
+    channel = session.open(SmallDB(Marginal("age"), epsilon="0.5"))
     release = channel.release(Marginal("age"), request_id="m")
     assert release.bound().proven
     again = channel.release(Marginal("age"), request_id="m")

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from attrs import cmp_using, field, frozen
 
+from dpsdk._arrays import kept, kept_places
 from dpsdk._checks import shown
 from dpsdk.accuracy import NoiseAccuracy, ScalarAccuracy, Standing
 from dpsdk.errors import InvalidArgument
@@ -151,8 +152,8 @@ class WatchedExcess(ScalarAccuracy):
     certificate: float
     diameter: float
     narrow: float
-    ranges: Floats = field(eq=cmp_using(eq=np.array_equal), hash=False)
-    places: Ints = field(eq=cmp_using(eq=np.array_equal), hash=False)
+    ranges: Floats = field(converter=kept, eq=cmp_using(eq=np.array_equal), hash=False)
+    places: Ints = field(converter=kept_places, eq=cmp_using(eq=np.array_equal), hash=False)
     span: float = math.inf
     kind: str = field(init=False, default="exact tail of the noise of thresholds, and convexity")
     standing: Standing = field(init=False, default="proven")

@@ -7,6 +7,7 @@ from typing import final
 from dpsdk._lifetime import Closable
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.data.part import Parts
+from dpsdk.errors import Closed
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.typing import Label
@@ -35,7 +36,10 @@ class Scope(Desk, Closable):
         self._payer.close()
 
     def __repr__(self) -> str:
-        return f"Scope(spent {self.spent}; remaining {self.remaining})"
+        try:
+            return f"Scope(spent {self.spent}; remaining {self.remaining})"
+        except Closed:  # in a durable ledger, once its name is another scope's
+            return "Scope(closed)"
 
 
 @final

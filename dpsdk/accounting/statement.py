@@ -19,6 +19,7 @@ from dpsdk.accounting.filters.copies import client_composition, own_budget
 from dpsdk.accounting.filters.reserves import (
     Aside,
     gaussian_of,
+    larger_epsilons,
     largest_epsilons,
     largest_rhos,
     rounds_beside,
@@ -264,10 +265,12 @@ class Statement:
         widths = {*map(rhos, caps)}.union(
             *(largest_rhos(composition, state, aside) for state in lines)
         )
-        return (
-            self._first(books, sizes, PureGuarantee),
-            self._first(books, widths, gaussian_of),
-        )
+        epsilon = self._first(books, sizes, PureGuarantee)
+        if not caps or epsilon < min(map(epsilons, caps)):
+            larger = (larger_epsilons(composition, state, aside, epsilon) for state in lines)
+            sizes = sizes.union(*larger)
+            epsilon = self._first(books, {x for x in sizes if x >= epsilon}, PureGuarantee)
+        return epsilon, self._first(books, widths, gaussian_of)
 
     def _first(
         self, books: Books, sizes: Iterable[Fraction], run: Callable[[Fraction], Guarantee]

@@ -22,6 +22,9 @@ class Scope(Desk, Closable):
     Its answers are in the session's history, and count on the session's budget as well as on the
     cap. A request that fits only one of them is refused. What was not spent was never charged, so
     that it stays with the session.
+
+    What it has spent can be read after closing. In a durable ledger nothing is told of it any more
+    (`Closed`) once another scope has its name.
     """
 
     __slots__ = ("_payer",)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
+from dpsdk.accounting.copies import worked_out_once
+from dpsdk.accounting.filters.additive import root_down
 from dpsdk.accounting.filters.any_of import AnyOf, leakless
 from dpsdk.accounting.filters.comparison import lessened, serves, serving
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open
@@ -25,7 +27,14 @@ from dpsdk.accounting.prices.envelope import price_of, pure_cost, steady_price
 from dpsdk.accounting.prices.run import prices_of
 from dpsdk.errors import UnsupportedGuarantee
 
-__all__ = ["Aside", "gaussian_of", "largest_epsilons", "largest_rhos", "rounds_beside"]
+__all__ = [
+    "Aside",
+    "gaussian_of",
+    "larger_epsilons",
+    "largest_epsilons",
+    "largest_rhos",
+    "rounds_beside",
+]
 
 _Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
 _Spans: TypeAlias = list[tuple[int, int | None]]
@@ -189,17 +198,26 @@ def _first_apart(state: State, own: State, runs: _Pairs, apart: int) -> int | No
 def largest_epsilons(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
     """The largest ε of a pure run that each count accepts, if it is accepted at all.
 
-    Of all that are accepted on several lines, the largest is one of theirs.
+    Of all that are accepted on several lines, the largest is one of theirs. An envelope may accept
+    a larger one, which `larger_epsilons` looks for.
     """
-    found: list[Fraction] = []
-    for leaf, part, within in _leaves(composition, state, aside):
-        if within.own is not None:
-            found.append(leaf.largest_epsilon(within.own))
-        elif type(leaf) is EnvelopeComposition:
-            found.append(_epsilon_keeping(leaf, part, within))
-        else:
-            found.append(leaf.largest_epsilon(lessened(part, within.others)))
-    return found
+    return [
+        leaf.largest_epsilon(lessened(part, within.others) if within.own is None else within.own)
+        for leaf, part, within in _leaves(composition, state, aside)
+    ]
+
+
+def larger_epsilons(
+    composition: Composition, state: State, aside: Aside, above: Fraction
+) -> list[Fraction]:
+    """The largest ε of a pure run that each envelope accepts, where it may be above another."""
+    return [
+        _epsilon_keeping(part.limit[0] - part.spent[0], within.left(part, 0))
+        for leaf, part, within in _leaves(composition, state, aside)
+        if type(leaf) is EnvelopeComposition
+        and within.own is None
+        and leaf.largest_epsilon(part) > above
+    ]
 
 
 def largest_rhos(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
@@ -240,10 +258,9 @@ def _leaves(
             yield from _leaves(members[place], part, within)
 
 
-def _epsilon_keeping(leaf: EnvelopeComposition, state: State, aside: Aside) -> Fraction:
-    """The largest ε of a pure run that leaves what others have set aside."""
-    v, room = state.limit[0] - state.spent[0], aside.left(state, 0)
-    low = leaf.largest_epsilon(lessened(state, aside.others))
+@worked_out_once
+def _epsilon_keeping(v: int, room: int) -> Fraction:
+    """The largest ε of a pure run that takes no more than a part of the v of an envelope."""
 
     def exactly(epsilon: Fraction) -> bool:
         cost = pure_cost(*epsilon.as_integer_ratio(), v)
@@ -254,5 +271,6 @@ def _epsilon_keeping(leaf: EnvelopeComposition, state: State, aside: Aside) -> F
         return price is not None and price[0] <= room
 
     # A charge is worked out for v itself only where no rounder v has room for it.
+    low = truncated(root_down(from_steps(room) / 2))
     most = largest(exactly, low)
     return most if not most or charged(most) else largest(charged, low, most)

@@ -76,7 +76,7 @@ def test_refusal_changes_nothing_and_says_what_is_left():
     assert (odometer.state, odometer.charges, odometer.spent) == before
     assert caught.value.asked == "3-DP"
     assert "(1, 1e-6)-DP in 1 charge" in caught.value.spent
-    assert "epsilon 0.9" in caught.value.remaining
+    assert "epsilon up to 0.9" in caught.value.remaining
     odometer.charge(PureGuarantee(0.5), "smaller")
 
 

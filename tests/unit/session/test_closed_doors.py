@@ -1,6 +1,8 @@
 """After closing, and in a forked process: nothing would be accepted, and what was spent is told."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -10,10 +12,13 @@ import pytest
 
 from dpsdk import Budget, Domain, Integer, PrivateData, Session
 from dpsdk.accounting import BasicComposition, PureGuarantee, SQLiteLedger
+from dpsdk.accounting.ledger.books import Books
+from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.errors import Closed
 from dpsdk.mechanisms import Laplace
 from dpsdk.queries import Count
 from dpsdk.session.desk import Desk
+from dpsdk.session.scopes import Scope
 
 DATA = PrivateData.from_columns({"age": [1, 2, 2]}, Domain(Integer("age", 1, 4)), name="ages")
 TENTH = Laplace("0.1")
@@ -140,3 +145,134 @@ def test_a_forked_process_accepts_nothing_and_tells_what_was_spent(
         assert in_a_child(child)
         assert desk.affords(Count(), using=TENTH) in {4, 9}
         desk.answer(Count(), using=TENTH)
+
+
+def closing_scope(session: Session, scope: Scope) -> None:
+    del session
+    scope.close()
+
+
+def closing_session(session: Session, scope: Scope) -> None:
+    del scope
+    session.close()
+
+
+def renaming(session: Session, scope: Scope) -> None:
+    """Another scope gets the name."""
+    scope.close()
+    KEPT.append(session.scope("s", "0.2"))
+
+
+def spending(session: Session, scope: Scope) -> None:
+    scope.answer(Count(), using=TENTH)
+    session.answer(Count(), using=TENTH)
+
+
+def reserving(session: Session, scope: Scope) -> None:
+    del scope
+    KEPT.append(session.scope("another", "0.4", reserve=True))
+
+
+def ending(session: Session, scope: Scope) -> None:
+    """A reserve of somebody else ends."""
+    del session, scope
+    KEPT.clear()
+
+
+KEPT: list[Scope] = []
+EVENTS = [closing_scope, closing_session, renaming, spending, reserving, ending]
+DOORS: dict[str, Callable[[Desk], object]] = {
+    "affords": lambda desk: desk.affords(Count(), using=TENTH),
+    "remaining": lambda desk: desk.remaining,
+    "quote": lambda desk: desk.quote(Count(), using=TENTH).at_most,
+    "plan": lambda desk: [plan.cost for plan in desk.plan(Count(), alpha=0.1)],
+    "spent": lambda desk: desk.spent,
+    "text": repr,
+}
+
+
+def given(door: Callable[[Desk], object], desk: Desk) -> object:
+    """What a door gives, or that it is closed."""
+    try:
+        return door(desk)
+    except Closed:
+        return Closed
+
+
+@pytest.mark.parametrize("durable", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+@pytest.mark.parametrize("door", DOORS)
+def test_whatever_happens_between_two_looks_a_door_tells_of_before_or_after(
+    door: str,
+    event: Callable[[Session, Scope], None],
+    durable: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    real = Keeper.read
+    for look in range(1, 4):
+        for own in (False, True):
+            path = tmp_path / f"{look}{own}.db" if durable else None
+            KEPT.clear()
+            session = opened(path)
+            KEPT.append(session.scope("other", "0.1", reserve=True))
+            scope = session.scope("s", "0.5", reserve=True)
+            desk: Desk = scope if own else session
+            looks = 0
+
+            def read(
+                keeper: Keeper, session: Session = session, scope: Scope = scope, at: int = look
+            ) -> Books:
+                nonlocal looks
+                looks += 1
+                if looks == at:
+                    # As another thread might, between two looks of this one.
+                    event(session, scope)
+                return real(keeper)
+
+            before = given(DOORS[door], desk)
+            monkeypatch.setattr(Keeper, "read", read)
+            met = given(DOORS[door], desk)
+            monkeypatch.setattr(Keeper, "read", real)
+            if looks < look:
+                event(session, scope)
+            after = given(DOORS[door], desk)
+            if door == "text":
+                assert str(met).startswith(("Scope(", "Session("))
+            else:
+                assert met in (before, after)
+            session.close()
+            KEPT.clear()
+
+
+def test_what_another_process_spends_is_counted(tmp_path: Path):
+    path = tmp_path / "spent.db"
+    session = opened(path)
+    scope = session.scope("s", "0.5", reserve=True)
+    work = (
+        "import sys\n"
+        "from dpsdk import Budget, Domain, Integer, PrivateData, Session\n"
+        "from dpsdk.accounting import SQLiteLedger\n"
+        "from dpsdk.mechanisms import Laplace\n"
+        "from dpsdk.queries import Count\n"
+        "domain = Domain(Integer('age', 1, 4))\n"
+        "data = PrivateData.from_columns({'age': [1, 2, 2]}, domain, name='ages')\n"
+        "ledger = SQLiteLedger(sys.argv[1], allow_network=True)\n"
+        "session = Session(data, Budget(1), ledger=ledger)\n"
+        "count, tenth = Count(), Laplace('0.1')\n"
+        "told = session.affords(count, using=tenth)\n"
+        "for _ in range(told):\n"
+        "    session.answer(count, using=tenth)\n"
+        "scope = session.scope('s', '0.5', reserve=True)\n"
+        "scope.answer(count, using=tenth)\n"
+        "print(told, session.affords(count, using=tenth), scope.affords(count, using=tenth))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", work, str(path)], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["5", "0", "4"]
+    assert session.affords(Count(), using=TENTH) == 0
+    assert scope.affords(Count(), using=TENTH) == 4
+    assert scope.remaining.epsilon == scope.remaining.kept_epsilon == Fraction(2, 5)
+    scope.close()
+    assert session.affords(Count(), using=TENTH) == 4

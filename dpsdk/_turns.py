@@ -78,6 +78,17 @@ class Passage:
         self._process = os.getpid()
         self._inside = local()
 
+    def check(self) -> None:
+        """Refuse a forked process.
+
+        Raises
+        ------
+        Closed
+            In a forked process.
+        """
+        if os.getpid() != self._process:
+            raise Closed(f"{self._what} in a forked process")
+
     def take(self, work: Callable[[], R]) -> R:
         """Do the work.
 
@@ -88,8 +99,7 @@ class Passage:
         Reentered
             If this thread is at work in here already.
         """
-        if os.getpid() != self._process:
-            raise Closed(f"{self._what} in a forked process")
+        self.check()
         own: Lock | None = getattr(self._inside, "own", None)
         if own is None:
             own = self._inside.own = Lock()

@@ -24,6 +24,9 @@ def _states(value: Sequence[State]) -> tuple[State, ...]:
 class Balance:
     """What could still be spent when somebody looked. Public, and it changes no more.
 
+    While a scope has a reserve, limits are lowered by what that sets aside, which in the Gaussian
+    envelope makes runs dearer than they are: what fits here is accepted, and a little more may be.
+
     Parameters
     ----------
     composition

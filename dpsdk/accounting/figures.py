@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.declared.runs import declare
-from dpsdk.accounting.filters.composition import Composition, State
+from dpsdk.accounting.filters.composition import Composition
 from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers.rounding import float_up, fraction_up
 from dpsdk.accounting.numbers.steps import from_steps
 from dpsdk.accounting.prices.conversion import zcdp_epsilon
 from dpsdk.accounting.prices.run import leak
-from dpsdk.accounting.spent import Readings, Remaining, Spent
+from dpsdk.accounting.spent import Readings, Spent
 
-__all__ = ["readings_of", "remaining_of", "spent_of"]
+__all__ = ["readings_of", "spent_of"]
 
 
 def spent_of(
@@ -36,17 +36,6 @@ def spent_of(
         charges=charges,
         guarantee=guarantee,
         of=of,
-    )
-
-
-def remaining_of(
-    composition: Composition, lines: Iterable[Line], states: Sequence[State]
-) -> Remaining:
-    """What is left: a share by the lines, and runs by states without what others hold."""
-    return Remaining(
-        fraction=1.0 - max(composition.fraction(line.state) for line in lines),
-        epsilon=min(map(composition.largest_epsilon, states)),
-        rho=min(map(composition.largest_rho, states)),
     )
 
 

@@ -17,7 +17,6 @@ from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.filters.comparison import share_of
 from dpsdk.accounting.filters.composition import Runs, State, is_open
 from dpsdk.accounting.filters.copies import own_budget
-from dpsdk.accounting.guarantee import Guarantee
 from dpsdk.accounting.ledger.base import Decision
 from dpsdk.accounting.ledger.books import (
     Account,
@@ -37,7 +36,7 @@ from dpsdk.accounting.ledger.lines import Line
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.odometer import Odometer
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent
+from dpsdk.accounting.spent import Remaining, ScopeStatement, Spent, without_runs
 from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, LedgerConflict
 from dpsdk.typing import Real
 
@@ -171,9 +170,9 @@ class ScopeOdometer(Odometer):
 
     def _statement(self, books: Books) -> ScopeStatement:
         account = self._account(books)
-        spent, remaining = self._spent(books), self._remaining(books)
-        held = account.reserve, account.closed
-        return ScopeStatement(self._name, self._cap, spent, remaining, *held)
+        spent, remaining, over = self._spent(books), self._remaining(books), self._over(books)
+        left = without_runs(remaining) if over else remaining
+        return ScopeStatement(self._name, self._cap, spent, left, account.reserve, over)
 
     @property
     def outer(self) -> Odometer:
@@ -207,6 +206,13 @@ class ScopeOdometer(Odometer):
             raise Closed(self._title)
         self._outer._check(books)
 
+    def _over(self, books: Books) -> bool:
+        try:
+            self._check(books)
+        except Closed:
+            return True
+        return False
+
     def _line(self, books: Books) -> Line:
         return self._account(books).line
 
@@ -220,15 +226,10 @@ class ScopeOdometer(Odometer):
         state = account.line.state
         return usable(books, state) if account.reserve else (state,)
 
-    def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        counts = [self._composition.rounds(state, runs) for state in self._usable(books)]
-        counts.append(self._outer_rounds(books, runs))
-        return min((count for count in counts if count is not None), default=None)
-
-    def _outer_rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        if isinstance(self._outer, ScopeOdometer):
-            return self._outer._rounds(books, runs)
-        return super()._rounds(books, runs)
+    def _caps(self, books: Books) -> Sequence[State]:
+        outer = self._outer
+        others = outer._caps(books) if isinstance(outer, ScopeOdometer) else ()
+        return self._account(books).line.state, *others
 
     def _binding(self, books: Books) -> Sequence[State]:
         if isinstance(self._outer, ScopeOdometer):
@@ -249,17 +250,11 @@ class ScopeOdometer(Odometer):
 
     def _remaining(self, books: Books) -> Remaining:
         composition = self._composition
-        usable_states = self._usable(books)
-        if isinstance(self._outer, ScopeOdometer):
-            outer = self._outer._remaining(books)
-        else:
-            outer = super()._remaining(books)
         account = self._account(books)
         kept = _alone(lasting(books, account.line.state)) if account.reserve else None
         return Remaining(
             1.0 - max(map(composition.fraction, self._shown(books))),
-            min(*map(composition.largest_epsilon, usable_states), outer.epsilon),
-            min(*map(composition.largest_rho, usable_states), outer.rho),
+            *self._largest(books),
             None if kept is None else min(map(composition.largest_epsilon, kept), default=_NONE),
             None if kept is None else min(map(composition.largest_rho, kept), default=_NONE),
         )

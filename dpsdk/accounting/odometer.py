@@ -211,11 +211,11 @@ class Odometer(Statement):
         UnsupportedGuarantee
             If the composition has no theorem that prices one of them.
         Closed
-            If the scope, or the part of a table, is closed.
+            If the scope, or the part of a table, is closed, or in a forked process.
         """
         priced = tuple((book_copy(run), count) for run, count in counted(runs))
         books = self._keeper.read()
-        self._check(books)
+        self._check_open(books)
         if self._rounds(books, priced) != 0:
             return
         # So many show which limit does not fit; and some that a reserve seems to keep off may fit.
@@ -339,9 +339,6 @@ class Odometer(Statement):
                 witness(*seen)
             return taken.charges[-1].number
         raise self._refusal(misfit, books, runs)
-
-    def _check(self, books: Books) -> None:
-        """Refuse where the payer is closed. The budget as a whole never is."""
 
     def __repr__(self) -> str:
         return f"Odometer({self.spent})"

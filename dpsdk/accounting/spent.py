@@ -8,9 +8,9 @@ from typing import NamedTuple
 from attrs import frozen
 
 from dpsdk.accounting.budget import Budget
-from dpsdk.accounting.numbers.display import as_text, percentage
+from dpsdk.accounting.numbers.display import as_room, as_text, percentage
 
-__all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent"]
+__all__ = ["Asked", "Readings", "Remaining", "ScopeStatement", "Spent", "without_runs"]
 
 
 class Asked(NamedTuple):
@@ -79,16 +79,23 @@ class Spent:
 
 @frozen(repr=False)
 class Remaining:
-    """What a session can still spend.
+    """What a session, scope or part can still spend, while nobody else is charged.
+
+    Where that is closed, and in a forked process, no run fits: the sizes are 0, and `fraction`
+    still tells what is left of the budget, for whoever else spends it.
 
     Parameters
     ----------
     fraction
         The share of the budget that is left, from 0 to 1.
     epsilon
-        The largest ε of one pure run that still fits.
+        The largest ε of one pure run that still fits, to nine digits or more, rounded down. While a
+        scope has a reserve, it may be that a smaller run does not fit; `affords` tells.
     rho
-        The largest ρ of one discrete Gaussian run that still fits.
+        The largest ρ of one discrete Gaussian run that still fits. Exact where ρ adds up. In the
+        Gaussian envelope, as in the default composition, what fits depends on how wide the noise
+        is in steps of its lattice: a run of this ρ fits from 8 steps on. There up to 2.1% more may
+        fit, or up to 5.3% from a squared shift of 4 on.
     kept_epsilon, kept_rho
         For a scope that has reserved its cap: the largest such runs that fit whatever others ask.
     """
@@ -100,17 +107,25 @@ class Remaining:
     kept_rho: Fraction | None = None
 
     def __str__(self) -> str:
-        text = (
-            f"{percentage(self.fraction)}, at most one run of epsilon {as_text(self.epsilon)} "
-            f"or of rho {as_text(self.rho)}"
-        )
+        text = f"{percentage(self.fraction)}, {_room(self.epsilon, self.rho)}"
         if self.kept_epsilon is None or self.kept_rho is None:
             return text
-        kept = f"epsilon {as_text(self.kept_epsilon)} or of rho {as_text(self.kept_rho)}"
-        return f"{text}; kept whatever others ask: one run of {kept}"
+        return f"{text}; whatever others ask, {_room(self.kept_epsilon, self.kept_rho)}"
 
     def __repr__(self) -> str:
         return f"Remaining({self})"
+
+
+def _room(epsilon: Fraction, rho: Fraction) -> str:
+    """The largest runs that fit; of smaller ones, several may."""
+    sizes = {"epsilon": epsilon, "rho": rho}
+    told = [f"{name} up to {as_room(size)}" for name, size in sizes.items() if size > 0]
+    return f"room for one run of {' or of '.join(told)}" if told else "room for no run"
+
+
+def without_runs(remaining: Remaining) -> Remaining:
+    """The same where nothing is charged any more."""
+    return Remaining(remaining.fraction, Fraction(0), Fraction(0))
 
 
 @frozen
@@ -128,7 +143,7 @@ class ScopeStatement:
     reserve
         Whether what its cap still allows is set aside.
     closed
-        Whether nothing more may be charged to it.
+        Whether nothing more may be charged to it, as it is closed or lies in a scope that is.
     """
 
     name: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from itertools import chain
 
 from dpsdk._checks import to_probability
@@ -10,18 +12,26 @@ from dpsdk.accounting.balance import Balance
 from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime
-from dpsdk.accounting.figures import readings_of, remaining_of, spent_of
+from dpsdk.accounting.figures import readings_of, spent_of
 from dpsdk.accounting.filters.comparison import lessened, own_state
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget
-from dpsdk.accounting.guarantee import Guarantee
+from dpsdk.accounting.filters.reserves import (
+    Aside,
+    gaussian_of,
+    larger_epsilons,
+    largest_epsilons,
+    largest_rhos,
+    rounds_beside,
+)
+from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
 from dpsdk.accounting.ledger.charge import Charge, Payer, shown_copies
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.refusals import refusal
-from dpsdk.accounting.spent import Readings, Remaining, Spent
-from dpsdk.errors import BudgetExceeded, InvalidArgument
+from dpsdk.accounting.spent import Readings, Remaining, Spent, without_runs
+from dpsdk.errors import BudgetExceeded, Closed, InvalidArgument, UnsupportedGuarantee
 from dpsdk.typing import Real
 
 __all__ = ["Statement"]
@@ -79,13 +89,19 @@ class Statement:
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far."""
+        """What was spent so far.
+
+        It may be read after closing. In a forked process, a ledger in memory is as it was then.
+        """
         return self._spent(self._keeper.read())
 
     @property
     def remaining(self) -> Remaining:
-        """What can still be spent, leaving to scopes what they reserved."""
-        return self._remaining(self._keeper.read())
+        """What can still be spent, leaving to scopes what they reserved.
+
+        No run fits where the scope, or the part of a table, is closed, or in a forked process.
+        """
+        return self._open_remaining(self._keeper.read())
 
     @property
     def balance(self) -> Balance:
@@ -118,21 +134,28 @@ class Statement:
         ------
         UnsupportedGuarantee
             If the composition has no theorem that prices the guarantee.
+        Closed
+            If the scope, or the part of a table, is closed, or in a forked process.
         """
         return self.affords_all((guarantee,))
 
     def affords_all(self, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free.
 
-        Exact, but where a scope has reserved something: then at least so many fit.
+        Exact as long as nobody else is charged or reserves anything. While a scope has a reserve,
+        a composition of another author may accept more than that.
 
         Raises
         ------
         UnsupportedGuarantee
             If the composition has no theorem that prices one of the guarantees.
+        Closed
+            If the scope, or the part of a table, is closed, or in a forked process.
         """
         priced = tuple((book_copy(run), count) for run, count in counted(runs))
-        return self._rounds(self._keeper.read(), priced)
+        books = self._keeper.read()
+        self._check_open(books)
+        return self._rounds(books, priced)
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""
@@ -162,6 +185,22 @@ class Statement:
         """A number of charges that the ledger had at some moment before now; at no cost."""
         return self._keeper.since
 
+    def _check(self, books: Books) -> None:
+        """Refuse where the payer is closed. The budget as a whole never is."""
+
+    def _check_open(self, books: Books) -> None:
+        """Refuse where nothing is charged: what is closed, and a forked process."""
+        self._keeper.check()
+        self._check(books)
+
+    def _open_remaining(self, books: Books) -> Remaining:
+        """What can still be spent; nothing where nothing is charged."""
+        try:
+            self._check_open(books)
+        except Closed:
+            return without_runs(self._remaining(books))
+        return self._remaining(books)
+
     def _states(self, books: Books) -> Sequence[State]:
         """The states by which the whole session decides, with what others hold taken off."""
         aside = held_by_others(books, self._payer)
@@ -183,9 +222,67 @@ class Statement:
             raise InvalidArgument("ledger", "one that keeps what it takes", got)
         return charges
 
+    def _aside(self, books: Books) -> Aside:
+        """What is set aside, for charges here."""
+        accounts = books.accounts
+        mine = [accounts[one] for one in self._payer.accounts if one in accounts]
+        own = next((one.line.state for one in mine if one.reserve), None)
+        return Aside(tuple(held_by_others(books, self._payer)), own)
+
+    def _lines(self, books: Books) -> Sequence[State]:
+        """How far each line is spent that a charge here counts on."""
+        lines = chain.from_iterable(concerned(books, self._payer))
+        return tuple(dict.fromkeys(line.state for line in lines))
+
+    def _caps(self, books: Books) -> Sequence[State]:
+        """How far the caps are spent that a charge here must fit."""
+        del books
+        return ()
+
     def _rounds(self, books: Books, runs: tuple[tuple[Guarantee, int], ...]) -> int | None:
-        counts = [self._composition.rounds(state, runs) for state in self._states(books)]
-        return min((count for count in counts if count is not None), default=None)
+        composition, aside = self._composition, self._aside(books)
+        caps = (composition.rounds(state, runs) for state in self._caps(books))
+        lines = (rounds_beside(composition, one, runs, aside) for one in self._lines(books))
+        fewest: int | None = None
+        for count in chain(caps, lines):  # in the order in which a charge would be refused
+            if count is not None:
+                fewest = count if fewest is None else min(count, fewest)
+            if fewest == 0:
+                break
+        return fewest
+
+    def _largest(self, books: Books) -> tuple[Fraction, Fraction]:
+        """The largest ε of one pure run that fits, and the largest ρ of a discrete Gaussian."""
+        composition, aside, caps = self._composition, self._aside(books), self._caps(books)
+        states = (*caps, *self._lines(books))
+        epsilons, rhos = composition.largest_epsilon, composition.largest_rho
+        if not aside.held:
+            return min(map(epsilons, states)), min(map(rhos, states))
+        lines = self._lines(books)
+        sizes = {*map(epsilons, caps)}.union(
+            *(largest_epsilons(composition, state, aside) for state in lines)
+        )
+        widths = {*map(rhos, caps)}.union(
+            *(largest_rhos(composition, state, aside) for state in lines)
+        )
+        epsilon = self._first(books, sizes, PureGuarantee)
+        if not caps or epsilon < min(map(epsilons, caps)):
+            larger = (larger_epsilons(composition, state, aside, epsilon) for state in lines)
+            sizes = sizes.union(*larger)
+            epsilon = self._first(books, {x for x in sizes if x >= epsilon}, PureGuarantee)
+        return epsilon, self._first(books, widths, gaussian_of)
+
+    def _first(
+        self, books: Books, sizes: Iterable[Fraction], run: Callable[[Fraction], Guarantee]
+    ) -> Fraction:
+        """The largest of some sizes for which a run fits; 0 if there is none."""
+        for size in sorted(sizes, reverse=True):
+            if size <= 0:
+                break
+            with suppress(UnsupportedGuarantee):
+                if self._rounds(books, ((run(size), 1),)) != 0:
+                    return size
+        return Fraction(0)
 
     def _spent(self, books: Books) -> Spent:
         lines = tuple(chain.from_iterable(concerned(books, self._payer)))
@@ -195,8 +292,8 @@ class Statement:
         return spent_of(self._composition, lines, charges, self.budget, of)
 
     def _remaining(self, books: Books) -> Remaining:
-        lines = chain.from_iterable(concerned(books, self._payer))
-        return remaining_of(self._composition, lines, self._states(books))
+        spent = max(map(self._composition.fraction, self._lines(books)))
+        return Remaining(1.0 - spent, *self._largest(books))
 
     def _refusal(self, misfit: Misfit, books: Books, runs: Runs) -> BudgetExceeded:
         spent, remaining = self._spent(books), self._remaining(books)

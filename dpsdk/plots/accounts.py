@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from dpsdk.accounting import Remaining, ScopeStatement, Spent
-from dpsdk.accounting.numbers.display import as_text, percentage
+from dpsdk.accounting.numbers.display import as_room, percentage
 from dpsdk.plots.texts import several
 
 __all__ = ["Account", "scoped"]
@@ -31,9 +31,11 @@ class Account:
             parts.append("closed")
         elif self.remaining is not None:
             left = self.remaining
-            parts.append(f"left: a run of ε {as_text(left.epsilon)} or ρ {as_text(left.rho)}")
+            sizes = {"ε": left.epsilon, "ρ": left.rho}
+            told = [f"{name} {as_room(size)}" for name, size in sizes.items() if size > 0]
+            parts.append(f"left: a run of {' or '.join(told)}" if told else "left: no run")
             if left.kept_epsilon is not None:
-                parts.append(f"kept: ε {as_text(left.kept_epsilon)}")
+                parts.append(f"kept: ε {as_room(left.kept_epsilon)}")
         return "; ".join(parts)
 
 

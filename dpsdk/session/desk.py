@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from threading import get_ident
 from typing import Any, NoReturn, TypeAlias, TypeVar, overload
-
-from attrs import fields, has
 
 from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Budget, Remaining, Spent
 from dpsdk.accounting.copies import checked_copy
+from dpsdk.accounting.spent import without_runs
 from dpsdk.domain import Domain
 from dpsdk.errors import (
     AlreadyCharged,
@@ -25,7 +23,6 @@ from dpsdk.forms import Facts, Form
 from dpsdk.kernel import Kernel, Limits
 from dpsdk.kernel.access import whose
 from dpsdk.kernel.trust import called
-from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.mechanisms.base import (
     DistributionMechanism,
     HypothesisMechanism,
@@ -50,6 +47,7 @@ from dpsdk.session.context import Context
 from dpsdk.session.gate import quoting
 from dpsdk.session.identity import Using, question_of
 from dpsdk.session.opening import channel_to, kept
+from dpsdk.session.parameters import alike, key_of
 from dpsdk.session.planned import mechanism_of, plans_of, release_by_best, release_by_plan, said_of
 from dpsdk.session.stopped import Stopped
 
@@ -87,13 +85,22 @@ class Desk:
 
     @property
     def spent(self) -> Spent:
-        """What has been spent, with the guarantee that holds whatever is asked next."""
+        """What has been spent, with the guarantee that holds whatever is asked next.
+
+        It may be read after closing, and in a forked process: there a ledger in memory is as it was
+        when that was forked.
+        """
         return self._context.payer.spent
 
     @property
     def remaining(self) -> Remaining:
-        """What can still be spent."""
-        return self._context.payer.remaining
+        """What can still be spent here, while nobody else is charged.
+
+        After closing, and in a forked process, no run fits; `fraction` tells what is left for
+        whoever else spends the budget.
+        """
+        found = self._context.payer.remaining
+        return without_runs(found) if self._context.lifetime.over else found
 
     def answer(
         self,
@@ -272,7 +279,7 @@ class Desk:
     ) -> Channel[F]:
         """The channel of a request that was opened, if for the same mechanism."""
         known, channel = before
-        if not _alike(known, mechanism):
+        if not alike(known, mechanism):
             expected = "the name of no other opening"
             raise InvalidArgument("request_id", expected, shown(request))
         return channel
@@ -296,8 +303,14 @@ class Desk:
             What is believed of the table, to bound answers whose error depends on it, such as
             means: `{"rows": ..., "inside": ...}`, see `dpsdk.planner.Assumptions`. It changes no
             noise and no charge: `assumed` of the quote is the bound that rests on it.
+
+        Raises
+        ------
+        Closed
+            After closing, and in a forked process, as `answer` does.
         """
         mechanism, context = mechanism_of(using), self._context
+        self._check()
         with context.history.working("quoting"):
             form = context.forms.form(query)
         believed = Assumptions.of(assume)
@@ -393,8 +406,10 @@ class Desk:
         InvalidArgument
             If another argument is not what it should be: a query needs one of `alpha` and `budget`,
             and goals neither.
+        Closed
+            After closing, and in a forked process, as `answer` does.
         """
-        self._context.lifetime.check()
+        self._check()
         with self._context.history.working("planning"):
             return plans_of(
                 query,
@@ -410,11 +425,26 @@ class Desk:
     def affords(self, query: Query[A, F], *, using: Mechanism[F] | Plan[F]) -> int | None:
         """How many more such queries fit, one after the other; None where they are free.
 
-        For a mechanism that charges when it opens: how many more such channels with one answer.
-        At least so many where a scope has a reserve. It says nothing of whether this is closed.
+        So often in a row the question is accepted here as long as nobody else asks, reserves or
+        closes anything. For a mechanism that charges when it opens: how many more such channels
+        with one answer. Where the mechanism may pay less than it quotes, more may fit; and while a
+        scope has a reserve, more may fit in a composition of another author.
+
+        Raises
+        ------
+        Closed
+            After closing, and in a forked process, as `answer` does.
         """
         cost = self.quote(query, using=using).at_most
         return self._context.payer.affords_all(cost.runs)
+
+    def _check(self) -> None:
+        """Refuse where `answer` would: after closing, and in a forked process.
+
+        What was spent may be read even there; what would be accepted is nothing.
+        """
+        self._context.lifetime.check()
+        self._context.payer.check_all(())
 
     def _planned(
         self, query: Query[A, F], plan: Plan[F] | None, request_id: str | None
@@ -429,7 +459,7 @@ class Desk:
 
     def _channel(self, using: OneShot[F] | Channel[F]) -> Channel[F]:
         self._context.lifetime.check()
-        key = _key(using)
+        key = key_of(using)
         known = None if key is None else self._channels.get(key)
         if known is not None:
             return known  # type: ignore[return-value]  # opened for the same parameters
@@ -451,48 +481,6 @@ class Desk:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise Redacted("pickling or copying a session")
-
-
-def _key(using: object) -> tuple[object, ...] | None:
-    """The parameters of a built-in mechanism in plain integers; None for other mechanisms.
-
-    A mechanism of another author may call itself equal to any, and a frozen value may be
-    initialised again; what these answer is looked at anew each time, and of others nothing is kept.
-    """
-    if type(using) is Laplace:
-        amount: object = using.epsilon
-        if type(amount) is Fraction:
-            return Laplace, int(amount.numerator), int(amount.denominator)
-    elif type(using) is Gaussian:
-        rho, epsilon, delta = _plain(using.rho), _plain(using.epsilon), _plain(using.delta)
-        if rho is not None and epsilon is not None and delta is not None:
-            return Gaussian, rho, epsilon, delta
-    return None
-
-
-def _plain(number: object) -> tuple[int, ...] | None:
-    """The integers of a fraction, none of a parameter that was left out; None for all else."""
-    if number is None:
-        return ()
-    if type(number) is Fraction:
-        return int(number.numerator), int(number.denominator)
-    return None
-
-
-def _alike(one: object, other: object) -> bool:
-    """Whether two mechanisms were made of the same: descriptions need not tell, as of workloads."""
-    if one is other:
-        return True
-    kind = type(one)
-    if kind is not type(other) or str(one) != str(other):
-        return False
-    try:
-        if not has(kind):
-            return bool(one == other)
-        given = [part.name for part in fields(kind) if part.init]
-        return all(bool(getattr(one, name) == getattr(other, name)) for name in given)
-    except Exception:  # noqa: BLE001  # a class of another author may raise what it likes
-        return False
 
 
 def _rebuilt(cost: Cost) -> Cost:

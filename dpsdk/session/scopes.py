@@ -9,6 +9,7 @@ from dpsdk._html import table
 from dpsdk._lifetime import Closable
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
 from dpsdk.data.part import Parts
+from dpsdk.errors import Closed
 from dpsdk.session.context import Context
 from dpsdk.session.desk import Desk
 from dpsdk.session.shown import shown_of
@@ -24,6 +25,9 @@ class Scope(Desk, Closable):
     Its answers are in the session's history, and count on the session's budget as well as on the
     cap. A request that fits only one of them is refused. What was not spent was never charged, so
     that it stays with the session.
+
+    What it has spent can be read after closing. In a durable ledger nothing is told of it any more
+    (`Closed`) once another scope has its name.
     """
 
     __slots__ = ("_payer",)
@@ -47,7 +51,10 @@ class Scope(Desk, Closable):
         )
 
     def __repr__(self) -> str:
-        return f"Scope(spent {self.spent}; remaining {self.remaining})"
+        try:
+            return f"Scope(spent {self.spent}; remaining {self.remaining})"
+        except Closed:  # in a durable ledger, once its name is another scope's
+            return "Scope(closed)"
 
 
 @final

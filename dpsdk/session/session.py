@@ -165,13 +165,18 @@ class Session(Desk, Closable):
         """What was asked, of which mechanism and at what cost, in the order of asking.
 
         Every charge is in here: costs are what the odometer charged. A session that goes on with a
-        ledger shows first what earlier sessions on it were charged.
+        ledger shows first what earlier sessions on it were charged. It may be read after closing,
+        and in a forked process: there a ledger in memory is as it was when that was forked.
         """
         return self._context.history.receipts
 
     @property
     def scopes(self) -> tuple[ScopeStatement, ...]:
-        """What each scope has spent of its cap, also those that other sessions have opened."""
+        """What each scope has spent of its cap, also those that other sessions have opened.
+
+        It may be read after closing, as `history` may. `remaining` of a scope that is open then is
+        what fits through it in another session on the ledger.
+        """
         return ScopeOdometer.within(self._context.payer)
 
     def readings(self, delta: Real) -> Readings:

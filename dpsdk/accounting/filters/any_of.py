@@ -172,10 +172,7 @@ class AnyOf(Composition):
         if accepted:
             return state._replace(spent=(leaks,), parts=tuple(parts))
         if unpriced is not None:
-            # Basic composition prices leaks, but has no δ here: a share for them is missing.
-            leaking = prices_of(guarantee).leak_steps and not self.leak_share
-            if leaking or not self._priced(state, guarantee):
-                raise unpriced
+            self._refuse_unpriced(state, ((guarantee, 1),), unpriced)
         return None
 
     def charge_all(self, state: State, runs: Runs) -> State | None:
@@ -205,10 +202,7 @@ class AnyOf(Composition):
         if not priced or any(map(is_open, parts)):
             return state._replace(spent=(leaks,), parts=tuple(parts))
         if unpriced is not None:
-            for guarantee, _ in priced:
-                leaking = prices_of(guarantee).leak_steps and not self.leak_share
-                if leaking or not self._priced(state, guarantee):
-                    raise unpriced
+            self._refuse_unpriced(state, priced, unpriced)
         return None
 
     def capacity(self, state: State, guarantee: Guarantee) -> int | None:
@@ -239,11 +233,9 @@ class AnyOf(Composition):
                 if count is None:
                     return most
                 counts.append(count)
-        if unpriced is not None and not counts:
-            for guarantee, _ in priced:
-                if not self._priced(state, guarantee):
-                    raise unpriced
         fits = max(counts, default=0)
+        if unpriced is not None and not fits:
+            self._refuse_unpriced(state, priced, unpriced)
         return fits if most is None else min(fits, most)
 
     def fraction(self, state: State) -> float:
@@ -287,6 +279,16 @@ class AnyOf(Composition):
     def _open(self, state: State) -> list[tuple[Composition, State]]:
         pairs = zip(self.members, state.parts, strict=True)
         return [(member, part) for member, part in pairs if is_open(part)]
+
+    def _refuse_unpriced(
+        self, state: State, runs: Iterable[tuple[Guarantee, int]], error: UnsupportedGuarantee
+    ) -> None:
+        """Raise the error of a member if no member prices one of the runs."""
+        for guarantee, _ in runs:
+            # Basic composition prices leaks, but has no δ here: a share for them is missing.
+            leaking = prices_of(guarantee).leak_steps and not self.leak_share
+            if leaking or not self._priced(state, guarantee):
+                raise error
 
     def _priced(self, state: State, guarantee: Guarantee) -> bool:
         """Whether some member, open or closed, has a theorem that prices the run."""

@@ -30,7 +30,14 @@ from dpsdk.accounting.guarantee import (
 from dpsdk.accounting.numbers.display import as_text
 from dpsdk.accounting.numbers.rounding import truncated
 from dpsdk.accounting.numbers.steps import LEAK_STEPS, from_steps
-from dpsdk.accounting.prices.envelope import TITLE, price_of, pure_cost, round_price, widest_share
+from dpsdk.accounting.prices.envelope import (
+    TITLE,
+    price_of,
+    pure_cost,
+    round_price,
+    steady_price,
+    widest_share,
+)
 from dpsdk.accounting.prices.gdp import HALF_PI_UP, gdp_start
 from dpsdk.accounting.prices.run import prices_of
 
@@ -38,6 +45,8 @@ __all__ = ["EnvelopeComposition"]
 
 _REACH = 10**4
 _ROOT2 = math.sqrt(2.0)
+_CUTS = (13, 12, 11, 10, 9, 4)
+"""By ten to minus so much a figure in floats is lowered until it fits."""
 
 
 @frozen
@@ -107,21 +116,23 @@ class EnvelopeComposition(Composition):
 
     def rounds(self, state: State, runs: Runs) -> int | None:
         """How many times all of these runs fit, one after the other; None where all are free."""
+        return self.rounds_keeping(state, runs, 0, 0)
+
+    def rounds_keeping(self, state: State, runs: Runs, shift: int, leak: int) -> int | None:
+        """How many times they fit so that a squared shift and a δ are left, in steps."""
         priced = counted(runs)
         if not priced:
             return None
         leaks = sum(self._leak(guarantee) * times for guarantee, times in priced)
-        most = (state.limit[1] - state.spent[1]) // leaks if leaks else None
+        most = max(0, state.limit[1] - state.spent[1] - leak) // leaks if leaks else None
         v, count = state.limit[0] - state.spent[0], 0
-        while (most is None or count < most) and (price := round_price(priced, v)) is not None:
+        while (most is None or count < most) and (price := steady_price(priced, v)) is not None:
             cost, floor = price
             if not cost:
                 return most
-            # Prices fall as v grows, so one that is the same further down is the same in between.
-            shift = 0
-            while (lower := round_price(priced, (floor - 1) >> shift)) and lower[0] == cost:
-                floor, shift = lower[1], 2 * shift + 1
-            rounds = (v - floor) // cost + 1
+            rounds = min((v - floor) // cost + 1, (v - shift) // cost)
+            if rounds <= 0:
+                break
             count += rounds
             v -= rounds * cost
         return count if most is None else min(count, most)
@@ -149,7 +160,8 @@ class EnvelopeComposition(Composition):
         half = math.sqrt(left) / 2.0 if left < _REACH else math.inf
         if 0.0 < half < 34.0:
             guess = Fraction(math.log(math.erfc(-half / _ROOT2) / math.erfc(half / _ROOT2)))
-            for cut in (Fraction(1, 10**9), Fraction(1, 10**4)):
+            for power in _CUTS:
+                cut = Fraction(1, 10**power)
                 epsilon = truncated(guess * (1 - cut))
                 if epsilon > low and pure_cost(*epsilon.as_integer_ratio(), v) is not None:
                     return epsilon

@@ -56,6 +56,16 @@ class Keeper:
         """What time it is, to be written down and never to decide by."""
         return told(self._clock)
 
+    def check(self) -> None:
+        """Refuse a forked process, where nothing is charged.
+
+        Raises
+        ------
+        Closed
+            In a forked process.
+        """
+        self._passage.check()
+
     def read(self) -> Books:
         """The books at this moment. Never waits for a decision."""
         # What waits is read first: then it is in one of the two, and twice does no harm.

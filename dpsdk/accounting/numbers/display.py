@@ -29,19 +29,25 @@ def _quotient(
     return quotient.normalize(context), not context.flags[Inexact]
 
 
-def as_text(value: Fraction, *, up: bool = False) -> str:
+def as_text(value: Fraction, *, up: bool = False, down: bool = False) -> str:
     """Show a number: in full where ten digits suffice, else to five significant digits.
 
     ``as_text(Fraction(1, 10**6))`` is ``"1e-6"``, and ``as_text(Fraction(1, 3))`` is ``"0.33333"``,
     or ``"0.33334"`` if it is to be rounded up, as what is claimed of a guarantee has to be.
+    Rounded down it is no more than it is, as what still fits has to be.
     """
     if not value:
         return "0"
     quotient, exact = _quotient(value, _EXACT_DIGITS)
     if not exact:
-        rounding = ROUND_CEILING if up else ROUND_HALF_EVEN
+        rounding = ROUND_CEILING if up else ROUND_FLOOR if down else ROUND_HALF_EVEN
         quotient, _ = _quotient(value, _ROUNDED_DIGITS, rounding)
     return f"{quotient:f}" if -5 < quotient.adjusted() < 7 else f"{quotient:e}"
+
+
+def as_room(value: Fraction) -> str:
+    """Show what still fits, as `as_text` does, but never more than it is."""
+    return as_text(value, down=True)
 
 
 def as_bound(error: float) -> str:

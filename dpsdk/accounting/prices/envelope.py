@@ -28,6 +28,7 @@ __all__ = [
     "pure_cost",
     "round_price",
     "set_aside_for",
+    "steady_price",
     "widest_share",
 ]
 
@@ -294,3 +295,16 @@ def round_price(runs: Sequence[tuple[Guarantee, int]], v: int) -> Price | None:
             total += alike * cost
             left -= alike
     return (total, floor) if fits else None
+
+
+def steady_price(runs: Sequence[tuple[Guarantee, int]], v: int) -> Price | None:
+    """The price of several runs as `round_price` has it, from the smallest v that is found."""
+    price = round_price(runs, v)
+    if price is None:
+        return None
+    cost, floor = price
+    # Prices fall as v grows, so one that is the same further down is the same in between.
+    shift = 0
+    while cost and (lower := round_price(runs, (floor - 1) >> shift)) and lower[0] == cost:
+        floor, shift = lower[1], 2 * shift + 1
+    return cost, floor

@@ -115,7 +115,7 @@ def test_every_budget_is_shown_and_filled_or_refused_by_name(
     assert composition.describe(state)
     odometer = Odometer(Budget(epsilon, delta), composition)
     assert "Odometer" in repr(odometer)
-    assert "at most one run" in str(odometer.remaining)
+    assert "room for one run" in str(odometer.remaining)
     size = composition.largest_epsilon(state)
     assert size > 0
     after = composition.charge(state, PureGuarantee(size))

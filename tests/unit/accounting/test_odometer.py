@@ -76,7 +76,7 @@ def test_refusal_changes_nothing_and_says_what_is_left():
     assert (odometer.state, odometer.charges, odometer.spent) == before
     assert caught.value.asked == "3-DP"
     assert "(1, 1e-6)-DP in 1 charge" in caught.value.spent
-    assert "epsilon 0.9" in caught.value.remaining
+    assert "epsilon up to 0.9" in caught.value.remaining
     odometer.charge(PureGuarantee(0.5), "smaller")
 
 
@@ -144,7 +144,7 @@ def test_shown_in_one_line_for_a_notebook():
         "Spent(25% of (1, 1e-6)-DP in 1 charge, epsilon 0.25, rho 0.031088)"
     )
     assert repr(odometer.remaining) == (
-        "Remaining(75%, at most one run of epsilon 0.75 or of rho 0.0050472)"
+        "Remaining(75%, room for one run of epsilon up to 0.75 or of rho up to 0.0050472)"
     )
     assert repr(odometer).startswith("Odometer(25% of ")
 

@@ -352,7 +352,14 @@ def test_a_forked_child_plans_whatever_is_planned_by_other_threads(monkeypatch):
     thread = threading.Thread(target=session.plan, args=(Count(),), kwargs={"alpha": 0.1})
     thread.start()
     assert planning.wait(timeout=60)
-    feasible = in_a_child(lambda: session.plan(Count(), alpha=0.1).best.feasible)
+
+    def plan():
+        # Of a session of its own, since that of its parent is refused.
+        with pytest.raises(Closed):
+            session.plan(Count(), alpha=0.1)
+        return Session(DATA, Budget(1), noise=seeded(1)).plan(Count(), alpha=0.1).best.feasible
+
+    feasible = in_a_child(plan)
     forked.set()
     thread.join(timeout=60)
     assert feasible == 1

@@ -1,0 +1,276 @@
+"""Reserves: how often runs fit, and how large one may be, beside what scopes have set aside.
+
+A run is accepted if, on every line of the books, some count accepts it and can serve all reserves
+afterwards; docs/explanation/proofs/scopes.md has the rule. Whoever spends a reserve of its own
+lowers it with each run, so that a count which could not serve all reserves before may do so then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+from dpsdk.accounting.copies import worked_out_once
+from dpsdk.accounting.filters.additive import root_down
+from dpsdk.accounting.filters.any_of import AnyOf, leakless
+from dpsdk.accounting.filters.comparison import lessened, serves, serving
+from dpsdk.accounting.filters.composition import Composition, Runs, State, counted, is_open
+from dpsdk.accounting.filters.envelope import EnvelopeComposition
+from dpsdk.accounting.filters.mixed import MixedComposition
+from dpsdk.accounting.guarantee import DiscreteGaussianGuarantee, Guarantee, PureGuarantee
+from dpsdk.accounting.numbers.rounding import truncated
+from dpsdk.accounting.numbers.search import largest
+from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.accounting.prices.envelope import price_of, pure_cost, steady_price
+from dpsdk.accounting.prices.run import prices_of
+from dpsdk.errors import UnsupportedGuarantee
+
+__all__ = [
+    "Aside",
+    "gaussian_of",
+    "larger_epsilons",
+    "largest_epsilons",
+    "largest_rhos",
+    "rounds_beside",
+]
+
+_Pairs: TypeAlias = Sequence[tuple[Guarantee, int]]
+_Spans: TypeAlias = list[tuple[int, int | None]]
+"""From which round on some count serves, and up to which; None where that never ends."""
+
+_NEARLY = tuple(1 - Fraction(1, 10**power) for power in (12, 9, 6, 4))
+"""Shares of a squared shift that a wide discrete Gaussian may take where some of it is kept."""
+
+_STEPS = 8
+"""So many steps of the lattice is a discrete Gaussian wide, where its width is left open."""
+
+
+class Aside(NamedTuple):
+    """What is set aside, for runs of somebody.
+
+    Parameters
+    ----------
+    others
+        The reserves that the runs leave as they are.
+    own
+        The reserve that the runs are charged to as well; None if there is none.
+    """
+
+    others: tuple[State, ...]
+    own: State | None = None
+
+    @property
+    def held(self) -> tuple[State, ...]:
+        """All reserves."""
+        return self.others if self.own is None else (*self.others, self.own)
+
+    def member(self, place: int) -> Aside | None:
+        """The reserves as one member has them; None if it is closed in one of them."""
+        others = [part for one in self.others if is_open(part := one.parts[place])]
+        own = None if self.own is None else self.own.parts[place]
+        if len(others) < len(self.others) or (self.own is not None and not is_open(own)):
+            return None
+        return Aside(tuple(others), own)
+
+    def left(self, state: State, axis: int) -> int:
+        """What a state has left on an axis, less all that is set aside."""
+        kept = sum(one.limit[axis] - one.spent[axis] for one in self.held)
+        return state.limit[axis] - state.spent[axis] - kept
+
+
+def rounds_beside(composition: Composition, state: State, runs: Runs, aside: Aside) -> int | None:
+    """How many times all of these runs are accepted, one after the other; None without end.
+
+    Exact for the compositions of the package. Of another author's, at least so many: as many as fit
+    limits that are lowered by what is set aside.
+
+    Raises
+    ------
+    UnsupportedGuarantee
+        If the composition has no theorem that prices one of the runs.
+    """
+    fits = composition.rounds(state, runs)
+    if not fits or not aside.held:
+        return fits
+    reached = 0
+    for first, last in sorted(
+        _spans(composition, state, counted(runs), aside), key=lambda span: span[0]
+    ):
+        if first > reached + 1:
+            break
+        if last is None:
+            return None
+        reached = max(reached, last)
+    return reached
+
+
+def _spans(composition: Composition, state: State, runs: _Pairs, aside: Aside) -> _Spans:
+    """In which rounds some count accepts the runs and serves all that is set aside after them."""
+    try:
+        if type(composition) is AnyOf:
+            return _of_members(composition, state, runs, aside)
+        if type(composition) is MixedComposition:
+            return _of_order(composition, state, runs, aside)
+        if type(composition) is EnvelopeComposition:
+            return _of_envelope(composition, state, runs, aside)
+        if not serves(state, aside.held):
+            return []
+        mine = (
+            lessened(state, aside.others)
+            if aside.own is None
+            else serving(aside.own, [state], aside.held)
+        )
+        return [(1, composition.rounds(mine, runs))]
+    except UnsupportedGuarantee:
+        return []
+
+
+def _of_members(composition: AnyOf, state: State, runs: _Pairs, aside: Aside) -> _Spans:
+    if aside.left(state, 0) < 0:
+        return []
+    most: int | None = None
+    if composition.leak_share:
+        leaks = sum(prices_of(run).leak_steps * times for run, times in runs)
+        if leaks:
+            own = aside.own
+            room = aside.left(state, 0) if own is None else own.limit[0] - own.spent[0]
+            most = room // leaks
+        runs = counted((leakless(run), times) for run, times in runs)
+    return [
+        (first, last if most is None else most if last is None else min(last, most))
+        for place, (member, part) in enumerate(zip(composition.members, state.parts, strict=True))
+        if is_open(part) and (within := aside.member(place)) is not None
+        for first, last in _spans(member, part, runs, within)
+    ]
+
+
+def _of_order(composition: MixedComposition, state: State, runs: _Pairs, aside: Aside) -> _Spans:
+    composition.rounds(state, runs)  # which refuses leaks that nothing is kept for
+    for place, part in enumerate(state.parts):
+        within = aside.member(place) if is_open(part) else None
+        if is_open(part) and within is not None:
+            return _spans(composition.in_use(state)[0], part, runs, within)
+    return []
+
+
+def _of_envelope(
+    composition: EnvelopeComposition, state: State, runs: _Pairs, aside: Aside
+) -> _Spans:
+    own, apart, leak = aside.own, aside.left(state, 0), aside.left(state, 1)
+    if leak < 0:
+        return []
+    kept, kept_leak = (
+        sum(one.limit[axis] - one.spent[axis] for one in aside.others) for axis in (0, 1)
+    )
+    if own is None:
+        return [(1, composition.rounds_keeping(state, runs, kept, kept_leak))]
+    last = composition.rounds(own, runs)
+    first = 1 if apart >= 0 else _first_apart(state, own, runs, kept)
+    return [] if first is None or (last is not None and last < first) else [(first, last)]
+
+
+def _first_apart(state: State, own: State, runs: _Pairs, apart: int) -> int | None:
+    """After how many rounds so much more is left in a state than in a cap that pays with it.
+
+    A round costs the cap no less than the state as long as less is left in the cap. None where it
+    never is so much.
+    """
+    v, mine = state.limit[0] - state.spent[0], own.limit[0] - own.spent[0]
+    count = 0
+    while v >= mine:
+        price, dearer = steady_price(runs, v), steady_price(runs, mine)
+        if price is None or dearer is None or not price[0]:
+            return None
+        gained = dearer[0] - price[0]
+        rounds = min((v - price[1]) // price[0], (mine - dearer[1]) // dearer[0]) + 1
+        if gained > 0:
+            needed = -(-(apart - v + mine) // gained)
+            if needed <= rounds:
+                return count + needed
+        count += rounds
+        v -= rounds * price[0]
+        mine -= rounds * dearer[0]
+    return None
+
+
+def largest_epsilons(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
+    """The largest ε of a pure run that each count accepts, if it is accepted at all.
+
+    Of all that are accepted on several lines, the largest is one of theirs. An envelope may accept
+    a larger one, which `larger_epsilons` looks for.
+    """
+    return [
+        leaf.largest_epsilon(lessened(part, within.others) if within.own is None else within.own)
+        for leaf, part, within in _leaves(composition, state, aside)
+    ]
+
+
+def larger_epsilons(
+    composition: Composition, state: State, aside: Aside, above: Fraction
+) -> list[Fraction]:
+    """The largest ε of a pure run that each envelope accepts, where it may be above another."""
+    return [
+        _epsilon_keeping(part.limit[0] - part.spent[0], within.left(part, 0))
+        for leaf, part, within in _leaves(composition, state, aside)
+        if type(leaf) is EnvelopeComposition
+        and within.own is None
+        and leaf.largest_epsilon(part) > above
+    ]
+
+
+def largest_rhos(composition: Composition, state: State, aside: Aside) -> list[Fraction]:
+    """The largest ρ of a discrete Gaussian run that each count accepts, as `largest_epsilons`."""
+    found: list[Fraction] = []
+    for leaf, part, within in _leaves(composition, state, aside):
+        if within.own is not None:
+            found.append(leaf.largest_rho(within.own))
+            continue
+        found.append(leaf.largest_rho(lessened(part, within.others)))
+        if type(leaf) is EnvelopeComposition:
+            room = from_steps(within.left(part, 0)) / 2
+            found += [truncated(room * share) for share in _NEARLY]
+    return found
+
+
+def gaussian_of(rho: Fraction) -> DiscreteGaussianGuarantee:
+    """What is proven of a run of ρ by discrete Gaussian noise of 8 lattice steps or more."""
+    shift = math.isqrt(math.ceil(2 * _STEPS * _STEPS * rho)) + 1
+    return DiscreteGaussianGuarantee(shift * shift / (2 * rho), shift * shift, shift)
+
+
+def _leaves(
+    composition: Composition, state: State, aside: Aside
+) -> Iterator[tuple[Composition, State, Aside]]:
+    """The counts that are open in a state and in all that is set aside."""
+    if type(composition) is AnyOf:
+        members: Sequence[Composition] = composition.members
+    elif type(composition) is MixedComposition:
+        members = (composition.in_use(state)[0],) * len(state.parts)
+    else:
+        if aside.own is not None or serves(state, aside.held):
+            yield composition, state, aside
+        return
+    for place, part in enumerate(state.parts):
+        within = aside.member(place)
+        if is_open(part) and within is not None:
+            yield from _leaves(members[place], part, within)
+
+
+@worked_out_once
+def _epsilon_keeping(v: int, room: int) -> Fraction:
+    """The largest ε of a pure run that takes no more than a part of the v of an envelope."""
+
+    def exactly(epsilon: Fraction) -> bool:
+        cost = pure_cost(*epsilon.as_integer_ratio(), v)
+        return cost is not None and cost <= room
+
+    def charged(epsilon: Fraction) -> bool:
+        price = price_of(PureGuarantee(epsilon), v)
+        return price is not None and price[0] <= room
+
+    # A charge is worked out for v itself only where no rounder v has room for it.
+    low = truncated(root_down(from_steps(room) / 2))
+    most = largest(exactly, low)
+    return most if not most or charged(most) else largest(charged, low, most)

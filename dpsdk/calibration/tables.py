@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,6 +16,7 @@ from attrs import field, frozen
 
 from dpsdk._checks import shown, to_name
 from dpsdk.data import PrivateData
+from dpsdk.data.delimited import FileFormat
 from dpsdk.data.take import read_codes
 from dpsdk.domain import Domain
 from dpsdk.errors import DataError, InvalidArgument
@@ -112,16 +114,24 @@ class PublicTable:
         ------
         DataError
             If there is no such file, or it is no such table.
+        InvalidArgument
+            If the delimiter is not one character, or there is no such encoding.
         """
         place = Path(fspath(path))
+        wanted = FileFormat(delimiter, encoding, strip=False, limit=None, complete=False)
         try:
             content = place.read_bytes()
             if place.suffix == ".gz":
                 content = gzip.decompress(content)
-            lines = csv.reader(io.StringIO(content.decode(encoding)), delimiter=delimiter)
+            text = content.decode(wanted.encoding).removeprefix("\ufeff")
+            lines = csv.reader(io.StringIO(text), delimiter=wanted.delimiter)
             header, *rows = [line for line in lines if line]
-        except (OSError, EOFError, UnicodeDecodeError, LookupError, csv.Error, ValueError) as error:
-            raise DataError(place.name, f"no table of text: {type(error).__name__}") from None
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            raise DataError(str(place), "is not a whole gzip file") from None
+        except OSError as error:
+            raise DataError(str(place), f"cannot be read: {error.strerror}") from None
+        except (csv.Error, ValueError):
+            raise DataError(str(place), "no table of text in this encoding") from None
         full = [row for row in rows if len(row) == len(header)]
         columns = {title: [row[at] for row in full] for at, title in enumerate(header)}
         name = place.name.removesuffix(".gz").removesuffix(".csv") or "table"

@@ -15,6 +15,7 @@ from dpsdk.calibration import PublicTable, calibrate
 from dpsdk.cli.declare import load
 from dpsdk.cli.report import installed_version
 from dpsdk.cli.staged import write_new
+from dpsdk.cli.words import printable
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument
 from dpsdk.noise import NoiseSource
@@ -49,8 +50,12 @@ def write_calibration(wanted: Calibrating, noise: NoiseSource | None) -> str:
     if len(wanted.domains) not in (1, len(wanted.tables)):
         expected = "given once for all tables, or once for each in their order"
         raise InvalidArgument("--domain", expected, f"{len(wanted.domains)} times")
-    if wanted.out.exists():
+    if os.path.lexists(wanted.out):
         raise InvalidArgument("--out", "a new file", "one that exists")
+    # Before minutes of measuring.
+    if not wanted.out.parent.is_dir():
+        expected = "in a directory that is there"
+        raise InvalidArgument("--out", expected, printable(wanted.out))
     tables = [
         PublicTable.from_csv(path, domain, delimiter=wanted.delimiter, encoding=wanted.encoding)
         for path, domain in zip(wanted.tables, _domains(wanted), strict=False)

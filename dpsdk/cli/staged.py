@@ -73,8 +73,12 @@ def write_new(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         part.rename(path)
+    except OSError as error:
+        # By the name that was given; nobody knows the other.
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 def _move_all(folder: Path, place: Path, last: str) -> None:

@@ -118,8 +118,27 @@ def test_columns_counts_and_files_give_the_same_table(tmp_path):
         (tmp_path / "bad.csv").write_text(text)
         with pytest.raises(DataError):
             PublicTable.from_csv(tmp_path / "bad.csv", DOMAIN)
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="No such file"):
         PublicTable.from_csv(tmp_path / "none.csv", DOMAIN)
+    (tmp_path / "marked.csv").write_text("\ufeffage,sex,rich\n5,0,1\n5,0,1\n12,1,0\n", "utf-8")
+    assert PublicTable.from_csv(tmp_path / "marked.csv", DOMAIN).records == known.records
+
+
+@pytest.mark.parametrize("cut", [slice(-5), slice(0, 20), slice(3, None)])
+def test_a_file_that_was_cut_is_no_table(tmp_path, cut):
+    packed = gzip.compress(b"age,sex,rich\n" + b"5,0,1\n12,1,0\n" * 40)
+    for content in (packed[cut], packed[:15] + bytes(9) + packed[24:]):
+        (tmp_path / "t.csv.gz").write_bytes(content)
+        with pytest.raises(DataError, match="not a whole gzip file"):
+            PublicTable.from_csv(tmp_path / "t.csv.gz", DOMAIN)
+
+
+@pytest.mark.parametrize("parameter", ["delimiter", "encoding"])
+@pytest.mark.parametrize("value", ["", "xx", "\n", None, 3])
+def test_a_file_is_read_as_it_is_said_to_be_written_or_refused(tmp_path, parameter, value):
+    (tmp_path / "t.csv").write_text("age,sex,rich\n5,0,1\n")
+    with pytest.raises(InvalidArgument, match=f"^{parameter} must be"):
+        PublicTable.from_csv(tmp_path / "t.csv", DOMAIN, **{parameter: value})
 
 
 def test_the_program_writes_a_new_file_that_can_be_read(tmp_path, capsys):

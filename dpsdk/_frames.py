@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import singledispatch
 from importlib.util import find_spec
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -90,19 +91,21 @@ def rows_of(value: object, /) -> Rows:
 
 def column_of(values: Sequence[object]) -> Column:
     """A column of the kind that all entries have; of texts where they are of several."""
-    kinds: set[ColumnKind] = {_kind_of(value) for value in values if value is not None}
+    kinds: set[ColumnKind] = {
+        _kind_of(one) for one in set(map(type, values)) if one is not NoneType
+    }
     if len(kinds) <= 1:
         return Column(values, kinds.pop() if kinds else "number")
     return Column([None if value is None else str(value) for value in values], "text")
 
 
-def _kind_of(value: object) -> ColumnKind:
-    if isinstance(value, bool | np.bool_):
+def _kind_of(made: type) -> ColumnKind:
+    if issubclass(made, bool | np.bool_):
         return "truth"
-    if isinstance(value, int | float):
+    if issubclass(made, int | float):
         return "number"
-    if isinstance(value, date):
-        return "time" if isinstance(value, datetime) else "day"
+    if issubclass(made, date):
+        return "time" if issubclass(made, datetime) else "day"
     return "text"
 
 

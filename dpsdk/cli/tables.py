@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -13,6 +12,7 @@ from dpsdk.domain import Boolean, Integer
 from dpsdk.errors import MissingExtra
 from dpsdk.publication import file_names as csv_names
 from dpsdk.publication import guarded
+from dpsdk.publication.cells import label_cells, quoted, spellings
 from dpsdk.queries import MarginalTable
 
 __all__ = [
@@ -64,15 +64,12 @@ def header_of(table: MarginalTable, *, guards: bool) -> list[str]:
 
 def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     """Write a table: a column of labels for each attribute, then the number and its error bound."""
-    # No attribute has an empty name, so its column cannot be taken for that of the numbers.
-    *labels, values = table.to_columns("").values()
-    columns = [[guarded(str(label)) for label in column] for column in labels]
-    numbers = map(step.written, cast("list[float]", values))
+    numbers = spellings(table.values.reshape(-1), lambda value: repr(step.written(value)))
+    rows = zip(label_cells(table.attributes), numbers, strict=True)
+    header, stated = ",".join(map(quoted, header_of(table, guards=True))), repr(step.stated)
     with path.open("w", encoding="utf-8", newline="") as file:
-        # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
-        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(header_of(table, guards=True))
-        lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
+        file.write(f"{header}\n")
+        file.writelines(f"{labels},{number},{stated}\n" for labels, number in rows)
 
 
 def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[str, str]) -> None:

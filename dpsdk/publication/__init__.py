@@ -7,8 +7,9 @@ left out is listed, and whoever knows it says so in an `About`.
 """
 
 from dpsdk.publication.about import About
+from dpsdk.publication.cells import guarded, spelled
 from dpsdk.publication.described import Described
-from dpsdk.publication.files import TableFile, file_names, guarded, spelled
+from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.metadata import Metadata
 from dpsdk.publication.tables import Column, PublishedTable
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from functools import partial
 from typing import Literal, TypeAlias, cast
 
+import numpy as np
 from attrs import evolve, frozen
 
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.errors import InvalidArgument, NoBound
-from dpsdk.publication.files import Number, TableFile, guarded, spelled
+from dpsdk.publication.cells import (
+    guarded,
+    label_cell,
+    label_cells,
+    quoted,
+    spelled,
+    spellings,
+    texts_of,
+)
+from dpsdk.publication.files import Number, TableFile
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
 from dpsdk.typing import Floats
@@ -32,6 +41,8 @@ _OWN_TYPES: dict[Number, Datatype] = {
 }
 
 Holds: TypeAlias = Literal["label", Number]
+
+_Numbers: TypeAlias = Floats | tuple[object, ...]
 
 _LONGEST_TITLE = 300
 """Whoever asks for a thousand weights is shown the first of them."""
@@ -87,9 +98,9 @@ class PublishedTable:
     title: str
     words: tuple[str, ...]
     _labels: tuple[Column, ...]
-    _rows: Callable[[], Iterator[tuple[str, ...]]]
-    _values: tuple[object, ...]
-    _bounds: tuple[tuple[object, ...], tuple[object, ...]] | None
+    _rows: Callable[[], Iterator[str]]
+    _values: _Numbers
+    _bounds: tuple[_Numbers, _Numbers] | None
     _beta: float
     _moved: float
     _of: Datatype
@@ -164,31 +175,22 @@ class PublishedTable:
 
         Cells are spelled as `spelled` and `guarded` say.
         """
-        lines = [[_quoted(column.name) for column in self.columns], *self._cells()]
-        return "".join(f"{','.join(line)}\n" for line in lines)
-
-    def _cells(self) -> Iterator[list[str]]:
-        more: list[str] = [] if self._bounds is None else [spelled(self._beta), "true"]
+        columns = map(_cells, [self._values, *(self._bounds or ())])
+        more = [] if self._bounds is None else [spelled(self._beta), "true"]
         if self._moved:
             more.append(spelled(self._moved))
-        low, high = self._bounds or ((), ())
-        for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
-            ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
-            yield [*row, spelled(value), *ends, *more]
+        end = "".join([*(f",{cell}" for cell in more), "\n"])
+        header = ",".join([quoted(column.name) for column in self.columns])
+        rows = zip(self._rows(), *columns, strict=True)
+        return "".join([f"{header}\n", *(f"{','.join(row)}{end}" for row in rows)])
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
         return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
 
 
-def _cell(label: str) -> str:
-    return _quoted(guarded(label))
-
-
-def _quoted(text: str) -> str:
-    """A text in quotes, in which nothing but a quote ends it: no semicolon, no line break."""
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+def _cells(numbers: _Numbers) -> list[str]:
+    return spellings(numbers) if isinstance(numbers, np.ndarray) else list(map(spelled, numbers))
 
 
 def _guarded(column: Column) -> Column:
@@ -276,7 +278,7 @@ def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> ReleasedAnswer | No
     return found if alike else None
 
 
-def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
+def _values(value: object, plain: ReleasedAnswer) -> _Numbers:
     match plain.stands_for:
         case "nothing":
             return (None,)
@@ -284,10 +286,12 @@ def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
             return (value,)
         case "truth":
             return (bool(plain.numbers[0]),)
+        case "number":
+            return (float(plain.numbers[0]),)
         case "model":  # after the coefficients and the intercept is what is known of its excess
-            return tuple(plain.numbers[:-1].tolist())
+            return plain.numbers[:-1]
         case _:
-            return tuple(plain.numbers.tolist())
+            return plain.numbers
 
 
 def _days(plain: ReleasedAnswer) -> object:
@@ -296,7 +300,7 @@ def _days(plain: ReleasedAnswer) -> object:
     return datetime.fromisoformat(name) if "T" in name else date.fromisoformat(name)
 
 
-def _bounds(leaf: _Leaf) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
+def _bounds(leaf: _Leaf) -> tuple[_Numbers, _Numbers] | None:
     if leaf.low is None or leaf.high is None:
         return None
     low, high = (
@@ -318,14 +322,14 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
     """A row for each answer that is a single one."""
     titles = tuple([leaf.title for leaf in leaves])
     columns: list[Column] = []
-    texts: list[tuple[str, ...]] = [() for _ in leaves]
+    cells: list[list[str]] = []
     if len(set(titles)) < len(titles) or not all(titles):
         columns.append(Column("number", "label", "integer", "Which answer it is.", 1, len(leaves)))
-        texts = [(str(place + 1),) for place in range(len(leaves))]
+        cells.append([str(place + 1) for place in range(len(leaves))])
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
-        texts = [(*row, _cell(name)) for row, name in zip(texts, titles, strict=True)]
+        cells.append([label_cell(name) for name in titles])
     kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
     kind: Datatype = kinds[0] if kinds else "number"
     if any(one != kind for one in kinds):
@@ -336,14 +340,13 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
     if any(one is not None for one in known):
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
+    texts = list(map(",".join, zip(*cells, strict=True)))
     rows = partial(iter, texts)
     words = (title,) if len(leaves) == 1 else ("answers",)
     return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, moved, kind)
 
 
-_Labelled: TypeAlias = tuple[
-    tuple[Column, ...], Callable[[], Iterator[tuple[str, ...]]], tuple[str, ...]
-]
+_Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tuple[str, ...]]
 
 
 def _labelled(leaf: _Leaf) -> _Labelled:
@@ -351,22 +354,16 @@ def _labelled(leaf: _Leaf) -> _Labelled:
     value, plain = leaf.value, leaf.plain
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
-        texts = [_texts(attribute) for attribute in value.attributes]
-        cells = [list(map(_cell, axis)) for axis in texts]
-        return columns, partial(itertools.product, *cells), value.names
+        return columns, partial(label_cells, value.attributes), value.names
     if plain.stands_for == "model":
         names = (*plain.names, "intercept")
         says = "Whose coefficient it is, or that it is the intercept."
         named = Column("coefficient", "label", "text", says, labels=names)
-        return (named,), partial(iter, [(_cell(name),) for name in names]), ()
+        return (named,), partial(iter, list(map(label_cell, names))), ()
     count = len(plain.numbers)
     says = "Which entry it is, from 0, in C order."
     entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
-    return (entry,), partial(iter, [(str(place),) for place in range(count)]), ()
-
-
-def _texts(attribute: Attribute) -> list[str]:
-    return [attribute.text(index) for index in range(attribute.size)]
+    return (entry,), partial(map, str, range(count)), ()
 
 
 def _of_attribute(attribute: Attribute) -> Column:
@@ -379,5 +376,5 @@ def _of_attribute(attribute: Attribute) -> Column:
         return Column(name, "label", "time", "An hour, by the time at which it begins.")
     if isinstance(attribute, Date):
         return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
-    texts = tuple(_texts(attribute))
+    texts = tuple(texts_of(attribute))
     return Column(name, "label", "text", says, labels=texts, empty="" in texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -18,9 +19,11 @@ from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, S
 from dpsdk.__main__ import main
 from dpsdk.accounting import Odometer, SQLiteLedger
 from dpsdk.cli.digits import Step, step_of
+from dpsdk.cli.tables import header_of, write_csv
 from dpsdk.data import PrivateData
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Marginal, Workload
+from dpsdk.publication import guarded
+from dpsdk.queries import Marginal, MarginalTable, Workload
 from dpsdk.testing import seeded
 
 ROWS = 300
@@ -359,6 +362,23 @@ def test_what_cannot_be_rounded_is_written_whole():
     far = 2.0**60 + 2.0**20
     assert step_of(1e3, "noise").written(far) == far
     assert math.isnan(step_of(1e3, "noise").written(math.nan))
+
+
+@pytest.mark.parametrize("digits", ["noise", "full"])
+@pytest.mark.parametrize("error", [0.31, 25.0, 1e-13])
+def test_a_table_is_written_as_a_writer_of_csv_writes_it(tmp_path, digits, error):
+    numbers = np.random.default_rng(3).normal(size=(2, 10, 2)) * 9
+    numbers.flat[:5] = 0.0, -0.0, math.nan, 2.0**60, -1e-9
+    table = MarginalTable((DOMAIN["a,b"], DOMAIN["age"], DOMAIN["weight"]), numbers)
+    step = step_of(error, digits)
+    write_csv(tmp_path / "table.csv", table, step)
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(header_of(table, guards=True))
+    for (first, *rest), value in zip(table.to_dict(), table.values.flat, strict=True):
+        labels = [guarded(first), str(rest[0]), DOMAIN["weight"].text(int(rest[1][0] > 0))]
+        writer.writerow([*labels, step.written(float(value)), step.stated])
+    assert (tmp_path / "table.csv").read_bytes() == written.getvalue().encode()
 
 
 def test_tables_of_parquet_have_labels_and_say_what_they_are(folder):

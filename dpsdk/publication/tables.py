@@ -10,8 +10,10 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from attrs import evolve, frozen
 
+from dpsdk._frames import ColumnKind, column_of
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
+from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound
 from dpsdk.publication.cells import (
     guarded,
@@ -28,12 +30,9 @@ from dpsdk.release import Release
 from dpsdk.typing import Floats
 from dpsdk.wire import ReleasedAnswer
 
-__all__ = ["Column", "Datatype", "PublishedTable", "tables_of"]
+__all__ = ["Column", "PublishedTable", "tables_of"]
 
-Datatype: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time"]
-"""What a cell of a column is a spelling of."""
-
-_OWN_TYPES: dict[Number, Datatype] = {
+_OWN_KINDS: dict[Number, ColumnKind] = {
     "beta": "number",
     "joint": "truth",
     "error": "number",
@@ -58,21 +57,22 @@ class Column:
         What stands in the first line.
     holds
         "label", or which number; `TableFile` says what each of them means.
-    datatype
-        What a cell is a spelling of.
+    kind
+        What a cell is a spelling of: a "text", an "integer", a "number", a "truth", a "day", or a
+        "time", which has no zone. In a frame of the release the column is of that kind, too.
     says
         What is in it, for readers.
     least, most
         Between which integers all cells are.
     labels
-        All that may stand in it, where these are texts.
+        All that may stand in it, where these are texts, or integers that do not follow one another.
     empty
         Whether a cell may be empty.
     """
 
     name: str
     holds: Holds
-    datatype: Datatype
+    kind: ColumnKind
     says: str
     least: int | None = None
     most: int | None = None
@@ -103,7 +103,7 @@ class PublishedTable:
     _bounds: tuple[_Numbers, _Numbers] | None
     _beta: float
     _moved: float
-    _of: Datatype
+    _of: ColumnKind
 
     def __len__(self) -> int:
         return len(self._values)
@@ -156,7 +156,7 @@ class PublishedTable:
         return tuple([evolve(one, name=name) for one, name in zip(columns, header, strict=True)])
 
     def _number(self, number: Number, name: str, file: TableFile) -> Column:
-        kind = _OWN_TYPES.get(number, self._of)
+        kind = _OWN_KINDS.get(number, self._of)
         chance = confidence(self._beta)
         which = "all true values of the release at once are" if file.joint else "the true value is"
         says = {
@@ -212,15 +212,6 @@ class _Leaf:
     def scalar(self) -> bool:
         """Whether it is one number, truth or day, or none."""
         return self.plain.stands_for in ("number", "truth", "day", "nothing")
-
-    @property
-    def datatype(self) -> Datatype:
-        """What its values are."""
-        if self.plain.stands_for == "truth":
-            return "truth"
-        if self.plain.stands_for == "day":
-            return "time" if isinstance(self.value, datetime) else "day"
-        return "number"
 
 
 def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ...]:
@@ -314,8 +305,8 @@ def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
     values = _values(leaf.value, leaf.plain)
-    names, kind = words or (title,), leaf.datatype
-    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, moved, kind)
+    names = words or (title,)
+    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, moved, "number")
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
@@ -330,11 +321,8 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
         cells.append([label_cell(name) for name in titles])
-    kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
-    kind: Datatype = kinds[0] if kinds else "number"
-    if any(one != kind for one in kinds):
-        kind = "text"
     values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
+    kind = column_of(values).kind
     known = [_bounds(leaf) for leaf in leaves]
     bounds = None
     if any(one is not None for one in known):
@@ -367,14 +355,16 @@ def _labelled(leaf: _Leaf) -> _Labelled:
 
 
 def _of_attribute(attribute: Attribute) -> Column:
-    name, says = attribute.name, f"A label of {attribute.name}."
-    if isinstance(attribute, Integer):
-        return Column(name, "label", "integer", says, attribute.low, attribute.high)
-    if isinstance(attribute, Boolean):
-        return Column(name, "label", "truth", says)
-    if isinstance(attribute, Date) and attribute.unit == "hour":
-        return Column(name, "label", "time", "An hour, by the time at which it begins.")
+    name, kind, says = attribute.name, label_kind(attribute), f"A label of {attribute.name}."
     if isinstance(attribute, Date):
-        return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
+        says = f"A {attribute.unit}, by the day on which it begins."
+        if kind == "time":
+            says = "An hour, by the time at which it begins."
+        return Column(name, "label", kind, says)
+    if isinstance(attribute, Boolean):
+        return Column(name, "label", kind, says)
+    if isinstance(attribute, Integer):
+        least, most = (attribute.low, attribute.high) if kind == "integer" else (None, None)
+        return Column(name, "label", kind, says, least, most)
     texts = tuple(texts_of(attribute))
-    return Column(name, "label", "text", says, labels=texts, empty="" in texts)
+    return Column(name, "label", kind, says, labels=texts, empty="" in texts)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from dpsdk.cli.digits import Step
-from dpsdk.domain import Boolean, Integer
+from dpsdk.domain.columns import label_columns
 from dpsdk.errors import MissingExtra
 from dpsdk.publication import file_names as csv_names
 from dpsdk.publication import guarded
@@ -73,7 +72,7 @@ def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
 
 
 def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[str, str]) -> None:
-    """Write a table with the same columns: whole numbers and booleans as such, all else as text.
+    """Write a table with the same columns: whole numbers, truths and dates as such.
 
     Parameters
     ----------
@@ -83,15 +82,9 @@ def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[s
         What the file says of the table, by name, as metadata of its schema.
     """
     pa, pq = _arrow()
-    axes = [
-        attribute.labels
-        if isinstance(attribute, Boolean | Integer)
-        else [attribute.text(place) for place in range(attribute.size)]
-        for attribute in table.attributes
-    ]
-    cells = list(product(*axes))
+    labels = label_columns(table.attributes)
     values = [float(step.written(value)) for value in table.values.ravel().tolist()]
-    columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
-    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
+    columns = [pa.array(column.values) for column in labels.values()]
+    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(values), pa.float64())]
     made = pa.Table.from_arrays(columns, names=header_of(table, guards=False))
     pq.write_table(made.replace_schema_metadata(dict(about)), path)

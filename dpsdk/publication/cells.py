@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
 from typing import cast
 
 import numpy as np
 
 from dpsdk._checks import read_decimal
+from dpsdk._frames import spelled
 from dpsdk.domain import Attribute, Integer
 from dpsdk.typing import Floats
 
-__all__ = ["guarded", "label_cell", "label_cells", "quoted", "spelled", "spellings", "texts_of"]
+__all__ = ["guarded", "label_cell", "label_cells", "quoted", "spellings", "texts_of"]
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a text begins that some spreadsheet runs, full-width signs included."""
@@ -29,28 +28,6 @@ def guarded(label: str) -> str:
     if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
         return f"'{label}"
     return label
-
-
-def spelled(value: object) -> str:
-    """A number, a truth, a day or none as descriptions of tables say that they are spelled.
-
-    Nothing and NaN are an empty cell; infinities are INF and -INF, truths true and false.
-
-    >>> from dpsdk.publication import spelled
-    >>> [spelled(value) for value in (0.1, float("inf"), float("nan"), True)]
-    ['0.1', 'INF', '', 'true']
-    """
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return repr(float(value))
-        return "" if math.isnan(value) else "INF" if value > 0 else "-INF"
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
-    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def spellings(values: Floats, spell: Callable[[float], str] = spelled) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
 from functools import partial
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from attrs import evolve, frozen
 
-from dpsdk._frames import ColumnKind, column_of
+from dpsdk._frames import ColumnKind, kind_of, spelled
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
 from dpsdk.domain.columns import label_kind
@@ -20,14 +19,13 @@ from dpsdk.publication.cells import (
     label_cell,
     label_cells,
     quoted,
-    spelled,
     spellings,
     texts_of,
 )
 from dpsdk.publication.files import Number, TableFile
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
-from dpsdk.typing import Floats
+from dpsdk.typing import Array, Floats
 from dpsdk.wire import ReleasedAnswer
 
 __all__ = ["Column", "PublishedTable", "tables_of"]
@@ -205,8 +203,14 @@ class _Leaf:
     title: str
     value: object
     plain: ReleasedAnswer
-    low: ReleasedAnswer | None
-    high: ReleasedAnswer | None
+    values: _Numbers
+    low: _Numbers | None
+    high: _Numbers | None
+
+    @property
+    def bounds(self) -> tuple[_Numbers, _Numbers] | None:
+        """The ends of the interval, if it has both."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def scalar(self) -> bool:
@@ -242,7 +246,8 @@ def _ends(release: Release[object], beta: float) -> tuple[object, object]:
 def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
-        yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
+        ends = [_end(plain, end, raw) for end in (low, high)]
+        yield _Leaf(title, value, plain, _values(value, plain), *ends)
         return
     answers = cast("Answers[object]", value)
     asked: Sequence[object] = answers.queries or [None] * len(answers)
@@ -260,13 +265,15 @@ def _inner(end: object, count: int) -> Sequence[object]:
     return [None] * count
 
 
-def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> ReleasedAnswer | None:
-    """An end of an interval, if it is of the same kind as the answer."""
-    if end is None or plain.stands_for in ("model", "other", "nothing"):
+def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> _Numbers | None:
+    """The numbers of an end of an interval, if it is one of such an answer."""
+    if end is None or plain.stands_for in ("model", "other"):
         return None
     found = ReleasedAnswer.of(end, raw)
     alike = (found.stands_for, found.shape) == (plain.stands_for, plain.shape)
-    return found if alike else None
+    if plain.stands_for == "nothing":  # of a median that is nowhere it is known where it may be
+        alike = found.stands_for in ("number", "truth", "day")
+    return _values(end, found) if alike else None
 
 
 def _values(value: object, plain: ReleasedAnswer) -> _Numbers:
@@ -279,34 +286,20 @@ def _values(value: object, plain: ReleasedAnswer) -> _Numbers:
             return (bool(plain.numbers[0]),)
         case "number":
             return (float(plain.numbers[0]),)
+        case "numbers" if cast("Array", value).dtype.kind == "b":
+            return tuple(map(bool, plain.numbers.tolist()))
         case "model":  # after the coefficients and the intercept is what is known of its excess
             return plain.numbers[:-1]
         case _:
             return plain.numbers
 
 
-def _days(plain: ReleasedAnswer) -> object:
-    """The day or time of an end of an interval."""
-    name = plain.names[0]
-    return datetime.fromisoformat(name) if "T" in name else date.fromisoformat(name)
-
-
-def _bounds(leaf: _Leaf) -> tuple[_Numbers, _Numbers] | None:
-    if leaf.low is None or leaf.high is None:
-        return None
-    low, high = (
-        _values(_days(end) if end.stands_for == "day" else None, end)
-        for end in (leaf.low, leaf.high)
-    )
-    return low, high
-
-
 def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
-    values = _values(leaf.value, leaf.plain)
-    names = words or (title,)
-    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, moved, "number")
+    names, values = words or (title,), leaf.values
+    kind = "number" if isinstance(values, np.ndarray) else kind_of(values)
+    return PublishedTable(title, names, columns, rows, values, leaf.bounds, beta, moved, kind)
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
@@ -321,13 +314,13 @@ def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> Publ
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
         cells.append([label_cell(name) for name in titles])
-    values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
-    kind = column_of(values).kind
-    known = [_bounds(leaf) for leaf in leaves]
+    values = tuple([leaf.values[0] for leaf in leaves])
+    known = [leaf.bounds for leaf in leaves]
     bounds = None
     if any(one is not None for one in known):
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
+    kind = kind_of(values, *(bounds or ()))
     texts = list(map(",".join, zip(*cells, strict=True)))
     rows = partial(iter, texts)
     words = (title,) if len(leaves) == 1 else ("answers",)

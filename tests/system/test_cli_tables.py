@@ -412,15 +412,26 @@ def test_tables_of_parquet_have_labels_and_say_what_they_are(folder):
     assert [one["format"] for one in package["resources"]] == ["parquet"] * 4
 
 
-def test_a_date_is_a_text_in_parquet(folder):
+def test_labels_in_parquet_are_of_the_kinds_that_their_description_has(folder):
     import pyarrow.parquet as pq
 
-    Domain(Date("day", date(2024, 1, 30), date(2024, 2, 1))).save(folder / "domain.json")
-    (folder / "table.csv").write_text("day\n" + "2024-01-31\n" * 90)
-    assert release(folder, "--epsilon", "9", "--format", "parquet") == 0
+    domain = Domain(
+        Date("day", date(2024, 1, 30), date(2024, 2, 1)),
+        Categorical("code", [7, 3]),
+        Integer("beyond", 2**70, 2**70),
+    )
+    domain.save(folder / "domain.json")
+    (folder / "table.csv").write_text("day,code,beyond\n" + f"2024-01-31,7,{2**70}\n" * 90)
+    assert release(folder, "--epsilon", "9", "--format", "parquet", "--marginals", "3") == 0
     (table,) = summary(folder)["tables"]
     read = pq.read_table(folder / "out" / table["file"])
-    assert read["day"].to_pylist() == ["2024-01-30", "2024-01-31", "2024-02-01"]
+    days = [date(2024, 1, 30), date(2024, 1, 31), date(2024, 2, 1)]
+    assert read["day"].to_pylist() == [day for day in days for _ in range(2)]
+    assert read["code"].to_pylist() == [7, 3] * 3
+    assert read["beyond"].to_pylist() == [str(2**70)] * 6
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    fields = package["resources"][0]["schema"]["fields"]
+    assert [one["type"] for one in fields] == ["date", "integer", "string", "number", "number"]
 
 
 def test_parquet_without_pyarrow_is_refused_before_anything_is_paid(folder, capsys, monkeypatch):

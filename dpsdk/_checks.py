@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
-from typing import cast
+from typing import cast, final
 
 import numpy as np
 
 from dpsdk.errors import InvalidArgument, TooLarge
-from dpsdk.typing import Floats, Ints, Real
+from dpsdk.typing import Array, Floats, Ints, Real
 
 __all__ = [
     "described",
@@ -352,6 +352,23 @@ def kept(array: Floats) -> Floats:
 def kept_places(array: Ints) -> Ints:
     """As `kept`, of integers."""
     return np.frombuffer(array.tobytes(), dtype=np.int64).reshape(array.shape)
+
+
+@final
+class ByNumbers:
+    """An array as a key to compare and to hash by: two are equal if they hold the same numbers."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByNumbers) and np.array_equal(self._array, other._array)
+
+    def __hash__(self) -> int:
+        # Of all numbers, as queries may differ in a single one; 0.0 and -0.0 are one of them.
+        return hash((self._array.shape, (self._array + 0).tobytes()))
 
 
 def same_numbers(one: Floats, other: Floats) -> bool:

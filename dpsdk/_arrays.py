@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, SupportsIndex, TypeVar, cast
+from typing import Protocol, SupportsIndex, TypeVar, cast, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsdk.typing import Array, Floats, Ints
 
-__all__ = ["Lasting", "kept", "kept_places", "same_numbers"]
+__all__ = ["ByNumbers", "Lasting", "kept", "kept_places", "same_numbers"]
 
 N = TypeVar("N", bound=np.generic)
 
@@ -28,6 +28,23 @@ def kept_places(array: Ints) -> Ints:
 def same_numbers(one: Floats, other: Floats) -> bool:
     """Whether two arrays hold the same, where what is no number is as another that is none."""
     return np.array_equal(one, other, equal_nan=True)
+
+
+@final
+class ByNumbers:
+    """An array as a key to compare and to hash by: two are equal if they hold the same numbers."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByNumbers) and np.array_equal(self._array, other._array)
+
+    def __hash__(self) -> int:
+        # Of all numbers, as queries may differ in a single one; 0.0 and -0.0 are one of them.
+        return hash((self._array.shape, (self._array + 0).tobytes()))
 
 
 class Lasting:

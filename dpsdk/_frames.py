@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import singledispatch
 from importlib.util import find_spec
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -23,9 +25,11 @@ __all__ = [
     "ColumnKind",
     "FrameLibrary",
     "Rows",
-    "column_of",
+    "columns_of",
     "framed",
+    "kind_of",
     "rows_of",
+    "spelled",
     "to_frame",
 ]
 
@@ -88,21 +92,55 @@ def rows_of(value: object, /) -> Rows:
     raise InvalidArgument("value", expected, f"a {called}")
 
 
-def column_of(values: Sequence[object]) -> Column:
-    """A column of the kind that all entries have; of texts where they are of several."""
-    kinds: set[ColumnKind] = {_kind_of(value) for value in values if value is not None}
-    if len(kinds) <= 1:
-        return Column(values, kinds.pop() if kinds else "number")
-    return Column([None if value is None else str(value) for value in values], "text")
+def kind_of(*several: Sequence[object]) -> ColumnKind:
+    """The kind that all entries of some columns have; a text where they are of several."""
+    classes = set[type]().union(*(map(type, values) for values in several))
+    kinds: set[ColumnKind] = {_kind_of(made) for made in classes if made is not NoneType}
+    if len(kinds) > 1:
+        return "text"
+    return kinds.pop() if kinds else "number"
 
 
-def _kind_of(value: object) -> ColumnKind:
+def columns_of(*several: Sequence[object]) -> list[Column]:
+    """Columns of the one kind that all of their entries have; of texts where they are of several.
+
+    Texts are as `spelled` has them, so what is spelled as nothing is None.
+    """
+    kind = kind_of(*several)
+    if kind != "text":
+        return [Column(values, kind) for values in several]
+    return [Column([spelled(value) or None for value in values], kind) for values in several]
+
+
+def spelled(value: object) -> str:
+    """A number, a truth, a day or none as descriptions of tables say that they are spelled.
+
+    Nothing and NaN are an empty cell; infinities are INF and -INF, truths true and false.
+
+    >>> from dpsdk.publication import spelled
+    >>> [spelled(value) for value in (0.1, float("inf"), float("nan"), True)]
+    ['0.1', 'INF', '', 'true']
+    """
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return repr(float(value))
+        return "" if math.isnan(value) else "INF" if value > 0 else "-INF"
+    if value is None:
+        return ""
     if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _kind_of(made: type) -> ColumnKind:
+    if issubclass(made, bool | np.bool_):
         return "truth"
-    if isinstance(value, int | float):
+    if issubclass(made, int | float):
         return "number"
-    if isinstance(value, date):
-        return "time" if isinstance(value, datetime) else "day"
+    if issubclass(made, date):
+        return "time" if issubclass(made, datetime) else "day"
     return "text"
 
 

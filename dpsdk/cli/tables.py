@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from dpsdk.cli.digits import Step
-from dpsdk.domain import Boolean, Integer
+from dpsdk.domain.columns import label_columns
 from dpsdk.errors import MissingExtra
 from dpsdk.publication import file_names as csv_names
 from dpsdk.publication import guarded
+from dpsdk.publication.cells import label_cells, quoted, spellings
 from dpsdk.queries import MarginalTable
 
 __all__ = [
@@ -64,19 +63,16 @@ def header_of(table: MarginalTable, *, guards: bool) -> list[str]:
 
 def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     """Write a table: a column of labels for each attribute, then the number and its error bound."""
-    # No attribute has an empty name, so its column cannot be taken for that of the numbers.
-    *labels, values = table.to_columns("").values()
-    columns = [[guarded(str(label)) for label in column] for column in labels]
-    numbers = map(step.written, cast("list[float]", values))
+    numbers = spellings(table.values.reshape(-1), lambda value: repr(step.written(value)))
+    rows = zip(label_cells(table.attributes), numbers, strict=True)
+    header, stated = ",".join(map(quoted, header_of(table, guards=True))), repr(step.stated)
     with path.open("w", encoding="utf-8", newline="") as file:
-        # All texts in quotes: a lone carriage return, or a semicolon, would else split a line.
-        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        lines.writerow(header_of(table, guards=True))
-        lines.writerows([*row, step.stated] for row in zip(*columns, numbers, strict=True))
+        file.write(f"{header}\n")
+        file.writelines(f"{labels},{number},{stated}\n" for labels, number in rows)
 
 
 def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[str, str]) -> None:
-    """Write a table with the same columns: whole numbers and booleans as such, all else as text.
+    """Write a table with the same columns: whole numbers, truths and dates as such.
 
     Parameters
     ----------
@@ -86,15 +82,9 @@ def write_parquet(path: Path, table: MarginalTable, step: Step, about: Mapping[s
         What the file says of the table, by name, as metadata of its schema.
     """
     pa, pq = _arrow()
-    axes = [
-        attribute.labels
-        if isinstance(attribute, Boolean | Integer)
-        else [attribute.text(place) for place in range(attribute.size)]
-        for attribute in table.attributes
-    ]
-    cells = list(product(*axes))
+    labels = label_columns(table.attributes)
     values = [float(step.written(value)) for value in table.values.ravel().tolist()]
-    columns = [pa.array([cell[place] for cell in cells]) for place in range(len(axes))]
-    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(cells), pa.float64())]
+    columns = [pa.array(column.values) for column in labels.values()]
+    columns += [pa.array(values, pa.float64()), pa.array([step.stated] * len(values), pa.float64())]
     made = pa.Table.from_arrays(columns, names=header_of(table, guards=False))
     pq.write_table(made.replace_schema_metadata(dict(about)), path)

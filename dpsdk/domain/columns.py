@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
+
+import numpy as np
 
 from dpsdk._frames import Column, ColumnKind
 from dpsdk.domain.attributes import Attribute
 
-__all__ = ["label_column", "label_kind"]
+__all__ = ["label_columns", "label_kind"]
 
 
 def label_kind(attribute: Attribute) -> ColumnKind:
@@ -27,9 +30,15 @@ def label_kind(attribute: Attribute) -> ColumnKind:
     return "integer" if small else "text"
 
 
-def label_column(attribute: Attribute, codes: Sequence[int]) -> Column:
-    """The labels of some cells."""
-    kind = label_kind(attribute)
-    called = attribute.text if kind == "text" else attribute.label
-    known = {code: called(code) for code in set(codes)}
-    return Column([known[code] for code in codes], kind)
+def label_columns(attributes: Sequence[Attribute]) -> dict[str, Column]:
+    """The labels of all cells of some attributes in C order, a column each, by their names."""
+    columns: dict[str, Column] = {}
+    before, rest = 1, math.prod([attribute.size for attribute in attributes])
+    for attribute in attributes:
+        rest //= attribute.size
+        kind = label_kind(attribute)
+        called = attribute.text if kind == "text" else attribute.label
+        labels = np.array([called(code) for code in range(attribute.size)], dtype=object)
+        columns[attribute.name] = Column(np.tile(labels.repeat(rest), before).tolist(), kind)
+        before *= attribute.size
+    return columns

@@ -6,9 +6,11 @@ as CSV on the Web and as a data package. Nothing is said that the release does n
 left out is listed, and whoever knows it says so in an `About`.
 """
 
+from dpsdk._frames import spelled
 from dpsdk.publication.about import About
+from dpsdk.publication.cells import guarded
 from dpsdk.publication.described import Described
-from dpsdk.publication.files import TableFile, file_names, guarded, spelled
+from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.metadata import Metadata
 from dpsdk.publication.tables import Column, PublishedTable
 

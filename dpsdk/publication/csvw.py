@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from dpsdk._frames import ColumnKind
 from dpsdk.errors import InvalidArgument
 from dpsdk.publication.about import About
 from dpsdk.publication.described import Described, described
 from dpsdk.publication.files import TableFile
 from dpsdk.publication.statement import Statement
-from dpsdk.publication.tables import Column, Datatype, PublishedTable
+from dpsdk.publication.tables import Column, PublishedTable
 from dpsdk.wire import JSON, Plain
 
 __all__ = ["csvw_of"]
 
-_TYPES: dict[Datatype, str] = {
+_TYPES: dict[ColumnKind, str] = {
     "text": "string",
     "integer": "integer",
     "number": "double",
@@ -26,7 +27,7 @@ _TYPES: dict[Datatype, str] = {
     "time": "dateTime",
 }
 
-_LABELS: dict[Datatype, str] = {"truth": "True|False", "time": "yyyy-MM-ddTHH:mm"}
+_LABELS: dict[ColumnKind, str] = {"truth": "True|False", "time": "yyyy-MM-ddTHH:mm"}
 """How labels are spelled where values are not."""
 
 
@@ -108,12 +109,12 @@ def _name(header: str) -> str:
 
 
 def _column(column: Column) -> JSON:
-    kind = _TYPES[column.datatype]
+    kind = _TYPES[column.kind]
     datatype: Plain = kind
     if column.least is not None and column.most is not None:
         datatype = {"base": kind, "minimum": column.least, "maximum": column.most}
-    if column.holds == "label" and column.datatype in _LABELS:
-        datatype = {"base": kind, "format": _LABELS[column.datatype]}
+    if column.holds == "label" and column.kind in _LABELS:
+        datatype = {"base": kind, "format": _LABELS[column.kind]}
     result: dict[str, Plain] = {
         "name": _name(column.name),
         "titles": column.name,

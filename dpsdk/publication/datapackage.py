@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from dpsdk._frames import ColumnKind
 from dpsdk.publication.about import About
 from dpsdk.publication.described import Described, described
 from dpsdk.publication.files import TableFile
 from dpsdk.publication.statement import Statement
-from dpsdk.publication.tables import Column, Datatype, PublishedTable
+from dpsdk.publication.tables import Column, PublishedTable
 from dpsdk.wire import JSON, Plain
 
 __all__ = ["datapackage_of"]
 
-_TYPES: dict[Datatype, str] = {
+_TYPES: dict[ColumnKind, str] = {
     "text": "string",
     "integer": "integer",
     "number": "number",
@@ -123,12 +124,12 @@ def _resource(table: PublishedTable, file: TableFile, taken: set[str]) -> JSON:
 def _field(column: Column) -> JSON:
     result: dict[str, Plain] = {
         "name": column.name,
-        "type": _TYPES[column.datatype],
+        "type": _TYPES[column.kind],
         "description": column.says,
     }
-    if column.datatype == "time":
+    if column.kind == "time":
         result["format"] = f"%Y-%m-%dT%H:%M{'' if column.holds == 'label' else ':%S'}"
-    if column.datatype == "truth" and column.holds == "label":
+    if column.kind == "truth" and column.holds == "label":
         result |= {"trueValues": ["True"], "falseValues": ["False"]}
     constraints: dict[str, Plain] = {}
     if not column.empty:
@@ -136,7 +137,9 @@ def _field(column: Column) -> JSON:
     if column.least is not None and column.most is not None:
         constraints |= {"minimum": column.least, "maximum": column.most}
     if column.labels is not None and len(column.labels) <= _MOST_LABELS:
-        constraints["enum"] = list(filter(None, dict.fromkeys(column.labels)))
+        listed = [one for one in dict.fromkeys(column.labels) if one]
+        whole = column.kind == "integer"
+        constraints["enum"] = list[Plain](map(int, listed) if whole else listed)
     if constraints:
         result["constraints"] = constraints
     return result

@@ -1,38 +1,22 @@
-"""Files of tables: what they are called, and how their cells are spelled."""
+"""Files of tables: what they are called, and what their columns hold."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dpsdk._checks import read_decimal, shown, to_flag, to_name
+from dpsdk._checks import shown, to_flag, to_name
 from dpsdk.errors import InvalidArgument
 
-__all__ = ["Number", "TableFile", "file_names", "guarded", "spelled"]
-
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a text begins that some spreadsheet runs, full-width signs included."""
+__all__ = ["Number", "TableFile", "file_names"]
 
 Number: TypeAlias = Literal["value", "low", "high", "beta", "joint", "error", "moved"]
 """What a column of numbers holds; `TableFile` says what each of them means."""
 
 _NUMBERS: tuple[Number, ...] = ("value", "low", "high", "beta", "joint", "error", "moved")
-
-
-def guarded(label: str) -> str:
-    """A label as a spreadsheet may show it, without running it as a formula.
-
-    One that starts like a formula, and is no plain number, gets an apostrophe before it. So does
-    one that starts with an apostrophe: who drops one leading apostrophe has the label again.
-    """
-    if label.startswith(("'", *_FORMULAS)) and read_decimal(label) is None:
-        return f"'{label}"
-    return label
 
 
 def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
@@ -44,28 +28,6 @@ def file_names(tables: Sequence[Sequence[str]]) -> list[str]:
         label = "_".join(filter(None, words))[:80]
         names.append(f"{number:0{digits}d}_{label}.csv" if label else f"{number:0{digits}d}.csv")
     return names
-
-
-def spelled(value: object) -> str:
-    """A number, a truth, a day or none as descriptions of tables say that they are spelled.
-
-    Nothing and NaN are an empty cell; infinities are INF and -INF, truths true and false.
-
-    >>> from dpsdk.publication import spelled
-    >>> [spelled(value) for value in (0.1, float("inf"), float("nan"), True)]
-    ['0.1', 'INF', '', 'true']
-    """
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return repr(float(value))
-        return "" if math.isnan(value) else "INF" if value > 0 else "-INF"
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
-    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _to_numbers(value: Iterable[Number] | None) -> tuple[Number, ...] | None:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
 from functools import partial
 from typing import Literal, TypeAlias, cast
 
+import numpy as np
 from attrs import evolve, frozen
 
+from dpsdk._frames import ColumnKind, kind_of, spelled
 from dpsdk.accounting.numbers.display import confidence
 from dpsdk.domain import Attribute, Boolean, Date, Integer
+from dpsdk.domain.columns import label_kind
 from dpsdk.errors import InvalidArgument, NoBound
-from dpsdk.publication.files import Number, TableFile, guarded, spelled
+from dpsdk.publication.cells import (
+    guarded,
+    label_cell,
+    label_cells,
+    quoted,
+    spellings,
+    texts_of,
+)
+from dpsdk.publication.files import Number, TableFile
 from dpsdk.queries import Answers, MarginalTable
 from dpsdk.release import Release
-from dpsdk.typing import Floats
+from dpsdk.typing import Array, Floats
 from dpsdk.wire import ReleasedAnswer
 
-__all__ = ["Column", "Datatype", "PublishedTable", "tables_of"]
+__all__ = ["Column", "PublishedTable", "tables_of"]
 
-Datatype: TypeAlias = Literal["text", "integer", "number", "truth", "day", "time"]
-"""What a cell of a column is a spelling of."""
-
-_OWN_TYPES: dict[Number, Datatype] = {
+_OWN_KINDS: dict[Number, ColumnKind] = {
     "beta": "number",
     "joint": "truth",
     "error": "number",
@@ -32,6 +38,8 @@ _OWN_TYPES: dict[Number, Datatype] = {
 }
 
 Holds: TypeAlias = Literal["label", Number]
+
+_Numbers: TypeAlias = Floats | tuple[object, ...]
 
 _LONGEST_TITLE = 300
 """Whoever asks for a thousand weights is shown the first of them."""
@@ -47,21 +55,22 @@ class Column:
         What stands in the first line.
     holds
         "label", or which number; `TableFile` says what each of them means.
-    datatype
-        What a cell is a spelling of.
+    kind
+        What a cell is a spelling of: a "text", an "integer", a "number", a "truth", a "day", or a
+        "time", which has no zone. In a frame of the release the column is of that kind, too.
     says
         What is in it, for readers.
     least, most
         Between which integers all cells are.
     labels
-        All that may stand in it, where these are texts.
+        All that may stand in it, where these are texts, or integers that do not follow one another.
     empty
         Whether a cell may be empty.
     """
 
     name: str
     holds: Holds
-    datatype: Datatype
+    kind: ColumnKind
     says: str
     least: int | None = None
     most: int | None = None
@@ -87,12 +96,12 @@ class PublishedTable:
     title: str
     words: tuple[str, ...]
     _labels: tuple[Column, ...]
-    _rows: Callable[[], Iterator[tuple[str, ...]]]
-    _values: tuple[object, ...]
-    _bounds: tuple[tuple[object, ...], tuple[object, ...]] | None
+    _rows: Callable[[], Iterator[str]]
+    _values: _Numbers
+    _bounds: tuple[_Numbers, _Numbers] | None
     _beta: float
     _moved: float
-    _of: Datatype
+    _of: ColumnKind
 
     def __len__(self) -> int:
         return len(self._values)
@@ -145,7 +154,7 @@ class PublishedTable:
         return tuple([evolve(one, name=name) for one, name in zip(columns, header, strict=True)])
 
     def _number(self, number: Number, name: str, file: TableFile) -> Column:
-        kind = _OWN_TYPES.get(number, self._of)
+        kind = _OWN_KINDS.get(number, self._of)
         chance = confidence(self._beta)
         which = "all true values of the release at once are" if file.joint else "the true value is"
         says = {
@@ -164,31 +173,22 @@ class PublishedTable:
 
         Cells are spelled as `spelled` and `guarded` say.
         """
-        lines = [[_quoted(column.name) for column in self.columns], *self._cells()]
-        return "".join(f"{','.join(line)}\n" for line in lines)
-
-    def _cells(self) -> Iterator[list[str]]:
-        more: list[str] = [] if self._bounds is None else [spelled(self._beta), "true"]
+        columns = map(_cells, [self._values, *(self._bounds or ())])
+        more = [] if self._bounds is None else [spelled(self._beta), "true"]
         if self._moved:
             more.append(spelled(self._moved))
-        low, high = self._bounds or ((), ())
-        for place, (row, value) in enumerate(zip(self._rows(), self._values, strict=True)):
-            ends = [spelled(low[place]), spelled(high[place])] if self._bounds else []
-            yield [*row, spelled(value), *ends, *more]
+        end = "".join([*(f",{cell}" for cell in more), "\n"])
+        header = ",".join([quoted(column.name) for column in self.columns])
+        rows = zip(self._rows(), *columns, strict=True)
+        return "".join([f"{header}\n", *(f"{','.join(row)}{end}" for row in rows)])
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
         return f"PublishedTable({self.title}, {len(self):,} rows: {names})"
 
 
-def _cell(label: str) -> str:
-    return _quoted(guarded(label))
-
-
-def _quoted(text: str) -> str:
-    """A text in quotes, in which nothing but a quote ends it: no semicolon, no line break."""
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+def _cells(numbers: _Numbers) -> list[str]:
+    return spellings(numbers) if isinstance(numbers, np.ndarray) else list(map(spelled, numbers))
 
 
 def _guarded(column: Column) -> Column:
@@ -203,22 +203,19 @@ class _Leaf:
     title: str
     value: object
     plain: ReleasedAnswer
-    low: ReleasedAnswer | None
-    high: ReleasedAnswer | None
+    values: _Numbers
+    low: _Numbers | None
+    high: _Numbers | None
+
+    @property
+    def bounds(self) -> tuple[_Numbers, _Numbers] | None:
+        """The ends of the interval, if it has both."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def scalar(self) -> bool:
         """Whether it is one number, truth or day, or none."""
         return self.plain.stands_for in ("number", "truth", "day", "nothing")
-
-    @property
-    def datatype(self) -> Datatype:
-        """What its values are."""
-        if self.plain.stands_for == "truth":
-            return "truth"
-        if self.plain.stands_for == "day":
-            return "time" if isinstance(self.value, datetime) else "day"
-        return "number"
 
 
 def tables_of(release: Release[object], beta: float) -> tuple[PublishedTable, ...]:
@@ -249,7 +246,8 @@ def _ends(release: Release[object], beta: float) -> tuple[object, object]:
 def _leaves(title: str, value: object, low: object, high: object, raw: Floats) -> Iterator[_Leaf]:
     if not isinstance(value, Answers):
         plain = ReleasedAnswer.of(value, raw)
-        yield _Leaf(title, value, plain, _end(plain, low, raw), _end(plain, high, raw))
+        ends = [_end(plain, end, raw) for end in (low, high)]
+        yield _Leaf(title, value, plain, _values(value, plain), *ends)
         return
     answers = cast("Answers[object]", value)
     asked: Sequence[object] = answers.queries or [None] * len(answers)
@@ -267,16 +265,18 @@ def _inner(end: object, count: int) -> Sequence[object]:
     return [None] * count
 
 
-def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> ReleasedAnswer | None:
-    """An end of an interval, if it is of the same kind as the answer."""
-    if end is None or plain.stands_for in ("model", "other", "nothing"):
+def _end(plain: ReleasedAnswer, end: object, raw: Floats) -> _Numbers | None:
+    """The numbers of an end of an interval, if it is one of such an answer."""
+    if end is None or plain.stands_for in ("model", "other"):
         return None
     found = ReleasedAnswer.of(end, raw)
     alike = (found.stands_for, found.shape) == (plain.stands_for, plain.shape)
-    return found if alike else None
+    if plain.stands_for == "nothing":  # of a median that is nowhere it is known where it may be
+        alike = found.stands_for in ("number", "truth", "day")
+    return _values(end, found) if alike else None
 
 
-def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
+def _values(value: object, plain: ReleasedAnswer) -> _Numbers:
     match plain.stands_for:
         case "nothing":
             return (None,)
@@ -284,66 +284,50 @@ def _values(value: object, plain: ReleasedAnswer) -> tuple[object, ...]:
             return (value,)
         case "truth":
             return (bool(plain.numbers[0]),)
+        case "number":
+            return (float(plain.numbers[0]),)
+        case "numbers" if cast("Array", value).dtype.kind == "b":
+            return tuple(map(bool, plain.numbers.tolist()))
         case "model":  # after the coefficients and the intercept is what is known of its excess
-            return tuple(plain.numbers[:-1].tolist())
+            return plain.numbers[:-1]
         case _:
-            return tuple(plain.numbers.tolist())
-
-
-def _days(plain: ReleasedAnswer) -> object:
-    """The day or time of an end of an interval."""
-    name = plain.names[0]
-    return datetime.fromisoformat(name) if "T" in name else date.fromisoformat(name)
-
-
-def _bounds(leaf: _Leaf) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
-    if leaf.low is None or leaf.high is None:
-        return None
-    low, high = (
-        _values(_days(end) if end.stands_for == "day" else None, end)
-        for end in (leaf.low, leaf.high)
-    )
-    return low, high
+            return plain.numbers
 
 
 def _single(leaf: _Leaf, beta: float, moved: float) -> PublishedTable:
     columns, rows, words = _labelled(leaf)
     title = leaf.title or f"Marginal({', '.join(map(repr, words))})"
-    values = _values(leaf.value, leaf.plain)
-    names, kind = words or (title,), leaf.datatype
-    return PublishedTable(title, names, columns, rows, values, _bounds(leaf), beta, moved, kind)
+    names, values = words or (title,), leaf.values
+    kind = "number" if isinstance(values, np.ndarray) else kind_of(values)
+    return PublishedTable(title, names, columns, rows, values, leaf.bounds, beta, moved, kind)
 
 
 def _answers(title: str, leaves: list[_Leaf], beta: float, moved: float) -> PublishedTable:
     """A row for each answer that is a single one."""
     titles = tuple([leaf.title for leaf in leaves])
     columns: list[Column] = []
-    texts: list[tuple[str, ...]] = [() for _ in leaves]
+    cells: list[list[str]] = []
     if len(set(titles)) < len(titles) or not all(titles):
         columns.append(Column("number", "label", "integer", "Which answer it is.", 1, len(leaves)))
-        texts = [(str(place + 1),) for place in range(len(leaves))]
+        cells.append([str(place + 1) for place in range(len(leaves))])
     if all(titles):
         listed = tuple(dict.fromkeys(titles))
         columns.append(Column("query", "label", "text", "What was asked.", labels=listed))
-        texts = [(*row, _cell(name)) for row, name in zip(texts, titles, strict=True)]
-    kinds: list[Datatype] = [leaf.datatype for leaf in leaves if leaf.plain.stands_for != "nothing"]
-    kind: Datatype = kinds[0] if kinds else "number"
-    if any(one != kind for one in kinds):
-        kind = "text"
-    values = tuple([_values(leaf.value, leaf.plain)[0] for leaf in leaves])
-    known = [_bounds(leaf) for leaf in leaves]
+        cells.append([label_cell(name) for name in titles])
+    values = tuple([leaf.values[0] for leaf in leaves])
+    known = [leaf.bounds for leaf in leaves]
     bounds = None
     if any(one is not None for one in known):
         ends = [((None,), (None,)) if one is None else one for one in known]
         bounds = (tuple([low[0] for low, _ in ends]), tuple([high[0] for _, high in ends]))
+    kind = kind_of(values, *(bounds or ()))
+    texts = list(map(",".join, zip(*cells, strict=True)))
     rows = partial(iter, texts)
     words = (title,) if len(leaves) == 1 else ("answers",)
     return PublishedTable(title, words, tuple(columns), rows, values, bounds, beta, moved, kind)
 
 
-_Labelled: TypeAlias = tuple[
-    tuple[Column, ...], Callable[[], Iterator[tuple[str, ...]]], tuple[str, ...]
-]
+_Labelled: TypeAlias = tuple[tuple[Column, ...], Callable[[], Iterator[str]], tuple[str, ...]]
 
 
 def _labelled(leaf: _Leaf) -> _Labelled:
@@ -351,33 +335,29 @@ def _labelled(leaf: _Leaf) -> _Labelled:
     value, plain = leaf.value, leaf.plain
     if isinstance(value, MarginalTable):
         columns = tuple(map(_of_attribute, value.attributes))
-        texts = [_texts(attribute) for attribute in value.attributes]
-        cells = [list(map(_cell, axis)) for axis in texts]
-        return columns, partial(itertools.product, *cells), value.names
+        return columns, partial(label_cells, value.attributes), value.names
     if plain.stands_for == "model":
         names = (*plain.names, "intercept")
         says = "Whose coefficient it is, or that it is the intercept."
         named = Column("coefficient", "label", "text", says, labels=names)
-        return (named,), partial(iter, [(_cell(name),) for name in names]), ()
+        return (named,), partial(iter, list(map(label_cell, names))), ()
     count = len(plain.numbers)
     says = "Which entry it is, from 0, in C order."
     entry = Column("entry", "label", "integer", says, 0, max(count - 1, 0))
-    return (entry,), partial(iter, [(str(place),) for place in range(count)]), ()
-
-
-def _texts(attribute: Attribute) -> list[str]:
-    return [attribute.text(index) for index in range(attribute.size)]
+    return (entry,), partial(map, str, range(count)), ()
 
 
 def _of_attribute(attribute: Attribute) -> Column:
-    name, says = attribute.name, f"A label of {attribute.name}."
-    if isinstance(attribute, Integer):
-        return Column(name, "label", "integer", says, attribute.low, attribute.high)
-    if isinstance(attribute, Boolean):
-        return Column(name, "label", "truth", says)
-    if isinstance(attribute, Date) and attribute.unit == "hour":
-        return Column(name, "label", "time", "An hour, by the time at which it begins.")
+    name, kind, says = attribute.name, label_kind(attribute), f"A label of {attribute.name}."
     if isinstance(attribute, Date):
-        return Column(name, "label", "day", f"A {attribute.unit}, by the day on which it begins.")
-    texts = tuple(_texts(attribute))
-    return Column(name, "label", "text", says, labels=texts, empty="" in texts)
+        says = f"A {attribute.unit}, by the day on which it begins."
+        if kind == "time":
+            says = "An hour, by the time at which it begins."
+        return Column(name, "label", kind, says)
+    if isinstance(attribute, Boolean):
+        return Column(name, "label", kind, says)
+    if isinstance(attribute, Integer):
+        least, most = (attribute.low, attribute.high) if kind == "integer" else (None, None)
+        return Column(name, "label", kind, says, least, most)
+    texts = tuple(texts_of(attribute))
+    return Column(name, "label", kind, says, labels=texts, empty="" in texts)

@@ -16,7 +16,7 @@ from dpsdk._html import brief_of, page, part_of, said
 from dpsdk._html import table as html_table
 from dpsdk.accuracy import Constrained, Constraint
 from dpsdk.domain import Attribute, Domain
-from dpsdk.domain.columns import label_column
+from dpsdk.domain.columns import label_columns
 from dpsdk.errors import InvalidArgument, UnknownAttribute
 from dpsdk.forms import Facts, Identity, LinearForm
 from dpsdk.queries.base import to_normalized
@@ -205,12 +205,7 @@ def _part_of_table(table: MarginalTable, /) -> str:
 
 @rows_of.register
 def _rows_of_table(table: MarginalTable, /) -> Rows:
-    codes = np.indices(table.values.shape).reshape(len(table.attributes), -1).tolist()
-    labels = {
-        attribute.name: label_column(attribute, own)
-        for attribute, own in zip(table.attributes, codes, strict=True)
-    }
-    return Rows(table.values.ravel().tolist(), labels=labels)
+    return Rows(table.values.ravel().tolist(), labels=label_columns(table.attributes))
 
 
 @frozen(init=False, repr=False)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import cmp_using, field, frozen
+from attrs import field, frozen
 
-from dpsdk._arrays import kept, kept_places
+from dpsdk._arrays import ByNumbers, kept, kept_places
 from dpsdk._checks import shown
 from dpsdk.domain import Domain
 from dpsdk.errors import InvalidArgument, QueryError, TooLarge
@@ -115,12 +115,8 @@ class Rectangles(ConditionedCounting[Floats]):
     """
 
     attributes: tuple[str, ...] = field(converter=to_names)
-    low: Ints = field(
-        converter=_to_lower, alias="lower", eq=cmp_using(eq=np.array_equal), hash=False
-    )
-    high: Ints = field(
-        converter=_to_upper, alias="upper", eq=cmp_using(eq=np.array_equal), hash=False
-    )
+    low: Ints = field(converter=_to_lower, alias="lower", eq=ByNumbers)
+    high: Ints = field(converter=_to_upper, alias="upper", eq=ByNumbers)
 
     def __attrs_post_init__(self) -> None:
         wide = len(self.attributes)

@@ -17,7 +17,7 @@ from dpsdk._frames import (
     ColumnKind,
     FrameLibrary,
     Rows,
-    column_of,
+    columns_of,
     framed,
     rows_of,
     to_frame,
@@ -144,7 +144,8 @@ class Answers(Lasting, Sequence[A_co], Generic[A_co]):
             If narwhals, which the extra `frames` installs, or that library itself is missing.
         """
         rows = rows_of(self)
-        return to_frame(framed(rows, {"value": column_of(rows.values)}, prefix), backend)
+        (value,) = columns_of(rows.values)
+        return to_frame(framed(rows, {"value": value}, prefix), backend)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

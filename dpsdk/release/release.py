@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -11,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from dpsdk._arrays import Lasting
 from dpsdk._checks import to_beta, to_flag
-from dpsdk._frames import Column, FrameLibrary, Rows, column_of, framed, rows_of, to_frame
+from dpsdk._frames import Column, FrameLibrary, Rows, columns_of, framed, kind_of, rows_of, to_frame
 from dpsdk._html import page, pairs, part_of, warning
 from dpsdk.accounting.payment import Payment
 from dpsdk.accuracy import (
@@ -308,12 +309,13 @@ class Release(Lasting, Generic[A_co]):
         if not rows.own and not rows.labels:
             rows = Rows(rows.values, {"query": Column((self.query,), "text")})
         many = len(rows.values)
-        value = column_of(rows.values)
-        numbers = {"value": value}
-        ends = self._ends(checked, value, together=together)
-        if ends is not None:
+        ends = self._ends(checked, rows.values, together=together)
+        if ends is None:
+            numbers = dict(zip(["value"], columns_of(rows.values), strict=True))
+        else:
             low, high, of_all = ends
-            numbers["low"], numbers["high"] = column_of(low), column_of(high)
+            columns = columns_of(rows.values, low, high)
+            numbers = dict(zip(["value", "low", "high"], columns, strict=True))
             numbers["beta"] = Column((checked,) * many, "number")
             numbers["joint"] = Column((of_all,) * many, "truth")
         moved = self.moved
@@ -322,18 +324,20 @@ class Release(Lasting, Generic[A_co]):
         return to_frame(framed(rows, numbers, prefix), backend)
 
     def _ends(
-        self, beta: float, value: Column, *, together: bool
+        self, beta: float, values: Sequence[object], *, together: bool
     ) -> tuple[Sequence[object], Sequence[object], bool] | None:
         """Lower and upper ends of all rows, and if they are of all at once; None of no bound."""
         try:
-            if not together and value.kind == "number":
-                numbers = np.array(value.values, dtype=np.float64)
+            if not together and None not in values and kind_of(values) == "number":
+                numbers = np.array(values, dtype=np.float64)
                 errors = self.errors(beta)
                 return (numbers - errors).tolist(), (numbers + errors).tolist(), False
-            low, high = self.interval(beta)
+            low, high = (rows_of(end).values for end in self.interval(beta))
         except NoBound:
             return None
-        return rows_of(low).values, rows_of(high).values, True
+        # Of an answer that there is none of, they may say nothing either.
+        known = any(end is not None for end in itertools.chain(low, high))
+        return (low, high, True) if known else None
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Reads nothing, and costs nothing."""

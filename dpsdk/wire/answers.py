@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -17,13 +17,13 @@ from dpsdk.errors import InvalidArgument
 from dpsdk.queries import Answers, MarginalTable, Model
 from dpsdk.typing import Array, Floats
 from dpsdk.wire.catalogue import Kind, Nested
-from dpsdk.wire.fields import NATURAL, NUMBER, TEXT, Choice, ListOf, refused
+from dpsdk.wire.fields import CELLS, FINITE, NATURAL, NUMBER, TEXT, Choice, ListOf, refused
 from dpsdk.wire.text import JSON, Plain
 
 if TYPE_CHECKING:
     from dpsdk.wire.catalogue import Codebook
 
-__all__ = ["ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
+__all__ = ["ALL_MEASURED", "ANSWER", "KINDS", "MEASURED", "AnswerShape", "ReleasedAnswer"]
 
 AnswerShape: TypeAlias = Literal[
     "number", "truth", "nothing", "day", "numbers", "table", "model", "several", "other"
@@ -172,6 +172,37 @@ MEASURED = _Measured()
 """A number of an answer."""
 
 
+class _AllMeasured:
+    """All numbers of an answer."""
+
+    _each = ListOf(MEASURED)
+
+    def write(self, value: Floats | Sequence[float], path: str, codebook: Codebook, /) -> Plain:
+        given = value if isinstance(value, np.ndarray) else list(value)
+        floats = isinstance(given, np.ndarray) or set(map(type, given)) == {float}
+        if not floats or len(given) > CELLS:
+            return self._each.write(cast("Sequence[float]", given), path, codebook)
+        # All at once, and otherwise as each of them is written.
+        numbers = np.asarray(given, dtype=np.float64)
+        plain = numbers.astype(object)
+        whole = (np.abs(numbers) < FINITE) & (np.floor(numbers) == numbers)
+        plain[whole] = numbers[whole].astype(np.int64).astype(object)
+        plain[np.isnan(numbers)] = None
+        for text, size in _INFINITE.items():
+            plain[numbers == size] = text
+        return cast("list[Plain]", plain.tolist())
+
+    def read(self, plain: Plain, path: str, codebook: Codebook, /) -> tuple[float, ...]:
+        return self._each.read(plain, path, codebook)
+
+    def schema(self, codebook: Codebook, /) -> JSON:
+        return self._each.schema(codebook)
+
+
+ALL_MEASURED = _AllMeasured()
+"""All numbers of an answer."""
+
+
 ANSWER = Nested[ReleasedAnswer]("an answer", ReleasedAnswer)
 _LIST = ListOf(ANSWER)
 
@@ -182,7 +213,7 @@ KINDS: tuple[Kind[object], ...] = (
         {
             "stands_for": Choice[AnswerShape](*_SHAPES),
             "shape": ListOf(NATURAL, most=32),
-            "numbers": ListOf(MEASURED),
+            "numbers": ALL_MEASURED,
             "names": ListOf(TEXT, most=1 << 16),
             "parts": _LIST,
         },

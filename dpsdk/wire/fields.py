@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AMOUNT",
+    "CELLS",
     "CODES",
     "ENDLESS",
+    "FINITE",
     "FLAG",
     "FLOAT",
     "INTEGER",
@@ -49,7 +51,7 @@ CELLS = 1 << 20
 
 _CROWDED = 100
 
-_FINITE = 2.0**53
+FINITE = 2.0**53
 """Whole floats below this are written as integers."""
 
 _PLACES = r"(?:0|[1-9][0-9]*)"
@@ -204,9 +206,9 @@ def as_number(value: float) -> int | float:
     Whole ones below 2^53 as integers, larger integers that are floats as floats.
     """
     if isinstance(value, float):
-        whole = value.is_integer() and abs(value) < _FINITE
+        whole = value.is_integer() and abs(value) < FINITE
         return int(value) if whole else float.__add__(value, 0.0)
-    if abs(value) < _FINITE:
+    if abs(value) < FINITE:
         return value
     near = float(value)
     return near if near == value else value

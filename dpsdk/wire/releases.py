@@ -28,7 +28,7 @@ from dpsdk.queries import Query
 from dpsdk.release import Cost, Release, Source
 from dpsdk.release.release import Reason
 from dpsdk.wire import answers
-from dpsdk.wire.answers import ANSWER, MEASURED, ReleasedAnswer
+from dpsdk.wire.answers import ALL_MEASURED, ANSWER, ReleasedAnswer
 from dpsdk.wire.catalogue import ENVELOPE, Catalogue, Codebook, Kind, Member, Nested
 from dpsdk.wire.charges import EXACTLY, RUNS
 from dpsdk.wire.costs import BUDGET, COMPOSITION, SPENT
@@ -441,7 +441,7 @@ _RELEASE = Kind(
         "epsilon": OrNone(EXACTLY),
         "rho": EXACTLY,
         "joint": BOUND,
-        "each": OrNone(ListOf(MEASURED)),
+        "each": OrNone(ALL_MEASURED),
         "composition": OrNone(COMPOSITION),
         "budget": OrNone(BUDGET),
         "before": OrNone(SPENT),

@@ -152,14 +152,37 @@ def check(data: object) -> None:
         if depth == DEEPEST:
             expected = f"at most {DEEPEST} lists or objects deep"
             raise WireError(_path(link), expected, "one that is deeper")
+        if kind is list and _are_numbers(cast("list[object]", value)):
+            count += len(cast("list[object]", value))
+            if count > MOST_ITEMS:
+                raise _too_many()
+            continue
         for key, one in inside:
             count += 1
             if count > MOST_ITEMS:
-                raise WireError("$", f"at most {MOST_ITEMS:,} values", "more of them")
+                raise _too_many()
             if isinstance(one, dict | list):
                 waiting.append((cast("object", one), (link, key), depth + 1))
             elif type(one) is not bool and one is not None:
                 _check_leaf(one, (link, key))
+
+
+def _too_many() -> WireError:
+    return WireError("$", f"at most {MOST_ITEMS:,} values", "more of them")
+
+
+def _are_numbers(values: list[object]) -> bool:
+    """Whether they are sound numbers alone, told at once; False also of some that are."""
+    if not _NUMBERS.issuperset(map(type, values)):
+        return False
+    try:
+        # No number is above the sum of all sizes, and what is not finite makes that sum not finite.
+        return sum(map(abs, cast("list[float]", values))) < 1 << LARGEST_BITS
+    except OverflowError:
+        return False
+
+
+_NUMBERS = frozenset({int, float, bool})
 
 
 def _members(value: dict[object, object], link: _Link) -> Iterator[tuple[str, object]]:

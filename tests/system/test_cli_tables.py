@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
 import re
 from datetime import date
 from fractions import Fraction
@@ -16,9 +18,11 @@ from dpsdk import Binned, Boolean, Budget, Categorical, Date, Domain, Integer, S
 from dpsdk.__main__ import main
 from dpsdk.accounting import Odometer, SQLiteLedger
 from dpsdk.cli.digits import step_of
+from dpsdk.cli.tables import header_of, write_csv
 from dpsdk.data import PrivateData
 from dpsdk.mechanisms import Gaussian, Laplace
-from dpsdk.queries import Marginal, Workload
+from dpsdk.publication import guarded
+from dpsdk.queries import Marginal, MarginalTable, Workload
 from dpsdk.testing import seeded
 
 ROWS = 300
@@ -336,6 +340,23 @@ def test_numbers_are_written_to_what_the_noise_leaves(folder, counts):
     assert "rounded" not in (folder / "out" / "report.txt").read_text()
 
 
+@pytest.mark.parametrize("digits", ["noise", "full"])
+@pytest.mark.parametrize("error", [0.31, 25.0, 1e-13])
+def test_a_table_is_written_as_a_writer_of_csv_writes_it(tmp_path, digits, error):
+    numbers = np.random.default_rng(3).normal(size=(2, 10, 2)) * 9
+    numbers.flat[:5] = 0.0, -0.0, math.nan, 2.0**60, -1e-9
+    table = MarginalTable((DOMAIN["a,b"], DOMAIN["age"], DOMAIN["weight"]), numbers)
+    step = step_of(error, digits)
+    write_csv(tmp_path / "table.csv", table, step)
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(header_of(table, guards=True))
+    for (first, *rest), value in zip(table.to_dict(), table.values.flat, strict=True):
+        labels = [guarded(first), str(rest[0]), DOMAIN["weight"].text(int(rest[1][0] > 0))]
+        writer.writerow([*labels, step.written(float(value)), step.stated])
+    assert (tmp_path / "table.csv").read_bytes() == written.getvalue().encode()
+
+
 def test_tables_of_parquet_have_labels_and_say_what_they_are(folder):
     import pyarrow.parquet as pq
 
@@ -367,15 +388,26 @@ def test_tables_of_parquet_have_labels_and_say_what_they_are(folder):
     assert [one["format"] for one in package["resources"]] == ["parquet"] * 4
 
 
-def test_a_date_is_a_text_in_parquet(folder):
+def test_labels_in_parquet_are_of_the_kinds_that_their_description_has(folder):
     import pyarrow.parquet as pq
 
-    Domain(Date("day", date(2024, 1, 30), date(2024, 2, 1))).save(folder / "domain.json")
-    (folder / "table.csv").write_text("day\n" + "2024-01-31\n" * 90)
-    assert release(folder, "--epsilon", "9", "--format", "parquet") == 0
+    domain = Domain(
+        Date("day", date(2024, 1, 30), date(2024, 2, 1)),
+        Categorical("code", [7, 3]),
+        Integer("beyond", 2**70, 2**70),
+    )
+    domain.save(folder / "domain.json")
+    (folder / "table.csv").write_text("day,code,beyond\n" + f"2024-01-31,7,{2**70}\n" * 90)
+    assert release(folder, "--epsilon", "9", "--format", "parquet", "--marginals", "3") == 0
     (table,) = summary(folder)["tables"]
     read = pq.read_table(folder / "out" / table["file"])
-    assert read["day"].to_pylist() == ["2024-01-30", "2024-01-31", "2024-02-01"]
+    days = [date(2024, 1, 30), date(2024, 1, 31), date(2024, 2, 1)]
+    assert read["day"].to_pylist() == [day for day in days for _ in range(2)]
+    assert read["code"].to_pylist() == [7, 3] * 3
+    assert read["beyond"].to_pylist() == [str(2**70)] * 6
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    fields = package["resources"][0]["schema"]["fields"]
+    assert [one["type"] for one in fields] == ["date", "integer", "string", "number", "number"]
 
 
 def test_parquet_without_pyarrow_is_refused_before_anything_is_paid(folder, capsys, monkeypatch):

@@ -16,6 +16,7 @@ from dpsdk.queries import (
     Linear,
     Marginal,
     MarginalTable,
+    Rectangles,
     Threshold,
     Workload,
 )
@@ -324,3 +325,17 @@ def test_answers_compare_what_is_said_and_have_as_many_queries():
     assert Answers((0.1,), lambda: np.zeros(1)).queries is None
     with pytest.raises(InvalidArgument, match="queries must be one for each of 1 answers; got 2"):
         Answers((0.1,), lambda: np.zeros(1), (Count(), Count()))
+
+
+def test_queries_of_arrays_are_told_apart_by_their_hashes():
+    # Those of one hash are compared with one another, of thousands each with all.
+    cells = np.eye(300)
+    weighed = [Linear(one) for one in cells]
+    boxes = [Rectangles("age", lower=[one], upper=[300]) for one in range(300)]
+    for queries in (weighed, boxes):
+        assert len({hash(query) for query in queries}) == 300
+        answers = Answers(tuple(range(300)), lambda: np.arange(300.0), tuple(queries))
+        assert [answers[query] for query in queries] == list(range(300))
+    assert hash(Linear(np.array([0.0, 1.0]))) == hash(Linear(np.array([-0.0, 1.0])))
+    assert Linear(np.array([0.0, 1.0])) == Linear(np.array([-0.0, 1.0]))
+    assert hash(boxes[3]) == hash(Rectangles("age", lower=[3], upper=[300]))

@@ -1,10 +1,12 @@
 """Whatever is handed to a reader, it is a value to the letter or a WireError, and quickly."""
 
 import json
+import math
 import sys
 from copy import deepcopy
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from dpsdk.mechanisms import Laplace
 from dpsdk.planner import Forecast, Plan
 from dpsdk.queries import Conjunction, Count, Not, Query, Threshold, Workload
 from dpsdk.release import Cost
+from dpsdk.wire import Codebook, text
+from dpsdk.wire.answers import ALL_MEASURED, MEASURED
 from worlds import repeatable
 from written import CATALOGUE, VALUES
 
@@ -204,6 +208,54 @@ class Members(dict):
 def test_data_of_other_classes_than_a_reader_of_json_gives_are_refused(data):
     with pytest.raises(WireError):
         wire.from_json("query", data)
+
+
+ODD = [0.0, -0.0, 3.0, 0.5, 1e300, 2.0**53, -(2.0**53) + 1, math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ODD,
+        ODD[:7],
+        tuple(ODD),
+        np.array(ODD),
+        np.zeros(0),
+        (),
+        [3, 0.5],
+        [True, 2.5, np.float64(2)],
+    ],
+)
+def test_many_numbers_are_written_as_each_is(values):
+    codebook = Codebook(CATALOGUE)
+    written = ALL_MEASURED.write(values, "$", codebook)
+    each = [MEASURED.write(one, "$", codebook) for one in values]
+    assert list(map(repr, written)) == list(map(repr, each))
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (math.nan, "a finite number"),
+        (-math.inf, "a finite number"),
+        (1 << 1023, "an integer below"),
+        (-(1 << 2000), "an integer below"),
+        (np.float64(1), "plain JSON"),
+    ],
+)
+def test_one_number_among_many_that_is_not_sound_is_named(odd, reason):
+    text.check({"a": [1, True, 0.5, None, (1 << 1023) - 1, 1e308, 1e308]})
+    with pytest.raises(WireError, match=reason) as refused:
+        text.check({"a": [1, 0.5, odd, 2]})
+    assert refused.value.path == "$.a[2]"
+
+
+def test_numbers_are_counted_wherever_they_are(monkeypatch):
+    monkeypatch.setattr(text, "MOST_ITEMS", 7)
+    text.check([[1, 2], [3, 0.5], True])
+    for data in ([[1, 2], [3, 0.5], True, None], [1] * 8, [[1, None], [3, 0.5], [1]]):
+        with pytest.raises(WireError, match="at most 7 values"):
+            text.check(data)
 
 
 def test_data_that_hold_themselves_are_refused():

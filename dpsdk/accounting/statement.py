@@ -13,7 +13,7 @@ from dpsdk.accounting.budget import Budget
 from dpsdk.accounting.copies import book_copy, client_copy
 from dpsdk.accounting.declared.anytime import Anytime
 from dpsdk.accounting.figures import readings_of, spent_of
-from dpsdk.accounting.filters.comparison import lessened, own_state
+from dpsdk.accounting.filters.comparison import lessened, own_state, serves
 from dpsdk.accounting.filters.composition import Composition, Runs, State, counted
 from dpsdk.accounting.filters.copies import client_composition, own_budget
 from dpsdk.accounting.filters.reserves import (
@@ -258,29 +258,48 @@ class Statement:
         epsilons, rhos = composition.largest_epsilon, composition.largest_rho
         if not aside.held:
             return min(map(epsilons, states)), min(map(rhos, states))
-        lines = self._lines(books)
+        lines = sorted(self._lines(books), key=epsilons)
         sizes = {*map(epsilons, caps)}.union(
             *(largest_epsilons(composition, state, aside) for state in lines)
         )
         widths = {*map(rhos, caps)}.union(
             *(largest_rhos(composition, state, aside) for state in lines)
         )
-        epsilon = self._first(books, sizes, PureGuarantee)
+        epsilon = self._first(books, lines, sizes, PureGuarantee)
         if not caps or epsilon < min(map(epsilons, caps)):
             larger = (larger_epsilons(composition, state, aside, epsilon) for state in lines)
             sizes = sizes.union(*larger)
-            epsilon = self._first(books, {x for x in sizes if x >= epsilon}, PureGuarantee)
-        return epsilon, self._first(books, widths, gaussian_of)
+            epsilon = self._first(books, lines, {x for x in sizes if x >= epsilon}, PureGuarantee)
+        return epsilon, self._first(books, sorted(lines, key=rhos), widths, gaussian_of)
 
     def _first(
-        self, books: Books, sizes: Iterable[Fraction], run: Callable[[Fraction], Guarantee]
+        self,
+        books: Books,
+        tightest: Iterable[State],
+        sizes: Iterable[Fraction],
+        run: Callable[[Fraction], Guarantee],
     ) -> Fraction:
-        """The largest of some sizes for which a run fits; 0 if there is none."""
+        """The largest of some sizes for which a run fits; 0 if there is none.
+
+        Most sizes are refused at the first look if the lines come with the tightest ahead.
+        """
+        composition, aside, caps = self._composition, self._aside(books), self._caps(books)
+        lines = list(tightest)
         for size in sorted(sizes, reverse=True):
             if size <= 0:
                 break
+            asked = run(size)
             with suppress(UnsupportedGuarantee):
-                if self._rounds(books, ((run(size), 1),)) != 0:
+                held = aside.after(composition, asked)
+                if held is None or any(composition.charge(cap, asked) is None for cap in caps):
+                    continue
+                for place, line in enumerate(lines):
+                    after = composition.charge(line, asked)
+                    if after is None or not serves(after, held):
+                        # The next size most likely fails here too: one look is enough then.
+                        lines.insert(0, lines.pop(place))
+                        break
+                else:
                     return size
         return Fraction(0)
 

@@ -44,7 +44,7 @@ _NEARLY = tuple(1 - Fraction(1, 10**power) for power in (12, 9, 6, 4))
 """Shares of a squared shift that a wide discrete Gaussian may take where some of it is kept."""
 
 _STEPS = 8
-"""So many steps of the lattice is a discrete Gaussian wide, where its width is left open."""
+"""So many steps of the lattice is a discrete Gaussian wide at the least."""
 
 
 class Aside(NamedTuple):
@@ -73,6 +73,13 @@ class Aside(NamedTuple):
         if len(others) < len(self.others) or (self.own is not None and not is_open(own)):
             return None
         return Aside(tuple(others), own)
+
+    def after(self, composition: Composition, run: Guarantee) -> tuple[State, ...] | None:
+        """All reserves after a run; None if it does not fit the own one."""
+        if self.own is None:
+            return self.others
+        own = composition.charge(self.own, run)
+        return None if own is None else (*self.others, own)
 
     def left(self, state: State, axis: int) -> int:
         """What a state has left on an axis, less all that is set aside."""
@@ -159,7 +166,8 @@ def _of_envelope(
     composition: EnvelopeComposition, state: State, runs: _Pairs, aside: Aside
 ) -> _Spans:
     own, apart, leak = aside.own, aside.left(state, 0), aside.left(state, 1)
-    if leak < 0:
+    # A run that costs leaks alone would fit, and what is left of the shift only falls.
+    if leak < 0 or (own is None and apart < 0):
         return []
     kept, kept_leak = (
         sum(one.limit[axis] - one.spent[axis] for one in aside.others) for axis in (0, 1)
@@ -235,9 +243,13 @@ def largest_rhos(composition: Composition, state: State, aside: Aside) -> list[F
 
 
 def gaussian_of(rho: Fraction) -> DiscreteGaussianGuarantee:
-    """What is proven of a run of ρ by discrete Gaussian noise of 8 lattice steps or more."""
-    shift = math.isqrt(math.ceil(2 * _STEPS * _STEPS * rho)) + 1
-    return DiscreteGaussianGuarantee(shift * shift / (2 * rho), shift * shift, shift)
+    """The dearest of all runs of ρ by discrete Gaussian noise of 8 lattice steps or more.
+
+    That is the narrowest, since its excess falls faster with the variance than it grows with the
+    entries.
+    """
+    square = math.ceil(2 * _STEPS * _STEPS * rho)
+    return DiscreteGaussianGuarantee(square / (2 * rho), square, math.isqrt(square))
 
 
 def _leaves(

@@ -22,6 +22,7 @@ from dpsdk.accounting import (
     ZCDPComposition,
     default_composition,
 )
+from dpsdk.accounting.filters.composition import Runs, State
 from dpsdk.accounting.filters.mixed import MixedComposition
 from dpsdk.accounting.filters.reserves import gaussian_of
 from dpsdk.accounting.ledger.books import Misfit, charged
@@ -239,3 +240,61 @@ def test_nothing_left_is_room_for_no_run():
     odometer = Odometer(Budget(1), BasicComposition())
     odometer.charge(PureGuarantee(1), "all")
     assert str(odometer.remaining) == "0%, room for no run"
+
+
+def test_a_count_that_cannot_serve_a_reserve_accepts_no_run_of_leaks_alone():
+    filters = ZCDPComposition("0.1"), EnvelopeComposition("0.9")
+    outer = Odometer(BUDGET, AnyOf(filters))
+    kept = ScopeOdometer(outer, "kept", "0.5", reserve=True)
+    outer.charge(PureGuarantee("0.15"), "test")
+    run = ApproximateGuarantee(0, "1e-9")
+    # The envelope has a larger share for leaks, but no longer what is kept.
+    assert outer.affords(run) == accepted(outer, [run], MANY) == 25
+    assert kept.remaining.kept_epsilon  # the scope lives, so that its reserve does
+
+
+@pytest.mark.parametrize("share", ["0.002", "0.005", "0.01"])
+@pytest.mark.parametrize("composition", [EnvelopeComposition(), default_composition()], ids=str)
+def test_beside_a_small_reserve_the_largest_rho_fits_from_8_lattice_steps_on(
+    composition: Composition, share: str
+):
+    outer = Odometer(Budget("0.3", "1e-6"), composition)
+    kept = ScopeOdometer(outer, "kept", share, reserve=True)
+    rho = outer.remaining.rho
+    least = math.ceil(128 * rho)
+    for square in (least, least + 1, 4 * least):
+        assert fits(outer, DiscreteGaussianGuarantee(square / (2 * rho), square, 1))
+    assert kept.remaining.kept_epsilon
+
+
+def test_room_on_many_lines_takes_few_looks_at_each(monkeypatch: pytest.MonkeyPatch):
+    outer = Odometer(BUDGET, default_composition())
+    kept = ScopeOdometer(outer, "kept", "0.2", reserve=True)
+    generation, parts = outer.generation(), 12
+    outer.divide(generation, parts, moves=True)
+    for number in range(parts):
+        part = PartOdometer(outer, f"p{number}", generation, number)
+        part.charge(PureGuarantee(Fraction(1000 + number * number, 10**6)), "test")
+    lines = len(outer._lines(outer._keeper.read()))
+    assert lines > 60
+    looks = 0
+    charge, rounds = AnyOf.charge, AnyOf.rounds
+
+    def charge_seen(self: AnyOf, state: State, guarantee: Guarantee) -> State | None:
+        nonlocal looks
+        looks += 1
+        return charge(self, state, guarantee)
+
+    def rounds_seen(self: AnyOf, state: State, runs: Runs) -> int | None:
+        nonlocal looks
+        looks += 1
+        return rounds(self, state, runs)
+
+    monkeypatch.setattr(AnyOf, "charge", charge_seen)
+    monkeypatch.setattr(AnyOf, "rounds", rounds_seen)
+    remaining = outer.remaining
+    monkeypatch.undo()
+    assert fits(outer, PureGuarantee(remaining.epsilon))
+    assert fits(outer, gaussian_of(remaining.rho))
+    assert looks < 20 * lines
+    assert kept.remaining.kept_epsilon

@@ -45,6 +45,7 @@ from dpsdk.errors import (
     TooLarge,
     UnknownAttribute,
     UnknownLabel,
+    UnsupportedGuarantee,
     WireError,
 )
 from dpsdk.forms import Form, LinearForm
@@ -189,7 +190,9 @@ def problem_of(error: DpsdkError, account: str) -> Problem:
     if place == "request_id":
         place = "Idempotency-Key"
     wrong = (WireError, InvalidArgument, DomainError, QueryError, TooLarge, NoMechanism)
-    if isinstance(error, (*wrong, ExactSamplingInfeasible)):
+    if isinstance(error, UnsupportedGuarantee):
+        place = "$.using"
+    if isinstance(error, (*wrong, ExactSamplingInfeasible, UnsupportedGuarantee)):
         return Problem(422, "The question cannot be answered", said, field=place or None)
     log.error("%s: %s", type(error).__name__, said)
     return Problem(500, "The service failed", "why is in its log")

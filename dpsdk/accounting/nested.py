@@ -175,6 +175,11 @@ class ScopeOdometer(Odometer):
         return ScopeStatement(self._name, self._cap, spent, left, account.reserve, over)
 
     @property
+    def cap(self) -> str:
+        """The cap in words: a budget, or a share of the outer one."""
+        return self._cap
+
+    @property
     def outer(self) -> Odometer:
         """The odometer that pays."""
         return self._outer

@@ -40,7 +40,7 @@ def descriptions_of(
         TableFile(name, ("value", "error"), tuple(header_of(table, guards=guards)), guards=guards)
         for name, table in zip(names, made.release.value, strict=True)
     ]
-    notes = _notes(steps)
+    notes = _notes(request, steps)
     described = {
         REGISTRY: metadata.to_registry(about, notes=notes),
         PACKAGE: metadata.to_datapackage(*files, about=about, notes=notes),
@@ -56,5 +56,7 @@ _ROUNDED = (
 )
 
 
-def _notes(steps: Sequence[Step]) -> tuple[str, ...]:
-    return () if all(step.places is None for step in steps) else (_ROUNDED,)
+def _notes(request: Request, steps: Sequence[Step]) -> tuple[str, ...]:
+    unit = "numbers of rows" if request.counts else "shares of the rows"
+    rounded = () if all(step.places is None for step in steps) else (_ROUNDED,)
+    return (f"Values and errors are {unit}.", *rounded)

@@ -47,6 +47,20 @@ class Placed:
         known = self.error is not None or self.assumed is not None or self.expected is not None
         return self.share is not None and known
 
+    @property
+    def height(self) -> float | None:
+        """Where its number is written: at the last of its marks."""
+        median = None if self.expected is None else self.expected[0]
+        known = [one for one in (median, self.error, self.assumed) if one is not None]
+        return known[-1] if known else None
+
+    def below(self, other: Placed) -> bool:
+        """Whether another plan is drawn close above, so that its number needs the room there."""
+        if self.share is None or other.share is None or self.height is None or other.height is None:
+            return False
+        near = self.share <= 2 * other.share and other.share <= 2 * self.share
+        return near and self.height < other.height < 2 * self.height
+
 
 def _within(bound: Bound | None, beta: float) -> float | None:
     # A bound that fails less often than is asked for will do.
@@ -89,7 +103,8 @@ def draw_plans(
     beside: dict[float | None, int] = {}
     numbers: list[list[tuple[float, float]]] = []
     for place, one in enumerate(placed, 1):
-        numbers.append(_mark(canvas, place, one, beside.get(one.share, 0)))
+        down = any(map(one.below, placed))
+        numbers.append(_mark(canvas, place, one, beside.get(one.share, 0), down=down))
         beside[one.share] = beside.get(one.share, 0) + one.drawn
     places = [pair for points in families.values() for pair in points]
     places += [pair for pairs in numbers for pair in pairs]
@@ -105,7 +120,9 @@ def draw_plans(
     return canvas.finish(title, lines, words, private=True)
 
 
-def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[float, float]]:
+def _mark(
+    canvas: Canvas, place: int, one: Placed, before: int, *, down: bool
+) -> list[tuple[float, float]]:
     """Draw one plan, beside those before of the same cost; give the places that it takes."""
     if one.share is None:
         return []
@@ -139,7 +156,7 @@ def _mark(canvas: Canvas, place: int, one: Placed, before: int) -> list[tuple[fl
         note = canvas.axes.annotate(
             str(place) if canvas.own else canvas.spelled(one.name.partition("(")[0], 20),
             taken[-1],
-            xytext=(22 * before + 6, 4 if place % 2 else -9),
+            xytext=(22 * before + 6, -9 if down else 4),
             textcoords="offset points",
             fontsize=0.85 * canvas.size,
             **canvas.text,

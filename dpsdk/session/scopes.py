@@ -47,7 +47,7 @@ class Scope(Desk, Closable):
         return shown_of(
             f"Scope {payer.scope!r}",
             self._context,
-            lambda: (("cap", payer.budget), ("spent", self.spent), ("remaining", self.remaining)),
+            lambda: (("cap", payer.cap), ("spent", self.spent), ("remaining", self.remaining)),
         )
 
     def __repr__(self) -> str:

@@ -99,7 +99,8 @@ class Field(Protocol[T]):
 def refused(path: str, expected: str, plain: object) -> WireError:
     """The error of a plain form that is another than expected; of containers it names the kind."""
     if isinstance(plain, dict | list):
-        return WireError(path, expected, "an object" if isinstance(plain, dict) else "a list")
+        kind = "an object" if isinstance(plain, dict) else "a list"
+        return WireError(path, expected, kind if plain else f"{kind}, which is empty")
     return WireError(path, expected, "null" if plain is None else shown(plain))
 
 
@@ -259,7 +260,7 @@ ENDLESS = _Number(endless=True)
 class _Amount:
     """A fraction from 0, exact, as a text: 0.1, 1e-9 or 1/3. It is written in lowest terms."""
 
-    _expected = 'a decimal or a fraction as a text, such as "0.1", "1e-9" or "1/3"'
+    _expected = 'a decimal or a fraction of 0 or more as a text, such as "0.1", "1e-9" or "1/3"'
 
     def write(self, value: Fraction, path: str, codebook: Codebook, /) -> Plain:
         del codebook
@@ -483,7 +484,7 @@ class MapOf(Generic[T]):
 
     def read(self, plain: Plain, path: str, codebook: Codebook, /) -> dict[str, T]:
         if type(plain) is not dict or len(plain) < self._least:
-            raise refused(path, f"an object of at least {self._least} members", plain)
+            raise refused(path, "an object with members" if self._least else "an object", plain)
         return {
             NAME.read(name, path, codebook): self._field.read(one, path + step(name), codebook)
             for name, one in plain.items()

@@ -317,6 +317,7 @@ def test_what_a_plan_says_of_itself_is_not_in_a_release(client):
         (json.dumps(body(Count(), Laplace("0.1"))).replace('"1/10"', "0.1"), "$.using.epsilon"),
         (json.dumps(body(Count(), Laplace("0.1"))).replace('"1/10"', '"-1"'), "$.using.epsilon"),
         (json.dumps(body(Count(), Projection(epsilon="0.1"))), "$.using.kind"),
+        (json.dumps(body(Count(), Gaussian(rho="0.01"))), "$.using"),
         (json.dumps(body(Threshold("size", 3))), "size"),
         (json.dumps(body(Count({"sex": "Neither"}))), "sex"),
         (json.dumps({**ENVELOPE, "kind": "service:ask", "query": {}, "using": {}}), "$.query.kind"),

@@ -95,6 +95,15 @@ def test_every_field_reaches_every_description_that_has_a_place_for_it(folder, c
     assert "csv-metadata.json" not in report.partition("Fields left")[2]
 
 
+@pytest.mark.parametrize(
+    ("given", "unit"), [([], "shares of the rows"), (["--counts"], "numbers of rows")]
+)
+def test_every_description_of_the_tables_says_what_their_numbers_are(folder, given, unit):
+    assert release(folder, *given) == 0
+    for name in ("metadata.json", "datapackage.json", "csv-metadata.json"):
+        assert f"Values and errors are {unit}." in (folder / "out" / name).read_text("utf-8")
+
+
 def test_a_dry_run_says_what_is_said_and_what_is_not(folder, capsys):
     given = ["--dry-run", "--rows", "180", "--about"]
     assert release(folder, *given, written(folder, ABOUT)) == 0

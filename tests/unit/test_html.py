@@ -27,6 +27,9 @@ from dpsdk.release import Cost
 from dpsdk.testing import seeded
 from worlds import people, table
 
+ROOM = r"room for one run of epsilon up to \S+( or of rho up to \S+)?"
+"""What is left of a budget, and cannot be spent any more by what was closed."""
+
 TAGS = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 STYLES = {"text-align: left", "text-align: right"}
 EVIL = [
@@ -243,9 +246,9 @@ def test_nothing_is_read_and_nothing_is_charged(monkeypatch):
     pairs = enumerate(zip(before, after, strict=True))
     assert [place for place, (one, other) in pairs if one != other] == [2, 10, 11, 12, 13]
     for place in (2, 10, 11, 12, 13):
-        assert after[place] == before[place].replace(
-            before[place].split(" NOT")[0], f"{before[place].split(' NOT')[0]}, closed", 1
-        )
+        title = before[place].split(" NOT")[0]
+        closed = before[place].replace(title, f"{title}, closed", 1)
+        assert after[place] == re.sub(ROOM, "room for no run", closed)
     # No part was opened to be shown.
     assert list(divided._known) == [1]
 
@@ -256,6 +259,7 @@ def test_what_belongs_to_a_session_says_so():
     scope.answer(Count(), using=Laplace("0.1"))
     for part in ("Scope 'weekly'", "people", "5-DP", str(scope.spent), str(scope.remaining)):
         assert part in shown(scope)
+    assert "cap 25% of (1000000, 1e-6)-DP" in shown(asked.scope("daily", "0.25"))
     with asked.partition("age") as parts:
         assert "asked 0" in shown(parts)
         parts[18].answer(Count(), using=Laplace("0.1"))

@@ -29,7 +29,8 @@ def residuals(shape: Shape, workload: Lowers[LinearForm], *, delta: bool) -> Ite
     """Unbiased tables from residuals, of the least largest variance; and possible ones."""
     if not shape.tables:
         return
-    frees = f"every linear query on attributes of one of {len(shape.sets):,} tables"
+    some = "the table" if len(shape.sets) == 1 else f"one of {len(shape.sets):,} tables"
+    frees = f"every linear query on attributes of {some}"
     plan = partial(ResidualPlanner, workload, objective="max")
     unbiased = concentrated("residual-planner", plan, frees)
     if not delta:

@@ -34,7 +34,7 @@ from dpsdk.accounting import (
 from dpsdk.data.engine.snapshot import Snapshot
 from dpsdk.errors import InvalidArgument, NoMechanism, UnsupportedGuarantee
 from dpsdk.kernel import Limits
-from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram
+from dpsdk.mechanisms import Gaussian, Laplace, NoisyHistogram, ResidualPlanner
 from dpsdk.mechanisms.estimates import EstimateAccuracy
 from dpsdk.planner import Effort, Forecast, Plan
 from dpsdk.planner.families import families
@@ -433,6 +433,9 @@ def test_a_plan_tells_what_is_free_afterwards():
     assert "answers-more" in codes(histogram)
     assert histogram.free_afterwards
     assert isinstance(histogram, Plan)
+    tables = session(budget=Budget(1, "1e-6")).plan(Marginal("age"), alpha=60.0)
+    residual = next(plan for plan in tables if isinstance(plan.mechanism, ResidualPlanner))
+    assert residual.free_afterwards == "every linear query on attributes of the table"
 
 
 def test_noise_that_is_added_up_once_for_all_amounts_is_that_of_each():

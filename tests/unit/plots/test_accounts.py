@@ -13,7 +13,7 @@ from dpsdk.mechanisms import Gaussian, Laplace
 from dpsdk.noise import DiscreteLaplace
 from dpsdk.planner import Plans
 from dpsdk.plots.reports import power
-from dpsdk.queries import Count, Marginal
+from dpsdk.queries import Count, Marginal, marginals
 from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import drawn, session_of, texts
 
@@ -111,6 +111,16 @@ def test_plans_stand_at_their_cost_and_their_error():
     assert any(
         text.startswith("1  ") and str(best.mechanism)[:20] in text for text in texts(figure)
     )
+
+
+def test_numbers_of_plans_close_by_stand_as_the_plans_do():
+    session = session_of()
+    figure = plots.plan(session.plan(marginals(session.domain, 2), alpha=0.5))
+    notes = [one for one in figure.axes[0].texts if one.get_text().isdigit()]
+    for one in notes:
+        for other in notes:
+            if one.xy[1] < other.xy[1] < 2 * one.xy[1]:
+                assert one.xyann[1] <= other.xyann[1]
 
 
 def test_bounds_for_a_larger_beta_are_left_out():

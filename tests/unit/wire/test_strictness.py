@@ -419,3 +419,10 @@ def test_plans_that_no_planner_makes_are_refused(path, value):
 def test_nothing_is_written_that_would_not_be_read(value):
     with pytest.raises(WireError):
         wire.dumps(value)
+
+
+def test_what_is_empty_and_what_is_negative_is_refused_in_words_that_say_so():
+    with pytest.raises(WireError, match="object with members; got an object, which is empty"):
+        wire.from_json(Query, sample("query.count", where={}))
+    with pytest.raises(WireError, match=r"fraction of 0 or more .* got '-1'"):
+        wire.from_json(Laplace, sample("mechanism.laplace", epsilon="-1"))

@@ -200,10 +200,7 @@ class Once(Keeping):
         known = self.known.get(form.identity)
         if known is None:
             known = self.known[form.identity] = self.of.work(form, kernel).values
-        return pretended(form, kernel, self.of, self.given(known))
-
-    def given(self, known: Floats) -> Floats:
-        return known.copy()
+        return pretended(form, kernel, self.of, known.copy())
 
 
 @frozen
@@ -215,15 +212,34 @@ class Repeating(Honest):
         return Once(self)
 
 
-class _Lending(Once):
+@frozen
+class _Beside(HalfWidths):
+    """What another accuracy says, and the very array that the numbers came from."""
+
+    own: HalfWidths
+    lent: Floats
+    kind: str = "the accuracy of what is remembered"
+    standing: Standing = "proven"
+
     @override
-    def given(self, known: Floats) -> Floats:
-        return known
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        return self.own.radii(beta, joint=joint)
+
+
+class _Lending(Keeping):
+    @override
+    def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
+        if form.identity not in self.known:
+            self.known[form.identity] = self.of.work(form, kernel).values.copy()
+        known = self.known[form.identity]
+        accuracy: Accuracy = self.of.asked(form).price(kernel.terms).accuracy
+        assert isinstance(accuracy, HalfWidths)
+        return Measurement(known, _Beside(accuracy, known))
 
 
 @frozen
 class Lending(Honest):
-    """Hands out the array that it answers from next time."""
+    """Hands out, with an accuracy, the array that it answers from next time."""
 
     @override
     def open(self, kernel: Kernel, /) -> Strategy[LinearForm]:

@@ -184,6 +184,8 @@ def test_pandas_reads_a_file_as_it_is_described(name):
     lies = {word for one in fields.values() for word in one.get("falseValues", ["false"])}
     # A label may be any text, an empty one too; numbers and dates have gaps.
     gaps = {n: [] if one["type"] == "string" else [""] for n, one in fields.items()}
+    # Left to itself an older one takes the double beside it, and a newer one wants to be.
+    exact = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
     found = pd.read_csv(
         io.StringIO(table.to_csv(), newline=""),
         dtype=taken,
@@ -192,6 +194,7 @@ def test_pandas_reads_a_file_as_it_is_described(name):
         false_values=sorted(lies),
         na_values=gaps,
         keep_default_na=False,
+        **exact,
     )
     frame = release.to_frame("polars")
     assert len(found) == len(frame)

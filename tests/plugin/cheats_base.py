@@ -10,15 +10,17 @@ from typing import Any, cast
 
 import numpy as np
 from attrs import field, frozen
+from typing_extensions import override
 
 from dpsdk import Domain, PrivateData
+from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.data.vault import open_histogram
 from dpsdk.forms import Facts, LinearForm
 from dpsdk.kernel import Kernel, LaplaceNoise, Measure, Terms
 from dpsdk.kernel.access import access_of
 from dpsdk.mechanisms import OneShot, Strategy
 from dpsdk.queries import LinearQuery
-from dpsdk.release import Cost, Measurement, Quote
+from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 
 EPSILON = Fraction(1, 2)
@@ -59,6 +61,27 @@ def pretended(form: LinearForm, kernel: Kernel, mechanism: Honest, values: Float
     """Numbers that look as if the mechanism had measured them."""
     accuracy = mechanism.asked(form).price(kernel.terms).accuracy
     return Measurement(values, accuracy)
+
+
+@frozen
+class Share(HalfWidths):
+    """A part of what another accuracy says."""
+
+    each: HalfWidths
+    part: float
+    kind: str = "so I believe"
+    standing: Standing = "proven"
+    lent: Floats | None = None
+    """An array that is handed out with it."""
+
+    @override
+    def radii(self, beta: float, *, joint: bool) -> Floats:
+        return self.each.radii(beta, joint=joint) * self.part
+
+
+def shared(accuracy: Accuracy, part: float, lent: Floats | None = None) -> Share:
+    assert isinstance(accuracy, HalfWidths)
+    return Share(accuracy, part, lent=lent)
 
 
 @frozen

@@ -10,16 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
-from cheats_base import EPSILON, Honest, pretended
+from cheats_base import EPSILON, Honest, pretended, shared
 from typing_extensions import override
 
-from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import DpsdkError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.mechanisms import Strategy
 from dpsdk.queries import Count
-from dpsdk.release import Accuracy, Measurement, Quote
+from dpsdk.release import Measurement, Quote
 from dpsdk.typing import Floats
 
 
@@ -158,29 +157,14 @@ class Pooling(Honest):
         return Measurement(np.mean(heard, axis=0), measured.accuracy)
 
 
-@frozen
-class _Narrower(HalfWidths):
-    """As if so many independent numbers had been averaged."""
-
-    each: HalfWidths
-    times: int
-    kind: str = "the mean of repeated answers"
-    standing: Standing = "proven"
-
-    @override
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        return self.each.radii(beta, joint=joint) / self.times
-
-
 class _Averaging(Keeping):
     @override
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         if form.identity not in self.known:
             self.known[form.identity] = self.of.work(form, kernel).values
         times = self.times[form.identity] = self.times.get(form.identity, 0) + 1
-        accuracy: Accuracy = self.of.asked(form).price(kernel.terms).accuracy
-        assert isinstance(accuracy, HalfWidths)
-        return Measurement(self.known[form.identity].copy(), _Narrower(accuracy, times))
+        accuracy = shared(self.of.asked(form).price(kernel.terms).accuracy, 1 / times)
+        return Measurement(self.known[form.identity].copy(), accuracy)
 
 
 @frozen
@@ -212,29 +196,14 @@ class Repeating(Honest):
         return Once(self)
 
 
-@frozen
-class _Beside(HalfWidths):
-    """What another accuracy says, and the very array that the numbers came from."""
-
-    own: HalfWidths
-    lent: Floats
-    kind: str = "the accuracy of what is remembered"
-    standing: Standing = "proven"
-
-    @override
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        return self.own.radii(beta, joint=joint)
-
-
 class _Lending(Keeping):
     @override
     def answer(self, form: LinearForm, kernel: Kernel, /) -> Measurement:
         if form.identity not in self.known:
             self.known[form.identity] = self.of.work(form, kernel).values.copy()
         known = self.known[form.identity]
-        accuracy: Accuracy = self.of.asked(form).price(kernel.terms).accuracy
-        assert isinstance(accuracy, HalfWidths)
-        return Measurement(known, _Beside(accuracy, known))
+        accuracy = shared(self.of.asked(form).price(kernel.terms).accuracy, 1, lent=known)
+        return Measurement(known, accuracy)
 
 
 @frozen

@@ -8,36 +8,16 @@ from typing import Any, cast
 
 import numpy as np
 from attrs import field, frozen
-from cheats_base import Honest, pretended
+from cheats_base import Honest, pretended, shared
 from typing_extensions import override
 
 from dpsdk import wire
-from dpsdk.accuracy import HalfWidths, Standing
 from dpsdk.errors import QueryError
 from dpsdk.forms import LinearForm
 from dpsdk.kernel import Kernel, Terms
 from dpsdk.release import Accuracy, Cost, Measurement, Quote
 from dpsdk.typing import Floats
 from dpsdk.wire import JSON, Codebook, Kind, Plain
-
-
-@frozen
-class Share(HalfWidths):
-    """A part of what another accuracy says."""
-
-    each: HalfWidths
-    part: float
-    kind: str = "so I believe"
-    standing: Standing = "proven"
-
-    @override
-    def radii(self, beta: float, *, joint: bool) -> Floats:
-        return self.each.radii(beta, joint=joint) * self.part
-
-
-def shared(accuracy: Accuracy, part: float) -> Share:
-    assert isinstance(accuracy, HalfWidths)
-    return Share(accuracy, part)
 
 
 @frozen

@@ -26,7 +26,7 @@ from dpsdk.accounting.filters.reserves import (
 )
 from dpsdk.accounting.guarantee import Guarantee, PureGuarantee
 from dpsdk.accounting.ledger.books import Books, Misfit, concerned, held_by_others
-from dpsdk.accounting.ledger.charge import Charge, Payer, shown_copies
+from dpsdk.accounting.ledger.charge import SESSION, Charge, Payer, shown_copies
 from dpsdk.accounting.ledger.keeper import Keeper
 from dpsdk.accounting.ledger.lines import Line, worst_line
 from dpsdk.accounting.refusals import refusal
@@ -156,6 +156,18 @@ class Statement:
         books = self._keeper.read()
         self._check_open(books)
         return self._rounds(books, priced)
+
+    def check_open(self) -> None:
+        """Refuse where nothing is charged. The ledger is read only of what others may close.
+
+        Raises
+        ------
+        Closed
+            If the scope, or the part of a table, is closed, or in a forked process.
+        """
+        self._keeper.check()
+        if self._payer != SESSION:
+            self._check(self._keeper.read())
 
     def charged_for(self, question: int, since: int = 0) -> tuple[Charge, ...]:
         """The charges of one question of this session, of all those after the first `since`."""

@@ -444,7 +444,7 @@ class Desk:
         What was spent may be read even there; what would be accepted is nothing.
         """
         self._context.lifetime.check()
-        self._context.payer.check_all(())
+        self._context.payer.check_open()
 
     def _planned(
         self, query: Query[A, F], plan: Plan[F] | None, request_id: str | None

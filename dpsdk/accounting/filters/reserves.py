@@ -83,8 +83,12 @@ class Aside(NamedTuple):
 
     def left(self, state: State, axis: int) -> int:
         """What a state has left on an axis, less all that is set aside."""
-        kept = sum(one.limit[axis] - one.spent[axis] for one in self.held)
-        return state.limit[axis] - state.spent[axis] - kept
+        return state.limit[axis] - state.spent[axis] - _kept(self.held, axis)
+
+
+def _kept(reserves: Sequence[State], axis: int) -> int:
+    """What reserves still hold on an axis."""
+    return sum(one.limit[axis] - one.spent[axis] for one in reserves)
 
 
 def rounds_beside(composition: Composition, state: State, runs: Runs, aside: Aside) -> int | None:
@@ -169,9 +173,7 @@ def _of_envelope(
     # A run that costs leaks alone would fit, and what is left of the shift only falls.
     if leak < 0 or (own is None and apart < 0):
         return []
-    kept, kept_leak = (
-        sum(one.limit[axis] - one.spent[axis] for one in aside.others) for axis in (0, 1)
-    )
+    kept, kept_leak = (_kept(aside.others, axis) for axis in (0, 1))
     if own is None:
         return [(1, composition.rounds_keeping(state, runs, kept, kept_leak))]
     last = composition.rounds(own, runs)

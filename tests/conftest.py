@@ -15,7 +15,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Each process has a core, where further threads of BLAS wait for each other most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import luck
 from worlds import QUICK
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(luck)
 
 
 @pytest.hookimpl(wrapper=True)

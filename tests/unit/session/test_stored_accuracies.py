@@ -65,7 +65,7 @@ OPENED = {
     "tree": (AGES, Tree("age", epsilon=1)),
     "square root": (AGES, SquareRoot("age", epsilon=1)),
     "matrix": (AGES, Matrix(AGES, epsilon=1)),
-    "certificate": (PAIRS, LocalMarginals(PAIRS, epsilon=8, delta="1e-7", certify="0.05")),
+    "certificate": (PAIRS, LocalMarginals(PAIRS, epsilon=8, delta="1e-7", certify="0.5")),
 }
 MOVE = ("projection", "consistent histogram", "residuals, not negative")
 

@@ -197,10 +197,13 @@ class NoiseAccuracy(HalfWidths):
         parameter = Fraction(above, below)
         return DiscreteGaussian(parameter) if gaussian else DiscreteLaplace(parameter)
 
+    def radius(self, beta: float, *, joint: bool) -> float:
+        """The half-width of each number, in rows."""
+        return self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
+
     def radii(self, beta: float, *, joint: bool) -> Floats:
         """Half-widths in rows."""
-        radius = self.law.radius(beta, self.entries if joint else 1) * self.step + self.bias
-        return np.full(self.entries, radius)
+        return np.full(self.entries, self.radius(beta, joint=joint))
 
 
 Constraint: TypeAlias = Literal["nonnegative", "monotone"]

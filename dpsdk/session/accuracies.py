@@ -7,6 +7,7 @@ channel or on a model is not kept.
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from typing import Generic, TypeVar, cast, get_args
@@ -36,7 +37,7 @@ from dpsdk.mechanisms.residual_planner.estimate import MovedAccuracy, PlannedAcc
 from dpsdk.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpsdk.typing import Floats, Ints
 
-__all__ = ["ACCURACIES", "NUMBERS", "worked_out"]
+__all__ = ["ACCURACIES", "NUMBERS", "fits", "worked_out"]
 
 T = TypeVar("T", bound=Accuracy)
 N = TypeVar("N", np.float64, np.int64)
@@ -62,6 +63,21 @@ class _Number:
             number = None
         if number is None or number.hex() != text:
             raise RecordError(where, "a float in hexadecimal", shown(text))
+        return number
+
+
+class _Size(_Number):
+    """A finite one that is not below nought."""
+
+    def write(self, value: float, where: str) -> object:
+        return super().write(self._checked(value, where), where)
+
+    def read(self, plain: object, where: str) -> float:
+        return self._checked(super().read(plain, where), where)
+
+    def _checked(self, number: float, where: str) -> float:
+        if not 0 <= number < math.inf:
+            raise RecordError(where, "a finite float of at least 0", shown(number))
         return number
 
 
@@ -110,6 +126,7 @@ NUMBERS = _Row(np.float64)
 
 _PLACES = _Row(np.int64)
 _NUMBER = _Number()
+_SIZE = _Size()
 _LAW = _Law()
 
 _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
@@ -124,6 +141,24 @@ class _Constraint:
             if plain == known:
                 return known
         raise RecordError(where, f"one of {', '.join(_CONSTRAINTS)}", shown(plain))
+
+
+class _Sizes:
+    """Floats that are not below nought."""
+
+    def write(self, value: Floats, where: str) -> list[object]:
+        return NUMBERS.write(self._checked(value, where), where)
+
+    def read(self, plain: object, where: str) -> Floats:
+        return self._checked(NUMBERS.read(plain, where), where)
+
+    def _checked(self, numbers: Floats, where: str) -> Floats:
+        if not (numbers >= 0).all():
+            raise RecordError(where, "floats of at least 0", "others")
+        return numbers
+
+
+_SIZES = _Sizes()
 
 
 class _Combined:
@@ -143,7 +178,7 @@ class _Combined:
     def read(self, plain: object, where: str) -> Combination:
         expected = "squares, peaks and counts of each way, and its places"
         items = _items(plain, where, expected, 4, 4)
-        columns = [NUMBERS.read(one, f"{where}[{place}]") for place, one in enumerate(items[:3])]
+        columns = [_SIZES.read(one, f"{where}[{place}]") for place, one in enumerate(items[:3])]
         places = _PLACES.read(items[3], f"{where}[3]")
         many = len(columns[0])
         if any(len(one) != many for one in columns) or not _within(places, 0, many):
@@ -207,12 +242,72 @@ class _Parts:
         return tuple(found)
 
 
+def fits(accuracy: Accuracy, count: int) -> bool:
+    """Whether an accuracy may be that of so many numbers."""
+    numbers = _numbers(accuracy)
+    return numbers is None or numbers == count
+
+
+def _numbers(accuracy: Accuracy) -> int | None:
+    """How many numbers it is of; None if it may be of any."""
+    if isinstance(accuracy, (NoiseAccuracy, PromisedAccuracy, ProjectionAccuracy)):
+        return accuracy.entries
+    if isinstance(accuracy, (CombinedNoise, ConsistentAccuracy)):
+        return len(accuracy.combination.squares)
+    if isinstance(accuracy, (ProjectedAccuracy, MovedAccuracy)):
+        return len(accuracy.distances)
+    if isinstance(accuracy, ConstrainedAccuracy):
+        return len(accuracy.moves)
+    if isinstance(accuracy, CertifiedAccuracy):
+        return len(accuracy.errors)
+    if isinstance(accuracy, JointAccuracy):
+        return sum([rows for _, rows in accuracy.parts])
+    return None
+
+
+def _alike(accuracy: T, *within: Accuracy) -> T:
+    """The first, if those that it is made of are of as many numbers."""
+    numbers = _numbers(accuracy)
+    if numbers is not None and not all(fits(one, numbers) for one in within):
+        raise ValueError("accuracies of as many numbers")
+    return accuracy
+
+
 def _constrained(
     before: Accuracy, constraint: Constraint, moves: Floats, chains: Ints
 ) -> ConstrainedAccuracy:
     if len(chains) != len(moves) or not _within(chains, -1, len(moves)):
         raise ValueError("a chain for each number, counted from 0")
-    return ConstrainedAccuracy(before, constraint, moves, chains)
+    return _alike(ConstrainedAccuracy(before, constraint, moves, chains), before)
+
+
+def _joint(parts: tuple[tuple[Accuracy, int], ...]) -> JointAccuracy:
+    if not all(fits(one, rows) for one, rows in parts):
+        raise ValueError("as many numbers as each part is of")
+    return JointAccuracy(parts)
+
+
+def _consistent(
+    law: NoiseLaw,
+    step: float,
+    cells: int,
+    exactly: bool,  # noqa: FBT001  # a field of a record
+    combination: Combination,
+    signed: Floats,
+) -> ConsistentAccuracy:
+    if cells < 1 or len(signed) != len(combination.squares):
+        raise ValueError("a cell at least, and a sign for each number")
+    return ConsistentAccuracy(law, step, cells, exactly, combination, signed)
+
+
+def _projected(
+    projection: ConsistentAccuracy, before: CombinedNoise, distances: Floats
+) -> ProjectedAccuracy:
+    return _alike(ProjectedAccuracy(projection, before, distances), projection, before)
+
+
+def _moved(unbiased: CombinedNoise, distances: Floats) -> MovedAccuracy:
+    return _alike(MovedAccuracy(unbiased, distances), unbiased)
 
 
 def _projection(
@@ -224,6 +319,10 @@ def _projection(
     counted: bool,  # noqa: FBT001  # a field of a record
     entries: int,
 ) -> ProjectionAccuracy:
+    if not (1 <= entries <= noise.entries and cells >= 1):
+        raise ValueError("numbers that were measured, and cells")
+    if distances is not None and len(distances) != entries:
+        raise ValueError("a distance for each number")
     moved = None if distances is None else tuple(distances.tolist())
     return ProjectionAccuracy(noise, reach, cells, gap, moved, counted, entries)
 
@@ -231,7 +330,7 @@ def _projection(
 ACCURACIES.add(
     NoiseAccuracy,
     "accuracy.noise.1",
-    {"law": _LAW, "entries": NATURAL, "step": _NUMBER, "bias": _NUMBER},
+    {"law": _LAW, "entries": NATURAL, "step": _SIZE, "bias": _SIZE},
 )
 ACCURACIES.add(
     PromisedAccuracy,
@@ -245,19 +344,25 @@ ACCURACIES.add(
     {"before": ACCURACIES, "constraint": _Constraint(), "moves": NUMBERS, "chains": _PLACES},
     lambda read: _constrained(**read),  # type: ignore[arg-type]  # what its fields read
 )
-ACCURACIES.add(JointAccuracy, "accuracy.joint.1", {"parts": _Parts()})
+ACCURACIES.add(
+    JointAccuracy,
+    "accuracy.joint.1",
+    {"parts": _Parts()},
+    lambda read: _joint(**read),  # type: ignore[arg-type]  # what its fields read
+)
 ACCURACIES.add(
     CombinedNoise,
     "accuracy.combined.1",
-    {"law": _LAW, "step": _NUMBER, "combination": _Combined()},
+    {"law": _LAW, "step": _SIZE, "combination": _Combined()},
 )
 ACCURACIES.add(
     ConsistentAccuracy,
     "accuracy.consistent.1",
     {
-        "law": _LAW, "step": _NUMBER, "cells": NATURAL, "exactly": FLAG,
+        "law": _LAW, "step": _SIZE, "cells": NATURAL, "exactly": FLAG,
         "combination": _Combined(), "signed": NUMBERS,
     },
+    lambda read: _consistent(**read),  # type: ignore[arg-type]  # what its fields read
 )  # fmt: skip
 ACCURACIES.add(
     ProjectedAccuracy,
@@ -265,27 +370,29 @@ ACCURACIES.add(
     {
         "projection": _Own(ConsistentAccuracy),
         "before": _Own(CombinedNoise),
-        "distances": NUMBERS,
+        "distances": _SIZES,
     },
+    lambda read: _projected(**read),  # type: ignore[arg-type]  # what its fields read
 )
 ACCURACIES.add(
     MovedAccuracy,
     "accuracy.moved.1",
-    {"unbiased": _Own(CombinedNoise), "distances": NUMBERS},
+    {"unbiased": _Own(CombinedNoise), "distances": _SIZES},
+    lambda read: _moved(**read),  # type: ignore[arg-type]  # what its fields read
 )
 ACCURACIES.add(
     ProjectionAccuracy,
     "accuracy.projection.1",
     {
-        "noise": _Own(NoiseAccuracy), "reach": _NUMBER, "cells": NATURAL, "gap": _NUMBER,
-        "distances": Optional(NUMBERS), "counted": FLAG, "entries": NATURAL,
+        "noise": _Own(NoiseAccuracy), "reach": _SIZE, "cells": NATURAL, "gap": _SIZE,
+        "distances": Optional(_SIZES), "counted": FLAG, "entries": NATURAL,
     },
     lambda read: _projection(**read),  # type: ignore[arg-type]  # what its fields read
 )  # fmt: skip
 ACCURACIES.add(
     CertifiedAccuracy,
     "accuracy.certified.1",
-    {"errors": NUMBERS, "beta": _NUMBER, "variation": _NUMBER},
+    {"errors": _SIZES, "beta": _NUMBER, "variation": _NUMBER},
 )
 ACCURACIES.add(
     PromisedExcess,

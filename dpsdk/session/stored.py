@@ -17,7 +17,7 @@ from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.errors import DpsdkError, InvalidArgument, LedgerDamaged, RecordError
 from dpsdk.release import Measurement, Source
-from dpsdk.session.accuracies import ACCURACIES, NUMBERS, worked_out
+from dpsdk.session.accuracies import ACCURACIES, NUMBERS, fits, worked_out
 from dpsdk.typing import Floats
 
 __all__ = ["Request"]
@@ -44,6 +44,13 @@ _ANSWERS: Single[_Answer] = Single(
     "answer.1",
     {"question": TEXT, "numbers": NUMBERS, "source": TEXT, "accuracy": ACCURACIES},
 )
+
+
+def _check(answer: _Answer) -> None:
+    if answer.source not in _SOURCES:
+        raise RecordError("Answer.source", "where answers come from", shown(answer.source))
+    if not fits(answer.accuracy, len(answer.numbers)):
+        raise RecordError("Answer.accuracy", "that of as many numbers", "one of others")
 
 
 class Request(NamedTuple):
@@ -79,8 +86,7 @@ class Request(NamedTuple):
             return None
         try:
             answer = from_record(_ANSWERS, _Answer, json.loads(found))
-            if answer.source not in _SOURCES:
-                raise RecordError("Answer.source", "where answers come from", shown(answer.source))
+            _check(answer)
         except (ValueError, RecursionError) as error:
             why = f"what is stored for request {self.name!r} is no answer"
             raise LedgerDamaged("of the session", why) from error
@@ -98,7 +104,9 @@ class Request(NamedTuple):
         try:
             # The first answer has what later ones will have.
             told = evolve(measurement, accuracy=worked_out(measurement.accuracy))
-            record = as_record(_ANSWERS, _Answer(self.question, values, source, told.accuracy))
+            answer = _Answer(self.question, values, source, told.accuracy)
+            _check(answer)
+            record = as_record(_ANSWERS, answer)
         except DpsdkError:
             told = measurement
             record = as_record(_ANSWERS, _Answer(self.question, values, source, _NOT_KEPT))

@@ -124,6 +124,6 @@ class ProjectionAccuracy(HalfWidths):
         """Half-widths in rows."""
         if self._moved is None:
             return np.full(self.entries, self.distance(beta))
-        each = self.noise.radii(beta / 2, joint=joint)[: self.entries] + np.array(self._moved)
+        each = self.noise.radius(beta / 2, joint=joint) + np.array(self._moved)
         result: Floats = np.minimum(each, self.distance(beta / 2))
         return result

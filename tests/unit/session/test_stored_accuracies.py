@@ -1,6 +1,7 @@
 """What a ledger keeps of an answer: its bounds and how far it was moved, as they were at first."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -191,6 +192,13 @@ REFUSED = [
     (KEPT[9], ("parts", 0), ["3"]),
     (KEPT[9], ("parts", 0, 1), "-3"),
     (KEPT[9], ("parts",), [None] * 2000),
+    (NOISE, ("step",), "nan"),
+    (NOISE, ("step",), "-0x1.0000000000000p+0"),
+    (NOISE, ("bias",), "inf"),
+    (SUMS, ("combination", 0), [np.array([np.nan, 1.0]).tobytes().hex()]),
+    # Of other numbers than what it is made of.
+    (KEPT[6], ("before", "entries"), "2"),
+    (KEPT[9], ("parts", 0, 1), "2"),
 ]
 
 
@@ -199,6 +207,48 @@ def test_what_is_no_accuracy_is_refused(accuracy, path, value):
     record = as_record(ACCURACIES, accuracy)
     with pytest.raises(RecordError):
         from_record(ACCURACIES, type(accuracy), changed(record, path, value))
+
+
+def numbers_less(record):
+    """The record with each count of numbers and each row of them, one at a time, by one shorter."""
+    if type(record) is dict:
+        for name, value in record.items():
+            if name in {"entries", "cells"}:
+                yield {**record, name: "0"}
+                yield {**record, name: "9" * 20}
+            yield from ({**record, name: other} for other in numbers_less(value))
+    elif type(record) is list:
+        if record and all(type(one) is str and len(one) >= 16 for one in record):
+            yield [record[0][16:], *record[1:]]
+            yield [np.full(len(record[0]) // 16, np.nan).tobytes().hex(), *record[1:]]
+        for place, value in enumerate(record):
+            yield from (
+                [*record[:place], other, *record[place + 1 :]] for other in numbers_less(value)
+            )
+
+
+@pytest.mark.parametrize("name", [*AT_ONCE, *OPENED])
+def test_what_was_written_into_is_refused_or_has_bounds(name):
+    ledger = MemoryLedger()
+    query, using = {**AT_ONCE, **OPENED}[name]
+    session = Session(DATA, Budget(10**3, "0.1"), ledger=ledger)
+    asked = (
+        partial(session.release, using=using) if name in AT_ONCE else session.open(using).release
+    )
+    asked(query, request_id="a")
+    stored = json.loads(ledger.stored("a"))
+    tried = [{**stored, "accuracy": other} for other in numbers_less(stored["accuracy"])]
+    refused = 0
+    for place, record in enumerate(tried):
+        ledger.store(f"b{place}", json.dumps(record).encode())
+        try:
+            release = asked(query, request_id=f"b{place}")
+        except LedgerDamaged:
+            refused += 1
+            continue
+        release.to_frame()
+        assert release.bound(0.3).standing in {"proven", "promised", "none"}
+    assert refused > len(tried) / 2
 
 
 def test_parts_of_an_accuracy_are_of_their_own_class():

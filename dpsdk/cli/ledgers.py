@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.ledger.books import concerned
 from dpsdk.accounting.ledger.charge import SESSION
+from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers.steps import from_steps
@@ -70,8 +72,9 @@ class LedgerOptions:
             if not made and not LedgerServer(self.place, schema, b"").there():
                 raise InvalidArgument("FILE", expected, f"a server without schema {schema!r}")
             return PostgresLedger(self.place, schema=schema, key=key, anchor=anchor)
-        if not made and not Path(self.place).exists():
-            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: none")
+        if not made and not self._file().there():
+            found = "nothing in it" if Path(self.place).exists() else "none"
+            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: {found}")
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
     def there(self) -> bool:
@@ -88,12 +91,15 @@ class LedgerOptions:
         if self.place.startswith(_SERVERS):
             schema = _SCHEMA if self.schema is None else self.schema
             return LedgerServer(self.place, schema, b"").there()
-        if Path(self.place).exists():
+        if self._file().there():
             return True
         for needed in (Path(self.place).absolute().parent, self.key):
             if needed is not None:
                 needed.stat()
         return False
+
+    def _file(self) -> LedgerFile:
+        return LedgerFile(Path(os.path.realpath(self.place)), b"")
 
     def _check(self) -> None:
         if self.place.startswith(_SERVERS):

@@ -9,6 +9,7 @@ from typing import Any, cast
 from attrs import evolve, fields
 
 from dpsdk._checks import shown
+from dpsdk.cli.contents import contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 from dpsdk.publication import About
@@ -17,7 +18,7 @@ from dpsdk.publication.registry import check_about
 __all__ = ["about_of", "said_by"]
 
 _LONGEST = 2**20
-"""No such file is longer, in bytes; a device may have no end at all."""
+"""No such file is longer, in bytes."""
 
 _FIELDS = tuple([field.name for field in fields(About)])
 
@@ -74,10 +75,7 @@ def _read(path: Path) -> About:
 
 def _tables(path: Path, file: str) -> dict[str, object]:
     """What TOML makes of the file, where it is TOML."""
-    with path.open("rb") as stream:
-        read = stream.read(_LONGEST + 1)
-    if len(read) > _LONGEST:
-        raise InvalidArgument("--about", f"a file of at most {_LONGEST:,} bytes", file)
+    read = contents("--about", path, most=_LONGEST)
     try:
         # Some editors begin a text with a mark of their own.
         return cast("dict[str, object]", tomllib.loads(read.decode("utf-8-sig")))

@@ -25,6 +25,7 @@ from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.cli.contents import check_kept, contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 
@@ -33,6 +34,8 @@ __all__ = ["LedgerOptions", "show", "verify"]
 _SERVERS = ("postgresql://", "postgres://")
 
 _SCHEMA = "dpsdk"
+
+_LONGEST_KEY = 2**16
 
 _Kept: TypeAlias = SQLiteLedger | PostgresLedger
 
@@ -64,8 +67,13 @@ class LedgerOptions:
     def open(self, *, made: bool) -> _Kept:
         """The ledger. One that is not there yet is made only for who wants to spend."""
         self._check()
-        key = None if self.key is None else self.key.read_bytes()
+        # A key may come through a pipe, from whatever keeps it.
+        key = (
+            None if self.key is None else contents("--key", self.key, most=_LONGEST_KEY, pipes=True)
+        )
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
+        if self.anchor is not None and self.anchor.exists():
+            check_kept("--anchor", self.anchor)
         expected = "a ledger that is there"
         if self.place.startswith(_SERVERS):
             schema = _SCHEMA if self.schema is None else self.schema

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager, suppress
 
 from dpsdk import Domain, PrivateData, Session
 from dpsdk.cli.about import about_of
@@ -59,7 +58,10 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     # What one run may spend is what a session with a budget of its own may.
     alone = session if request.cap is None else Session(data, budget, noise=noise)
     check_left(session)
-    with _charges_told(request, session), _staged(request) as folder:
+    with (
+        _charges_told(request, session),
+        staged(request.out, SUMMARY, alone=not request.force) as folder,
+    ):
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
         chosen = mechanism_for(request, budget, alone, workload) if using is None else using
@@ -79,10 +81,6 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
         text = json.dumps(summary, indent=1, ensure_ascii=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
     return report
-
-
-def _staged(request: Request) -> AbstractContextManager[Path]:
-    return staged(request.out, SUMMARY, alone=not request.force)
 
 
 @contextmanager

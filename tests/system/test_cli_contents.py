@@ -99,6 +99,12 @@ def test_nor_does_a_ledger(folder, capsys, endless):
         assert told("--key", kind, path, pipes=True) in refused(capsys, folder, words)
 
 
+def test_a_table_whose_first_line_has_no_end_is_refused(folder, capsys):
+    given = ["--domain", "domain.json", "--out", "out", "--epsilon", "1"]
+    words = "/dev/zero: the first line is longer than 1,048,576 bytes"
+    assert words in refused(capsys, folder, ["release", str(DEVICE), *given])
+
+
 def test_a_key_may_come_through_a_pipe(folder, capsys):
     given, taken = os.pipe()
     os.write(taken, bytes(range(32)))

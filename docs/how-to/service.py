@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
@@ -30,7 +31,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from dpsdk import Budget, Domain, PrivateData, Session, wire
-from dpsdk.accounting import SQLiteLedger
+from dpsdk.accounting import SQLiteLedger, leak
 from dpsdk.errors import (
     AnswerLost,
     BudgetExceeded,
@@ -361,8 +362,16 @@ class Service:
         ask, desk = self._read(text), self._desks[account]
         using = cast("OneShot[Form]", ask.using)
         quote = desk.quote(ask.query, using=using)
+        cost = quote.at_most
+        leaks = sum((count * leak(run) for run, count in cost.runs), Fraction(0))
         told = {
-            "cost": wire.to_json(quote.at_most),
+            "cost": wire.to_json(cost),
+            # As spent of GET /budget has it: a Gaussian has no epsilon of its own.
+            "spends": {
+                "epsilon": None if cost.epsilon is None else str(cost.epsilon),
+                "rho": str(cost.rho),
+                "delta": str(leaks),
+            },
             "bound": wire.to_json(quote.bound()),
             "fits": desk.affords(ask.query, using=using),
         }

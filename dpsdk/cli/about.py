@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, cast
 
 from attrs import evolve, fields
 
 from dpsdk._checks import shown
+from dpsdk.cli.contents import contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 from dpsdk.publication import About
@@ -16,8 +18,14 @@ from dpsdk.publication.registry import check_about
 
 __all__ = ["about_of", "said_by"]
 
-_LONGEST = 2**20
-"""No such file is longer, in bytes; a device may have no end at all."""
+_LONGEST = 2**16
+"""No such file is longer, in bytes: a key of very many dots takes as long as their square."""
+
+_DEEPEST = 8
+"""Tables of details are no deeper in each other; names of the registry have a dot or two."""
+
+_MOST_WORDS = 200
+"""So many characters are told of what is wrong with TOML, which may quote a key."""
 
 _FIELDS = tuple([field.name for field in fields(About)])
 
@@ -58,12 +66,11 @@ def _read(path: Path) -> About:
         if name not in _FIELDS:
             expected = f"one of {', '.join(_FIELDS)}"
             raise InvalidArgument(f"each field in {file}", expected, shown(name))
-    day, details = given.get("published"), given.get("details")
-    if isinstance(day, str):
-        expected = "a date without quotes, such as 2026-07-01"
-        raise InvalidArgument(f"published in {file}", expected, shown(day))
+    details = given.get("details")
     if isinstance(details, dict):
         given["details"] = _dotted(cast("dict[str, object]", details), file)
+    for name, value in given.items():
+        _check_days(name, value, file)
     try:
         about = About(**cast("dict[str, Any]", given))
         check_about(about)
@@ -74,29 +81,59 @@ def _read(path: Path) -> About:
 
 def _tables(path: Path, file: str) -> dict[str, object]:
     """What TOML makes of the file, where it is TOML."""
-    with path.open("rb") as stream:
-        read = stream.read(_LONGEST + 1)
-    if len(read) > _LONGEST:
-        raise InvalidArgument("--about", f"a file of at most {_LONGEST:,} bytes", file)
+    read = contents("--about", path, most=_LONGEST)
     try:
         # Some editors begin a text with a mark of their own.
         return cast("dict[str, object]", tomllib.loads(read.decode("utf-8-sig")))
     except UnicodeDecodeError:
         raise InvalidArgument("--about", "a text in utf-8", file) from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidArgument("--about", "a file of TOML", f"{file}: {error}") from None
+        words = str(error)
+        told = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}..."
+        raise InvalidArgument("--about", "a file of TOML", f"{file}: {told}") from None
+    except ValueError:
+        # Python makes no integer of thousands of digits, and tomllib says no more of it.
+        expected = "a file of TOML without numbers of thousands of digits"
+        raise InvalidArgument("--about", expected, file) from None
     except RecursionError:
         raise InvalidArgument("--about", "a file of TOML that is not deep", file) from None
 
 
-def _dotted(details: dict[str, object], file: str, before: str = "") -> dict[str, object]:
+def _check_days(name: str, value: object, file: str) -> None:
+    """Refuse a day or a time where none belongs, and what is no day where one does.
+
+    As TOML spells it, since nobody who writes that file knows how Python does.
+    """
+    if name == "published":
+        if isinstance(value, str):
+            expected = "a date without quotes, such as 2026-07-01"
+            raise InvalidArgument(f"published in {file}", expected, shown(value))
+        if isinstance(value, datetime | time):
+            expected = "a date, without a time of the day"
+            raise InvalidArgument(f"published in {file}", expected, value.isoformat())
+        return
+    if isinstance(value, dict):
+        for inner, one in cast("dict[str, object]", value).items():
+            _check_days(f"{name}[{shown(inner)}]", one, file)
+        return
+    for one in cast("list[object]", value) if isinstance(value, list) else [value]:
+        if isinstance(one, date | time):
+            raise InvalidArgument(f"{name} in {file}", "a text, in quotes", one.isoformat())
+
+
+def _dotted(
+    details: dict[str, object], file: str, before: str = "", deep: int = 1
+) -> dict[str, object]:
     """The details by the names that the registry has: tables within tables have dots between."""
+    if deep > _DEEPEST:
+        expected = f"tables at most {_DEEPEST} deep"
+        raise InvalidArgument(f"details in {file}", expected, shown(before.removesuffix(".")))
     found: dict[str, object] = {}
     for name, value in details.items():
         whole = f"{before}{name}"
         inner = {whole: value}
         if isinstance(value, dict):
-            inner = _dotted(cast("dict[str, object]", value), file, f"{whole}.")
+            inner = _dotted(cast("dict[str, object]", value), file, f"{whole}.", deep + 1)
         twice = next((one for one in inner if one in found), None)
         if twice is not None:
             raise InvalidArgument(f"details in {file}", "given once each", f"{shown(twice)} twice")

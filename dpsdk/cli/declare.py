@@ -14,11 +14,13 @@ from attrs import frozen
 
 from dpsdk import Attribute, Binned, Boolean, Categorical, Date, Domain, Integer
 from dpsdk._checks import read_decimal, read_whole, shown
+from dpsdk.cli.contents import contents
 from dpsdk.cli.words import printable
 from dpsdk.data.delimited import FileFormat, lone_field_hint
 from dpsdk.data.lines import splitter
 from dpsdk.domain.calendar import Unit
 from dpsdk.domain.dates import read_end
+from dpsdk.domain.files import decoded
 from dpsdk.errors import DataError, DomainError, InvalidArgument
 
 __all__ = ["Declared", "Header", "column_names", "declare", "described", "load"]
@@ -43,21 +45,23 @@ class Header:
     wanted: FileFormat
 
 
-def load(path: Path) -> Domain:
+def load(path: Path, option: str = "--domain") -> Domain:
     """The domain of a file; an error names the file.
 
     Raises
     ------
     DomainError
         If the file is not a domain.
+    InvalidArgument
+        If it is no file on a disk, or too long; it names the option that has the path.
+    OSError
+        If it cannot be read.
     """
+    read = contents(option, path)
     try:
-        return Domain.load(path)
+        return Domain.from_json(decoded(read))
     except DomainError as error:
         message = f"{printable(path)}: {error}"
-        raise DomainError(message) from None
-    except UnicodeDecodeError:
-        message = f"{printable(path)}: not text in utf-8"
         raise DomainError(message) from None
 
 

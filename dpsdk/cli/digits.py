@@ -22,6 +22,9 @@ _ROUNDINGS = Fraction(1, 2**50)
 
 _EXACT = 2.0**53
 
+_COARSEST = -15
+"""From steps of so many noughts on, numbers may be too large to be told apart as floats."""
+
 _FINEST = 12
 """So many digits after the point, and any before it, are told apart by floats; more are all."""
 
@@ -71,6 +74,17 @@ class Step:
         long = Context(prec=40, rounding=ROUND_CEILING)
         return float(_UP.plus(long.divide(Decimal(far.numerator), Decimal(far.denominator))))
 
+    @property
+    def whole(self) -> bool:
+        """Whether numbers are written as whole ones: where the grid has no other."""
+        return self.places is not None and _COARSEST < self.places <= 0
+
+    @property
+    def written_error(self) -> float | int:
+        """What is stated, as it is written beside the numbers: whole if they are, and it is."""
+        stated = self.stated
+        return int(stated) if self.whole and stated.is_integer() else stated
+
     def written(self, value: float) -> float | int:
         """A number on the grid, the nearest one; a whole number where the grid has no other."""
         # Beyond 2^53 the grid may have no number that is a float.
@@ -78,7 +92,7 @@ class Step:
             return value
         # Python rounds the very number that a float is, and not a product near it.
         rounded = round(value, self.places) + 0.0
-        return rounded if self.places > 0 else int(rounded)
+        return int(rounded) if self.whole else rounded
 
 
 def step_of(error: float, digits: Digits, unit: Fraction = Fraction(0)) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -20,9 +21,11 @@ from dpsdk.accounting import (
 )
 from dpsdk.accounting.ledger.books import concerned
 from dpsdk.accounting.ledger.charge import SESSION
+from dpsdk.accounting.ledger.file import LedgerFile
 from dpsdk.accounting.ledger.lines import worst_line
 from dpsdk.accounting.ledger.server import LedgerServer
 from dpsdk.accounting.numbers.steps import from_steps
+from dpsdk.cli.contents import check_kept, contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
 
@@ -31,6 +34,8 @@ __all__ = ["LedgerOptions", "show", "verify"]
 _SERVERS = ("postgresql://", "postgres://")
 
 _SCHEMA = "dpsdk"
+
+_LONGEST_KEY = 2**16
 
 _Kept: TypeAlias = SQLiteLedger | PostgresLedger
 
@@ -62,16 +67,22 @@ class LedgerOptions:
     def open(self, *, made: bool) -> _Kept:
         """The ledger. One that is not there yet is made only for who wants to spend."""
         self._check()
-        key = None if self.key is None else self.key.read_bytes()
+        # A key may come through a pipe, from whatever keeps it.
+        key = (
+            None if self.key is None else contents("--key", self.key, most=_LONGEST_KEY, pipes=True)
+        )
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
+        if self.anchor is not None and self.anchor.exists():
+            check_kept("--anchor", self.anchor)
         expected = "a ledger that is there"
         if self.place.startswith(_SERVERS):
             schema = _SCHEMA if self.schema is None else self.schema
             if not made and not LedgerServer(self.place, schema, b"").there():
                 raise InvalidArgument("FILE", expected, f"a server without schema {schema!r}")
             return PostgresLedger(self.place, schema=schema, key=key, anchor=anchor)
-        if not made and not Path(self.place).exists():
-            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: none")
+        if not made and not self._file().there():
+            found = "nothing in it" if Path(self.place).exists() else "none"
+            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: {found}")
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
     def there(self) -> bool:
@@ -88,12 +99,15 @@ class LedgerOptions:
         if self.place.startswith(_SERVERS):
             schema = _SCHEMA if self.schema is None else self.schema
             return LedgerServer(self.place, schema, b"").there()
-        if Path(self.place).exists():
+        if self._file().there():
             return True
         for needed in (Path(self.place).absolute().parent, self.key):
             if needed is not None:
                 needed.stat()
         return False
+
+    def _file(self) -> LedgerFile:
+        return LedgerFile(Path(os.path.realpath(self.place)), b"")
 
     def _check(self) -> None:
         if self.place.startswith(_SERVERS):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import override
 
@@ -19,11 +20,20 @@ __all__ = ["parser"]
 _Add: TypeAlias = Callable[..., argparse.Action]
 """Adds an argument to a parser, or to a group of its arguments."""
 
+_NUMBER = re.compile(r"-(?:\.?\d|inf|nan)", re.IGNORECASE)
+"""How what begins with a dash and is meant as a number begins; no option does."""
+
 _PLACE = "the file, or the address of the server as postgresql://user@host/database,"
 
 
 class _Parser(argparse.ArgumentParser):
     """Says in one line what is wrong, as all refusals do; how a command is used, --help says."""
+
+    @override
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # Else -1e3 is an option that nobody knows, and the one before it lacks its number.
+        self._negative_number_matcher = _NUMBER
 
     @override
     def error(self, message: str) -> NoReturn:

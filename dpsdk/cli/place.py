@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from dpsdk.cli.request import Request
+from dpsdk.cli.staged import check_free
 from dpsdk.cli.words import printable
 from dpsdk.data.sources import parquet_files
 from dpsdk.errors import InvalidArgument
@@ -19,20 +20,24 @@ def check_place(request: Request, names: list[str]) -> None:
     Raises
     ------
     InvalidArgument
-        If it is a file, or in one; if it holds anything, unless forced, or a directory of one of
-        these names; if a file that is needed is or will be in the place of one of them; or if it is
-        inside of the directory that is the table.
+        If it is a file, or in one; if it holds anything, or another run writes to it, unless
+        forced; if it holds a directory of one of these names; if a file that is needed is or will
+        be in the place of one of them; or if it is inside of the directory that is the table.
     DataError
         If the table is of Parquet files, and there are none.
     """
     out, table = request.out, request.table
     above = next(place for place in out.absolute().parents if os.path.lexists(place))
-    if not above.is_dir() or (os.path.lexists(out) and not out.is_dir()):
+    # What is above a directory that is not there yet would be there, and full, once that is made.
+    named = out.is_dir() or (not os.path.lexists(out) and out.name != "..")
+    if not above.is_dir() or not named:
         expected = "a directory, or the name of a new one in a directory"
         raise InvalidArgument("--out", expected, printable(out))
     if table.is_dir() and out.resolve().is_relative_to(table.resolve()):
         expected = "outside of the directory of the table, all files of which are read"
         raise InvalidArgument("--out", expected, printable(out))
+    if not request.force:
+        check_free(out)
     if out.exists() and any(out.iterdir()):
         if not request.force:
             expected = "an empty or new directory, or come with --force"

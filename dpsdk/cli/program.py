@@ -77,7 +77,7 @@ def _domain(arguments: argparse.Namespace) -> None:
     declared: list[Declared] = arguments.declared or []
     if arguments.check is not None and declared:
         raise InvalidArgument("--check", "given alone, or not at all", "declarations beside it")
-    domain = declare(declared) if arguments.check is None else load(arguments.check)
+    domain = declare(declared) if arguments.check is None else load(arguments.check, "--check")
     header = None
     if arguments.table is not None:
         wanted = FileFormat(

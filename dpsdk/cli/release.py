@@ -58,7 +58,10 @@ def release_tables(request: Request, noise: NoiseSource | None = None) -> str:
     # What one run may spend is what a session with a budget of its own may.
     alone = session if request.cap is None else Session(data, budget, noise=noise)
     check_left(session)
-    with _charges_told(request, session), staged(request.out, SUMMARY) as folder:
+    with (
+        _charges_told(request, session),
+        staged(request.out, SUMMARY, alone=not request.force) as folder,
+    ):
         # A disk that cannot be written to is found out before anything is paid.
         (folder / _REPORT).touch()
         chosen = mechanism_for(request, budget, alone, workload) if using is None else using

@@ -7,14 +7,47 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
-__all__ = ["staged", "write_new"]
+from dpsdk.cli.words import printable
+from dpsdk.errors import InvalidArgument
+
+__all__ = ["check_free", "staged", "write_new"]
+
+_LONGEST_NAME = 200
+
+
+def check_free(place: Path) -> None:
+    """Refuse a place that another run is writing, or was when it was killed.
+
+    Raises
+    ------
+    InvalidArgument
+        Then.
+    """
+    if os.path.lexists(_claim(place)):
+        raise _taken(place, f"{_claim(place)} is there")
+
+
+def _claim(place: Path) -> Path:
+    """Where files are put first by the one run that writes to a place."""
+    if place.is_dir():
+        return place / ".dpsdk.part"
+    whole = place.absolute()
+    name = os.fsencode(whole.name)
+    short = whole.name if len(name) <= _LONGEST_NAME else sha256(name).hexdigest()
+    return whole.parent / f".dpsdk-{short}.part"
+
+
+def _taken(place: Path, why: str) -> InvalidArgument:
+    expected = "a directory that no other run writes to, or come with --force"
+    return InvalidArgument("--out", expected, printable(f"{place}, but {why}"))
 
 
 @contextmanager
-def staged(place: Path, last: str) -> Generator[Path]:
+def staged(place: Path, last: str, *, alone: bool = True) -> Generator[Path]:
     """A directory to write into, whose files come to `place` once the block has ended well.
 
     If the block or the move fails, or is interrupted, everything is as it was before. A new place
@@ -27,26 +60,44 @@ def staged(place: Path, last: str) -> Generator[Path]:
         A directory, or where one will be; parents are made.
     last
         The file that says that the others are complete.
+    alone
+        Whether the place has to be empty or new, and for this run alone.
+
+    Raises
+    ------
+    InvalidArgument
+        If another run writes there, or has written there meanwhile. The block does not begin.
     """
     made: list[Path] = []
     exists = place.is_dir()
     # Inside what exists, since it may be a disk of its own.
     parent = place if exists else place.absolute().parent
-    folder = _unused(parent)
-    done = False
+    folder = _claim(place) if alone else _unused(parent)
+    mine = done = False
     try:
         for missing in reversed([p for p in (parent, *parent.parents) if not p.exists()]):
-            missing.mkdir()
-            made.append(missing)
-        folder.mkdir()
+            with suppress(FileExistsError):  # by another run meanwhile
+                missing.mkdir()
+                made.append(missing)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            raise _taken(place, f"{folder} is there") from None
+        mine = True
+        # Whoever wrote there before had the folder then: what is written is seen by now.
+        filled = exists and alone and any(one.name != folder.name for one in place.iterdir())
+        if filled or (not exists and os.path.lexists(place)):
+            raise _taken(place, "it was written meanwhile")
         yield folder
         if exists:
             _move_all(folder, place, last)
         else:
             folder.rename(place)
+            mine = False
         done = True
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if mine:
+            shutil.rmtree(folder, ignore_errors=True)
         if not done:
             for directory in reversed(made):
                 with suppress(OSError):

@@ -65,7 +65,7 @@ def write_csv(path: Path, table: MarginalTable, step: Step) -> None:
     """Write a table: a column of labels for each attribute, then the number and its error bound."""
     numbers = spellings(table.values.reshape(-1), lambda value: repr(step.written(value)))
     rows = zip(label_cells(table.attributes), numbers, strict=True)
-    header, stated = ",".join(map(quoted, header_of(table, guards=True))), repr(step.stated)
+    header, stated = ",".join(map(quoted, header_of(table, guards=True))), repr(step.written_error)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"{header}\n")
         file.writelines(f"{labels},{number},{stated}\n" for labels, number in rows)

@@ -52,7 +52,7 @@ def whole_lines(file: BinaryIO, encoding: str) -> tuple[Iterator[bytes | None], 
     """The lines of a file in order, many in a block, and the encoding of those blocks.
 
     A block holds whole lines; only the last one of a file may lack its end. If that is also empty,
-    it is no line. None is a line too long to be kept.
+    it is no line. None is a line too long to be kept; after a first one of that kind is no other.
     """
     if encoding in _WIDE:
         return _blocks(_transcoded(file.read, encoding)), "utf-8"
@@ -75,11 +75,16 @@ def decoded(line: bytes, encoding: str) -> str | None:
 
 
 def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
-    rest, too_long = b"", False
+    rest, too_long, first = b"", False, True
     while block := read(_BLOCK):
         feed = block.find(b"\n")
         length = len(rest) + (len(block) if feed < 0 else feed)
         too_long = too_long or length > LINE_LIMIT
+        if too_long and first:
+            # Without names of columns nothing is read, so its end, if it has one, need not come.
+            yield None
+            return
+        first = first and feed < 0
         if feed < 0:
             rest = b"" if too_long else rest + block
             continue

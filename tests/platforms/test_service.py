@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -152,6 +153,7 @@ def test_a_question_is_quoted_planned_answered_and_found_again(client, service):
     quoted = client.post("/quote", headers=by("ana"), json=body(Threshold("age", 40))).json()
     assert quoted["fits"] == 5
     assert 0 < quoted["bound"]["error"] < 1
+    assert quoted["cost"]["kind"] == "cost"
     goal = wire.to_json(service.wire.loads("goal", json.dumps({
         **ENVELOPE, "kind": "goal", "query": body(Marginal("sex"))["query"], "alpha": 0.2,
     })))  # fmt: skip
@@ -170,6 +172,36 @@ def test_a_question_is_quoted_planned_answered_and_found_again(client, service):
     assert client.get(reply.headers["location"], headers=by("ana")).text == reply.text
     problem(client.get(reply.headers["location"], headers=by("ben")), 404)
     problem(client.get("/releases/none", headers=by("ana")), 404)
+
+
+@pytest.mark.parametrize(
+    ("using", "epsilon", "rho"),
+    [(Laplace("0.1"), "1/10", 0.0049958), (Gaussian(rho="0.01"), None, 0.01)],
+    ids=["laplace", "gaussian"],
+)
+def test_a_quote_says_what_is_spent_in_the_words_of_the_budget(
+    service, tmp_path, using, epsilon, rho
+):
+    with served(service, configured(tmp_path, delta='"1e-6"')) as client:
+        sent = body(Threshold("age", 40), using)
+        spends = client.post("/quote", headers=by("ana"), json=sent).json()["spends"]
+        assert (spends["epsilon"], spends["delta"]) == (epsilon, "0")
+        assert float(Fraction(spends["rho"])) == pytest.approx(rho, rel=1e-4)
+        assert client.post("/answers", headers=by("ana", "k"), json=sent).is_success
+        spent = client.get("/budget", headers=by("ana")).json()["spent"]
+        assert set(spends) <= set(spent)
+        assert (spent["epsilon"], spent["delta"]) == (spends["epsilon"], spends["delta"])
+        # What is spent is kept on a grid, and rounded up to it.
+        assert 0 <= Fraction(spent["rho"]) - Fraction(spends["rho"]) < Fraction(1, 10**9)
+
+
+def test_a_release_tells_of_the_session_and_the_budget_of_the_account(client):
+    """As the page says; whoever wants it otherwise has to leave it out of the reply."""
+    for name in ("ana", "ben"):
+        reply = client.post("/answers", headers=by(name, "k"), json=body(Threshold("age", 40)))
+        record = wire.loads("release", reply.text)
+    assert (record.before.epsilon, record.after.epsilon) == (Fraction(1, 10), Fraction(1, 5))
+    assert client.get("/budget", headers=by("ben")).json()["spent"]["epsilon"] == "1/10"
 
 
 def test_another_table_in_the_same_folder_has_releases_of_its_own(service, tmp_path):
@@ -538,7 +570,10 @@ def test_the_page_is_right(service, tmp_path):
     ask, goal = [text for kind, text in blocks if kind == "json"]
     told = {re.split(r"[ ?]", text)[1]: text for kind, text in blocks if kind == "http"}
     with served(service, config) as client:
-        assert client.post("/quote", headers=ana, content=ask).json()["fits"] == 5
+        quoted = client.post("/quote", headers=ana, content=ask).json()
+        assert quoted["fits"] == 5
+        said = json.dumps(quoted["spends"]).replace(json.dumps(quoted["spends"]["rho"]), "...")
+        assert f'"spends": {said}, ..., "fits": 5' in page
         assert client.post("/plan", headers=ana, content=goal).is_success
         assert client.post("/dummy/answers", headers=ana, content=ask).is_success
         release = client.post("/answers", headers=ana, content=ask)

@@ -159,10 +159,21 @@ def test_the_name_of_a_table_is_what_it_is_called_unless_the_file_has_one(folder
         ("name", "--about must be a file of TOML; got {file}: "),
         ('{"name": "x"}', "--about must be a file of TOML; got {file}: "),
         ("name = 'x'\nname = 'y'", "--about must be a file of TOML; got {file}: "),
-        ("name = " + "[" * 10**5, "--about must be a file of TOML"),
+        ("name = " + "[" * 10**4, "--about must be a file of TOML"),
         (b"name = '\xff'", "--about must be a text in utf-8; got {file}"),
         ("name = 'x'".encode("utf-16"), "--about must be a text in utf-8; got {file}"),
-        (b"#" * (2**20 + 1), "--about must be a file of at most 1,048,576 bytes; got {file}"),
+        (b"#" * (2**16 + 1), "--about must be a file of at most 65,536 bytes; got {file}"),
+        ("region = " + "9" * 5000, "without numbers of thousands of digits; got {file}"),
+        ("[details]\n" + ".".join("a" * 500) + " = 'x'", "must be tables at most 8 deep; got "),
+        (f"[{'a' * 9000}]\n[{'a' * 9000}]", "TOML; got {file}: Cannot declare ('aaaa"),
+        ("published = 2026-07-01T12:00:00Z", "day; got 2026-07-01T12:00:00+00:00\n"),
+        ("published = 12:30:00", "published in {file} must be a date, without a time of the day"),
+        ("name = 2026-07-01", "name in {file} must be a text, in quotes; got 2026-07-01\n"),
+        ("authors = [12:30:00]", "authors in {file} must be a text, in quotes; got 12:30:00\n"),
+        (
+            "details.administrative.notes = 2026-07-01",
+            "details['administrative.notes'] in {file} must be a text, in quotes; got 2026-07-01\n",
+        ),
     ],
 )
 @pytest.mark.parametrize("dry", [[], ["--dry-run", "--rows", "180"]], ids=["", "dry"])
@@ -174,6 +185,7 @@ def test_a_file_that_is_wrong_is_refused_before_anything_is_paid(folder, capsys,
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert words.replace("{file}", path) in printed.err
+    assert len(printed.err) < 1200
     assert everything(folder) == before
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -186,3 +188,64 @@ def test_a_composition_is_shown_in_words(folder, capsys):
     assert "Rényi composition of order 30" in said
     for raw in ("AnyOf", "Fraction", "members="):
         assert raw not in said
+
+
+def held(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    """All files, and when each was written last."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def foreign(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+NOTHING = "FILE must be a ledger that is there; got {place}: nothing in it"
+
+
+@pytest.mark.parametrize("action", ["show", "verify"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("absent.db", "FILE must be a ledger that is there; got {place}: none"),
+        ("nowhere/absent.db", "FILE must be a ledger that is there; got {place}: none"),
+        ("empty.db", NOTHING),
+        ("blank.db", NOTHING),
+        ("place", "the ledger {place} cannot be used: it is no file"),
+        ("words.db", "{place} is not as it was written: SQLite says: file is not a database"),
+        ("short.db", "{place} is not as it was written: SQLite says: "),
+        ("theirs.db", "{place} is not as it was written: it is no ledger of dpsdk"),
+        ("log.db", "{place} is not as it was written: it is no ledger of dpsdk"),
+    ],
+)
+def test_who_looks_at_a_ledger_writes_none(folder, capsys, action, name, words):
+    (folder / "place").mkdir()
+    (folder / "empty.db").touch()
+    (folder / "words.db").write_text("what is no database\n" * 500)
+    foreign(folder / "blank.db", "VACUUM")
+    foreign(folder / "theirs.db", "CREATE TABLE a (b)")
+    foreign(folder / "log.db", "PRAGMA journal_mode = wal", "CREATE TABLE a (b)")
+    SQLiteLedger(folder / "whole.db")
+    (folder / "short.db").write_bytes((folder / "whole.db").read_bytes()[:5000])
+    before = held(folder)
+    assert main(["ledger", action, str(folder / name)]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert words.replace("{place}", str(folder / name)) in printed.err
+    assert held(folder) == before
+
+
+def test_a_dry_run_makes_no_ledger_of_an_empty_file(folder, capsys):
+    path = folder / "empty.db"
+    path.touch()
+    before = held(folder)
+    words = ["--ledger", str(path), "--name", "people", "--epsilon", "1"]
+    assert release(folder, "one", *words, "--dry-run", "--rows", "50") == 0
+    assert "empty.db would be made, with 1-DP for the table" in capsys.readouterr().out
+    assert held(folder) == before
+    # So it is.
+    assert release(folder, "one", *words) == 0
+    assert SQLiteLedger(path).datasets == ("people",)

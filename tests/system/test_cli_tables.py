@@ -340,6 +340,37 @@ def test_numbers_are_written_to_what_the_noise_leaves(folder, counts):
     assert "rounded" not in (folder / "out" / "report.txt").read_text()
 
 
+@pytest.mark.parametrize(
+    ("options", "whole"),
+    [
+        (["--counts", "--error", "20"], True),
+        (["--counts", "--error", "200", "--neighbors", "add-remove"], True),
+        (["--counts", "--error", "20", "--delta", "1e-6", "--format", "parquet"], False),
+        (["--counts", "--error", "20", "--digits", "full"], False),
+        (["--counts", "--error", "8"], False),
+        (["--epsilon", "1"], False),
+        (["--counts", "--epsilon", "1e-15"], False),
+    ],
+)
+def test_numbers_of_a_row_are_written_alike(folder, options, whole):
+    """A whole count has a whole error beside it, and what has a point stands by its like."""
+    assert release(folder, *options, "--tables", "age") == 0
+    (table,) = summary(folder)["tables"]
+    path = folder / "out" / table["file"]
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        assert {str(pq.read_schema(path).field(name).type) for name in ("value", "error")} == {
+            "double"
+        }
+    else:
+        numbers = [number for line in lines(path)[1:] for number in line[-2:]]
+        assert {number.lstrip("-").isdecimal() for number in numbers} == {whole}
+    package = json.loads((folder / "out" / "datapackage.json").read_text())
+    kinds = [one["type"] for one in package["resources"][0]["schema"]["fields"]]
+    assert kinds == ["integer", "number", "number"]
+
+
 @pytest.mark.parametrize("digits", ["noise", "full"])
 @pytest.mark.parametrize("error", [0.31, 25.0, 1e-13])
 def test_a_table_is_written_as_a_writer_of_csv_writes_it(tmp_path, digits, error):
@@ -353,7 +384,7 @@ def test_a_table_is_written_as_a_writer_of_csv_writes_it(tmp_path, digits, error
     writer.writerow(header_of(table, guards=True))
     for (first, *rest), value in zip(table.to_dict(), table.values.flat, strict=True):
         labels = [guarded(first), str(rest[0]), DOMAIN["weight"].text(int(rest[1][0] > 0))]
-        writer.writerow([*labels, step.written(float(value)), step.stated])
+        writer.writerow([*labels, step.written(float(value)), step.written_error])
     assert (tmp_path / "table.csv").read_bytes() == written.getvalue().encode()
 
 

@@ -14,6 +14,9 @@ __all__ = ["Anchor", "FileAnchor", "sync_folder"]
 
 _LINE = re.compile(r"dpsdk\.anchor\.1 (0|[1-9][0-9]{0,18}) ([0-9a-f]{64})\n")
 
+_LONGEST = 128
+"""So many bytes are read: no such line is as long."""
+
 
 @runtime_checkable
 class Anchor(Protocol):
@@ -62,7 +65,8 @@ class FileAnchor:
             If it cannot be read.
         """
         try:
-            text = self._path.read_bytes()
+            with self._path.open("rb") as file:
+                text = file.read(_LONGEST)
         except FileNotFoundError:
             return None
         found = _LINE.fullmatch(text.decode("latin-1"))

@@ -130,21 +130,38 @@ class LedgerFile(Store):
             why = error.strerror or type(error).__name__
             raise LedgerUnavailable(str(self.path), why) from error
 
+    def there(self) -> bool:
+        """Whether there is something in the file, of whatever kind. Nothing is made.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If it is no file, or cannot be read.
+        LedgerDamaged
+            If it is none of SQLite.
+        """
+        with self.typed():
+            try:
+                found = self.path.stat()
+            except FileNotFoundError:
+                return False
+            if not stat.S_ISREG(found.st_mode):
+                raise LedgerUnavailable(str(self.path), "it is no file")
+            # Who makes it may be at work, or have been killed: a log alone makes it longer.
+            return found.st_size > 0 and self._begun("rw")
+
     @override
     def begin(self) -> None:
+        if self.there():
+            return  # what is there is looked at whenever it is used
         with self.typed():
-            with suppress(FileNotFoundError):
-                found = self.path.stat()
-                if not stat.S_ISREG(found.st_mode):
-                    raise LedgerUnavailable(str(self.path), "it is no file")
-                # Who makes it may be at work, or have been killed: a log alone makes it longer.
-                if found.st_size and self._begun("rw"):
-                    return
-            with self._turnstile.turn():
-                if self._begun("rwc"):  # by another process meanwhile
-                    return
-                self._make()
+            self._make_once()
             sync_folder(self.path.parent)
+
+    def _make_once(self) -> None:
+        with self._turnstile.turn():
+            if not self._begun("rwc"):  # nor by another process meanwhile
+                self._make()
 
     def _begun(self, mode: str) -> bool:
         """Whether there is something in the file, of whatever kind."""

@@ -1,0 +1,115 @@
+"""What the command line reads whole: files on a disk that have an end, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk.__main__ import main
+from dpsdk.accounting import FileAnchor, SQLiteLedger
+
+DOMAIN = Domain(Integer("age", 0, 9))
+DEVICE = Path("/dev/zero")
+
+pytestmark = pytest.mark.skipif(
+    not (DEVICE.exists() and hasattr(os, "mkfifo") and hasattr(os, "openpty")),
+    reason="needs devices, named pipes and terminals",
+)
+
+
+@pytest.fixture
+def folder(quick_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (quick_disk / "table.csv").write_text("age\n" + "1\n2\n" * 90)
+    DOMAIN.save(quick_disk / "domain.json")
+    (quick_disk / "key").write_bytes(bytes(range(32)))
+    monkeypatch.chdir(quick_disk)
+    return quick_disk
+
+
+@pytest.fixture(params=["device", "pipe", "terminal", "huge"])
+def endless(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Whatever has no end, waits for one, or is too long; and what it is."""
+    kind: str = request.param
+    if kind == "device":
+        yield kind, DEVICE
+    elif kind == "terminal":
+        mine, its = os.openpty()
+        yield kind, Path(os.ttyname(its))
+        os.close(mine)
+        os.close(its)
+    elif kind == "pipe":
+        os.mkfifo(folder / "pipe")
+        yield kind, folder / "pipe"
+    else:
+        # It has no blocks, and would be read as noughts.
+        (folder / "huge").touch()
+        os.truncate(folder / "huge", 2**40)
+        yield kind, folder / "huge"
+
+
+def refused(capsys: pytest.CaptureFixture[str], folder: Path, words: list[str]) -> str:
+    before = sorted(folder.iterdir())
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert sorted(folder.iterdir()) == before
+    return printed.err
+
+
+def told(option: str, kind: str, path: Path, *, pipes: bool = False) -> str:
+    if kind == "huge":
+        return f"dpsdk: {option} must be a file of at most "
+    other = "a file or a pipe" if pipes else "a file on a disk"
+    return f"dpsdk: {option} must be {other}, and no device; got {path}\n"
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run", "--rows", "180"]], ids=["", "dry"])
+def test_a_release_waits_for_no_end_of_its_files(folder, capsys, endless, dry):
+    kind, path = endless
+    given = ["release", "table.csv", "--out", "out", "--epsilon", "1", *dry]
+    assert told("--domain", kind, path) in refused(capsys, folder, [*given, "--domain", str(path)])
+    given += ["--domain", "domain.json", "--about", str(path)]
+    assert told("--about", kind, path) in refused(capsys, folder, given)
+
+
+def test_nor_does_who_checks_a_domain_or_measures(folder, capsys, endless):
+    kind, path = endless
+    words = ["domain", "--check", str(path)]
+    assert told("--check", kind, path) in refused(capsys, folder, words)
+    words = ["calibrate", "table.csv", "--out", "out", "--domain", str(path)]
+    assert told("--domain", kind, path) in refused(capsys, folder, words)
+
+
+def test_nor_does_a_ledger(folder, capsys, endless):
+    kind, path = endless
+    Session(
+        PrivateData.from_csv("table.csv", DOMAIN, name="people"),
+        Budget(1),
+        ledger=SQLiteLedger("l.db", key=bytes(range(32)), anchor=FileAnchor("anchor")),
+    )
+    words = ["ledger", "show", "l.db", "--key", "key", "--anchor", str(path)]
+    anchor = "it is no file of an anchor" if kind == "huge" else told("--anchor", kind, path)
+    assert anchor in refused(capsys, folder, words)
+    if kind != "pipe":
+        words = ["ledger", "show", "l.db", "--key", str(path)]
+        assert told("--key", kind, path, pipes=True) in refused(capsys, folder, words)
+
+
+def test_a_table_whose_first_line_has_no_end_is_refused(folder, capsys):
+    given = ["--domain", "domain.json", "--out", "out", "--epsilon", "1"]
+    words = "/dev/zero: the first line is longer than 1,048,576 bytes"
+    assert words in refused(capsys, folder, ["release", str(DEVICE), *given])
+
+
+def test_a_key_may_come_through_a_pipe(folder, capsys):
+    given, taken = os.pipe()
+    os.write(taken, bytes(range(32)))
+    os.close(taken)
+    SQLiteLedger("l.db", key=bytes(range(32)))
+    assert main(["ledger", "show", "l.db", "--key", f"/dev/fd/{given}"]) == 0
+    os.close(given)
+    assert capsys.readouterr().out == "The ledger is empty.\n"

@@ -1,4 +1,4 @@
-"""Files that are read whole: of a size that fits, and none that has no end or waits for one."""
+"""Files that are read whole: of a size that fits, and no devices, which may have no end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["check_kept", "contents"]
 _LONGEST = 2**26
 
 
-def check_kept(option: str, path: Path, *, pipes: bool = False) -> None:
-    """Refuse what is no file on a disk: a device or a terminal, and a pipe unless that will do.
+def check_kept(option: str, path: Path) -> None:
+    """Refuse what is no file on a disk: a device, a terminal or a pipe.
 
     Raises
     ------
@@ -25,23 +25,22 @@ def check_kept(option: str, path: Path, *, pipes: bool = False) -> None:
     """
     mode = path.stat().st_mode
     # Whoever opens a directory is told that it is one.
-    kept = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-    if not kept and not (pipes and stat.S_ISFIFO(mode)):
-        other = "a file or a pipe" if pipes else "a file on a disk"
-        raise InvalidArgument(option, f"{other}, and no device", printable(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InvalidArgument(option, "a file on a disk, and no device", printable(path))
 
 
-def contents(option: str, path: Path, *, most: int = _LONGEST, pipes: bool = False) -> bytes:
-    """All bytes of a file, at most so many.
+def contents(option: str, path: Path, *, most: int = _LONGEST) -> bytes:
+    """All bytes of a file, or of a pipe as a shell makes it, at most so many.
 
     Raises
     ------
     InvalidArgument
-        If it is longer, or `check_kept` refuses it.
+        If there are more, or it is a device or a terminal.
     OSError
         If it cannot be read.
     """
-    check_kept(option, path, pipes=pipes)
+    if stat.S_ISCHR(path.stat().st_mode):
+        raise InvalidArgument(option, "a file or a pipe, and no device", printable(path))
     with path.open("rb") as stream:
         read = stream.read(most + 1)
     if len(read) > most:

@@ -67,10 +67,7 @@ class LedgerOptions:
     def open(self, *, made: bool) -> _Kept:
         """The ledger. One that is not there yet is made only for who wants to spend."""
         self._check()
-        # A key may come through a pipe, from whatever keeps it.
-        key = (
-            None if self.key is None else contents("--key", self.key, most=_LONGEST_KEY, pipes=True)
-        )
+        key = None if self.key is None else contents("--key", self.key, most=_LONGEST_KEY)
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
         if self.anchor is not None and self.anchor.exists():
             check_kept("--anchor", self.anchor)

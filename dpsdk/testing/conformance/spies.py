@@ -101,6 +101,15 @@ def _watched(module: object, name: str) -> str:
     return ""
 
 
+def _profile_again(before: object) -> None:
+    """Go on with what profiled before; one in C, as cProfile's, is no function that can be set."""
+    sys.setprofile(before if callable(before) else None)
+    if before is not None and not callable(before):
+        enable = getattr(before, "enable", None)
+        if callable(enable):
+            enable()
+
+
 @contextmanager
 def spied(files: frozenset[str]) -> Generator[Seen]:
     """What the code in some files runs and calls meanwhile, in any thread that begins now."""
@@ -151,7 +160,7 @@ def spied(files: frozenset[str]) -> Generator[Seen]:
         sys.setprofile(profile)
         yield seen
     finally:
-        sys.setprofile(before)
+        _profile_again(before)
         threading.setprofile(others)
         for name, call in compiled.items():
             setattr(np.random, name, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import re
 import sys
 from fractions import Fraction
@@ -184,6 +185,38 @@ def test_generators_are_told_of_if_the_code_in_question_calls_them():
         draw()
     assert seen.calls == []
     assert np.random.default_rng.__name__ == "default_rng"
+
+
+def test_who_measures_time_meanwhile_goes_on_afterwards():
+    called = []
+
+    def count(frame, event, argument):
+        if event == "call":
+            called.append(frame.f_code.co_name)
+
+    def counted():
+        return sum(1 for name in called if name == "seldom")
+
+    def seldom():
+        return None
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        with spied(frozenset()):
+            seldom()
+        seldom()
+    finally:
+        sys.setprofile(before)
+    assert counted() == 1
+    timer = cProfile.Profile()
+    timer.enable()
+    with spied(frozenset()):
+        pass
+    seldom()
+    timer.disable()
+    timer.create_stats()
+    assert any(name == "seldom" for _, _, name in timer.stats)
 
 
 def test_the_files_of_a_plugin_are_its_own():

@@ -198,7 +198,7 @@ class ScopeOdometer(Odometer):
 
     @property
     def _title(self) -> str:
-        return f"scope {self._name!r} ({self._cap})"
+        return f"scope {shown(self._name)} ({self._cap})"
 
     def _account(self, books: Books) -> Account:
         account = books.accounts.get(self._payer.accounts[0])

@@ -147,7 +147,7 @@ def to_accounts(x: object, beta: float) -> tuple[list[Account], str, str, bool]:
         raise InvalidArgument("x", "a session, or what it has spent", shown(x))
     accounts = [Account("session", str(x.budget), x.spent, x.remaining), *map(scoped, x.scopes)]
     table, private = told_of(x)
-    return accounts, f"{x.budget} on {table}", _good_for(x, beta), private
+    return accounts, f"{x.budget} on {shown(table)}", _good_for(x, beta), private
 
 
 def _good_for(session: Session, beta: float) -> str:

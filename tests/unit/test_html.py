@@ -265,7 +265,7 @@ def test_what_belongs_to_a_session_says_so():
         parts[18].answer(Count(), using=Laplace("0.1"))
         for part in ("Partition by 'age'", "parts 8", "asked 1", "24", str(parts[18].spent)):
             assert part in shown(parts)
-        for part in ("Part 'people, age 18'", str(parts[18].remaining)):
+        for part in ("Part '18' of 'age'", str(parts[18].remaining)):
             assert part in shown(parts[18])
     channel = asked.open(NoisyHistogram(epsilon=1))
     for part in ("DistributionChannel", "NoisyHistogram(epsilon=1)", "people"):

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from typing_extensions import override
 
-from dpsdk._checks import to_name
+from dpsdk._checks import shown, to_name
 from dpsdk._lifetime import Closable
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
@@ -313,8 +313,17 @@ class Channel(Closable, Generic[F_contra]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Asks nothing of the mechanism, and charges nothing."""
-        told = [("mechanism", self._name)]
-        return shown_of(type(self).__name__, self._context, told=told)
+        payer = self._context.payer
+        return shown_of(
+            type(self).__name__,
+            self._context,
+            lambda: (
+                ("spent", self._context.history.spent_on(self._access.paid)),
+                ("paid by", f"scope {shown(payer.scope)}" if payer.scope else "the session"),
+                ("which has left", self._context.remaining),
+            ),
+            told=[("mechanism", self._name)],
+        )
 
     def __repr__(self) -> str:
         return f"Channel({self._name}{', closed' if self.closed else ''})"

@@ -335,3 +335,26 @@ def test_the_page_keeps_its_colours():
     text = session(table(people(9, 1)))._repr_html_()
     assert set(re.findall(r"class=[^>]*", text)) == {'class="tex2jax_ignore mathjax_ignore"'}
     assert not re.search(r"colou?r|background|id=|href|src=", text)
+
+
+def test_a_channel_says_what_it_was_paid_and_by_whom():
+    asked = session(table(people(40, 4), name="people"))
+    asked.answer(Count(), using=Laplace("0.1"))
+    first, second = asked.open(Laplace("0.25")), asked.open(Laplace("0.25"))
+    assert "spent nothing" in shown(first)
+    first.answer(Count())
+    first.answer(Mean("age"))
+    opened = asked.scope("a, b", epsilon=5).open(NoisyHistogram(epsilon=2))
+    opened.answer(Count())
+    assert f"spent {Cost(first.release(Count()).cost.runs * 3)}" in shown(first)
+    assert "spent nothing" in shown(second)
+    assert f"paid by the session which has left {asked.remaining}" in shown(second)
+    assert "spent 2-DP" in shown(opened)
+    assert "paid by scope 'a, b'" in shown(opened)
+
+
+def test_a_session_of_which_nothing_was_asked_says_so():
+    asked = session(table(people(40, 4)))
+    for text in (shown(asked), shown(asked.history)):
+        assert "Nothing was asked yet" in text
+        assert "receipt" not in text

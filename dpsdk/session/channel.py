@@ -12,6 +12,7 @@ from dpsdk._checks import shown, to_name
 from dpsdk._lifetime import Closable
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
+from dpsdk.data.private_data import title_of
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
@@ -134,7 +135,7 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
-            context.history.payment(context.data.name, account, by, around, trusted),
+            context.history.payment(title_of(context.data), account, by, around, trusted),
             reused=given.reused,
             because=because,
         )

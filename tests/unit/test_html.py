@@ -358,3 +358,31 @@ def test_a_session_of_which_nothing_was_asked_says_so():
     for text in (shown(asked), shown(asked.history)):
         assert "Nothing was asked yet" in text
         assert "receipt" not in text
+
+
+@pytest.mark.parametrize("name", [None, "people, all"])
+def test_nothing_shown_has_the_folder_of_a_file(tmp_path, name):
+    path = tmp_path / "people.csv"
+    path.write_text("age\n18\n19\n")
+    data = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)), name=name)
+    assert data.name == (str(path) if name is None else name)
+    called = "people.csv" if name is None else name
+    asked = Session(data, Budget(10))
+    with asked.partition("age") as parts:
+        released = asked.release(Count(normalized=False), using=Laplace("0.1"))
+        values = [data, asked, parts, parts[18]]
+        texts = [*map(repr, values), *map(shown, values)]
+    texts.append(str(released.metadata().to_csvw().content))
+    assert [text for text in texts if str(tmp_path) in text] == []
+    assert [text for text in texts if called not in text] == []
+
+
+def test_a_ledger_knows_a_file_by_its_path(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("age\n18\n")
+    data = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)))
+    ledger = SQLiteLedger(tmp_path / "spend.db")
+    Session(data, Budget(1), ledger=ledger).answer(Count(), using=Laplace("0.1"))
+    assert Session(data, Budget(1), ledger=ledger).spent.charges == 1
+    other = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)), name="people.csv")
+    assert Session(other, Budget(1), ledger=ledger).spent.charges == 0

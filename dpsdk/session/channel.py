@@ -166,7 +166,7 @@ class Channel(Closable, Generic[F_contra]):
             # A seeded answer is never given for a private one.
             noise = "private" if context.noise.private else "seeded"
             asked = request_of(context.place, self._using, query, form, noise)
-            request = Request(name, asked, context.payer)
+            request = Request(name, asked, context.payer, f"{label} by {self._name}")
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)

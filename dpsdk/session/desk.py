@@ -279,7 +279,8 @@ class Desk:
         known, channel = before
         if not alike(known, mechanism):
             expected = "the name of no other opening"
-            raise InvalidArgument("request_id", expected, shown(request))
+            kept = f"{shown(request)}, which opened {shown(known)}; this is {shown(mechanism)}"
+            raise InvalidArgument("request_id", expected, kept)
         return channel
 
     def quote(

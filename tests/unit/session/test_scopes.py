@@ -380,3 +380,17 @@ def test_sentences_quote_attributes_and_labels():
     with pytest.raises(Closed, match=r"^the partition by 'a, b' is closed$"):
         part.answer(Count(), using=Laplace("0.1"))
     assert "Part 'x, y' of 'a, b'" in html.unescape(part._repr_html_())
+
+
+def test_a_scope_of_a_taken_name_says_what_differs():
+    session = opened(BOTH[0])
+    held = session.scope("a, b", "0.5", reserve=True)
+    with pytest.raises(LedgerConflict, match=r"scope 'a, b' with the cap 50% of .*cap 25% of "):
+        session.scope("a, b", "0.25", reserve=True)
+    with pytest.raises(LedgerConflict, match="'a, b' with a reserve; got one without a reserve"):
+        session.scope("a, b", "0.5")
+    held.close()
+    held = session.scope("a, b", "0.5")
+    with pytest.raises(LedgerConflict, match="without a reserve; got one with a reserve"):
+        session.scope("a, b", "0.5", reserve=True)
+    held.close()

@@ -7,7 +7,7 @@ docs/explanation/proofs/scopes.md has the proofs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain
@@ -118,7 +118,7 @@ class ScopeOdometer(Odometer):
             if known is not None:
                 others = own if self._keeper.durable else self._keeper.holder(known)
                 if others is not None:
-                    _check_same(books.accounts[known], account)
+                    _check_same(books.accounts[known], account, self._cap, self._words)
                     found, holder = known, others
                     return Decision(books)
                 # Whoever held it is gone since this decision began.
@@ -196,9 +196,12 @@ class ScopeOdometer(Odometer):
         """
         self._keeper.later(partial(closed, number=self._payer.accounts[0]))
 
+    def _words(self, start: State) -> str:
+        return _cap_in_words(start, self._outer._begun, self._outer._budget)
+
     @property
     def _title(self) -> str:
-        return f"scope {self._name!r} ({self._cap})"
+        return f"scope {shown(self._name)} ({self._cap})"
 
     def _account(self, books: Books) -> Account:
         account = books.accounts.get(self._payer.accounts[0])
@@ -324,19 +327,25 @@ def ours(odometer: Odometer) -> bool:
     return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
 
 
-def _check_same(account: Account, asked: Account) -> None:
-    """Refuse to go on with a scope of another cap.
+def _check_same(account: Account, asked: Account, cap: str, words: Callable[[State], str]) -> None:
+    """Refuse to go on with a scope of another cap, which `words` can put in words.
 
     Raises
     ------
     LedgerConflict
-        Names the scope.
+        Names the scope, and what differs.
     """
-    known = account.reserve, account.outer
-    if known != (asked.reserve, asked.outer) or not _same_cap(account.start, asked.start):
-        what = f"scope {account.name!r} with"
-        other = "another cap, reserve or outer scope"
-        raise LedgerConflict(what, other, "a scope of the same name")
+    what = f"scope {shown(account.name)}"
+    if account.outer != asked.outer:
+        raise LedgerConflict(what, "within another scope or none", "one of that name elsewhere")
+    if account.reserve != asked.reserve:
+        has = account.reserve
+        bound, other = ("with", "without") if has else ("without", "with")
+        raise LedgerConflict(what, f"{bound} a reserve", f"one {other} a reserve")
+    if not _same_cap(account.start, asked.start):
+        bound = words(account.start)
+        known = "another cap" if bound == cap else f"the cap {bound}"
+        raise LedgerConflict(what, f"with {known}", f"the cap {cap}")
 
 
 def _same_cap(one: State, other: State) -> bool:

@@ -139,7 +139,7 @@ def _shortages(composition: Composition, state: State, runs: _Pairs, within: str
 
 
 def _placed(title: str, within: str) -> str:
-    return f"{within}, by {title}" if within else title
+    return f"{title} in {within}" if within else title
 
 
 def _leaks(spent: int, limit: int, runs: _Pairs, place: str) -> list[Shortage]:

@@ -40,9 +40,11 @@ def descriptions_of(
         TableFile(name, ("value", "error"), tuple(header_of(table, guards=guards)), guards=guards)
         for name, table in zip(names, made.release.value, strict=True)
     ]
-    notes = _notes(request, steps)
+    notes = () if all(step.places is None for step in steps) else (_ROUNDED,)
+    # What a release says of its tables it says by itself.
+    unit = f"Values and errors are {'numbers of rows' if request.counts else 'shares of the rows'}."
     described = {
-        REGISTRY: metadata.to_registry(about, notes=notes),
+        REGISTRY: metadata.to_registry(about, notes=(unit, *notes)),
         PACKAGE: metadata.to_datapackage(*files, about=about, notes=notes),
     }
     if request.kind == "csv":
@@ -54,9 +56,3 @@ _ROUNDED = (
     "Values are rounded to a power of ten that is a tenth of their error at the most; the errors "
     "in the files include that."
 )
-
-
-def _notes(request: Request, steps: Sequence[Step]) -> tuple[str, ...]:
-    unit = "numbers of rows" if request.counts else "shares of the rows"
-    rounded = () if all(step.places is None for step in steps) else (_ROUNDED,)
-    return (f"Values and errors are {unit}.", *rounded)

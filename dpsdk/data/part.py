@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from dpsdk._checks import shown, to_integer, to_name
-from dpsdk.data.private_data import PrivateData
+from dpsdk.data.private_data import PrivateData, title_of
 from dpsdk.data.vault import keep, open_histogram, setting_of
 from dpsdk.domain import Attribute
 from dpsdk.errors import InvalidArgument, UnknownAttribute, UnknownLabel
@@ -90,9 +90,10 @@ class Parts:
         public = setting.replaced
         part = PrivateData.__new__(PrivateData)
         name = f"{data.name}, {self.name} {self.attribute.text(cell)}"
+        title = f"{title_of(data)}, {self.name} {self.attribute.text(cell)}"
         facts = evolve(data.facts, outside=True) if public else data.facts
         # A table is otherwise made from columns or counts, so its class has no way in for this.
-        for field, value in (("_name", name), ("_facts", facts)):
+        for field, value in (("_name", name), ("_title", title), ("_facts", facts)):
             object.__setattr__(part, field, value)
         kept = open_histogram(data).only(self.name, cell, keep_rows=public)
         keep(part, kept, evolve(setting, outside=True) if public else setting)

@@ -8,13 +8,7 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeAlias, final
 
 from dpsdk._html import page, pairs, part_of
 from dpsdk.data.counts import Counts
-from dpsdk.data.declaration import (
-    Collect,
-    Declaration,
-    Outside,
-    declared,
-    has_public_rows,
-)
+from dpsdk.data.declaration import Collect, Declaration, Outside, declared, has_public_rows
 from dpsdk.data.guard import attempt, outcome
 from dpsdk.data.sources import Parameters
 from dpsdk.data.take import (
@@ -24,6 +18,7 @@ from dpsdk.data.take import (
     take_frame,
     take_parquet,
     take_query,
+    titled,
     to_path,
 )
 from dpsdk.data.unit import PrivacyUnit
@@ -34,8 +29,7 @@ from dpsdk.forms.facts import Facts, Neighbors
 from dpsdk.progress import working
 from dpsdk.typing import Array
 
-__all__ = ["Collect", "Outside", "PrivateData"]
-
+__all__ = ["Collect", "Outside", "PrivateData", "title_of"]
 
 P = ParamSpec("P")
 
@@ -70,10 +64,11 @@ class PrivateData:
     PrivateData('four people', replace-one, 4 rows, 1 attribute)
     """
 
-    __slots__ = ("__weakref__", "_facts", "_name")
+    __slots__ = ("__weakref__", "_facts", "_name", "_title")
 
     _facts: Facts
     _name: str
+    _title: str
 
     def __init__(self) -> None:
         expected = "made by from_columns, from_csv, from_frame and others"
@@ -193,7 +188,7 @@ class PrivateData:
         domain, neighbors, outside, max_rows, unit_rows
             What is public of the table, as the class and `Outside` say.
         name
-            What a ledger knows the table by; the path unless given.
+            What a ledger knows the table by; the path unless given, of which only the end is shown.
         unit
             As for `from_columns`. A line whose form hides its identifier is nobody's.
         delimiter, encoding
@@ -310,7 +305,7 @@ class PrivateData:
             "2024/*.parquet". All files have columns of the same names and types. The directories'
             names are no columns.
         name
-            What a ledger knows the table by; the path unless given.
+            What a ledger knows the table by; the path unless given, of which only the end is shown.
         domain, neighbors, outside, max_rows, unit_rows, unit, strip, decimal, thousands, collect, \
 progress
             As for `from_frame`.
@@ -440,7 +435,7 @@ collect, progress
 
         def taken(*args: P.args, **kwargs: P.kwargs) -> PrivateData:
             own = declared(*public)
-            with working(own.bars, f"loading {own.name}"):
+            with working(own.bars, f"loading {titled(own.name, source)}"):
                 return cls._keep(take(own, *args, **kwargs), own, source)
 
         return attempt(source, taken, *args, **kwargs)
@@ -455,7 +450,7 @@ collect, progress
             raise DataError(source, "no rows, where their number is public")
         facts = own.facts(rows)
         self = cls.__new__(cls)
-        self._name, self._facts = own.name, facts
+        self._name, self._facts, self._title = own.name, facts, titled(own.name, source)
         keep(self, taken, self._facts)
         return self
 
@@ -467,7 +462,7 @@ collect, progress
             ("neighbours", self.neighbors.value),
             ("protects", facts.unit),
         ]
-        return page(f"PrivateData {self._name!r}", pairs(told), part_of(self.domain))
+        return page(f"PrivateData {self._title!r}", pairs(told), part_of(self.domain))
 
     def __repr__(self) -> str:
         rows = "private" if self._facts.rows is None else f"{self._facts.rows:,}"
@@ -477,7 +472,7 @@ collect, progress
             rows = "private people and"
             unit = f"up to {most:,} row{'s' if most > 1 else ''} a person by {person!r}, "
         return (
-            f"PrivateData({self._name!r}, {self.neighbors.value}, {unit}{rows} rows, "
+            f"PrivateData({self._title!r}, {self.neighbors.value}, {unit}{rows} rows, "
             f"{count} attribute{'s' if count > 1 else ''})"
         )
 
@@ -498,3 +493,8 @@ collect, progress
 
     def __bool__(self) -> bool:
         return True
+
+
+def title_of(data: PrivateData) -> str:
+    """The name of a table as it is shown: without the folder of the file that it is called by."""
+    return data._title  # pyright: ignore[reportPrivateUsage]  # of this module

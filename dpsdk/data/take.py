@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import PurePath
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -53,6 +54,11 @@ def to_path(path: str | PathLike[str]) -> str:
     if not isinstance(text, str):
         raise InvalidArgument("path", "a path that is a text", shown(path))
     return str.__str__(text)
+
+
+def titled(name: str, source: str) -> str:
+    """What is shown of a table's name: of one that is a path, what the path ends with."""
+    return PurePath(name).name or name if name == source else name
 
 
 def take_columns(

@@ -169,6 +169,8 @@ class _Shared:
     vouching: Vouching
     room: int
     """How many nested calls a release may take."""
+    paid: set[int]
+    """The numbers of the questions that something was charged for."""
 
 
 @final
@@ -193,7 +195,7 @@ class Access:
         room = DEEP if in_engine(data) else _HEADROOM
         self._shared = _Shared(
             object(), data, odometer, noise, mechanism, observer, setting, process, known,
-            Vouching(trust), room,
+            Vouching(trust), room, set(),
         )  # fmt: skip
         self._question: Question | None = None
 
@@ -223,6 +225,11 @@ class Access:
     def question(self) -> Question | None:
         """The question that is worked on, where there is one."""
         return self._question
+
+    @property
+    def paid(self) -> frozenset[int]:
+        """The numbers of the questions to the channel that something was charged for."""
+        return frozenset(tuple(self._shared.paid))
 
     @property
     def mechanism(self) -> str:
@@ -339,6 +346,9 @@ class Access:
             guarantees = tuple(map(checked_copy, guarantees))
         question, mechanism = self._question, self._shared.mechanism
         asked = question.asked if question is not None else self._unasked()
+        if question is not None:
+            # Before it is charged, so that no interrupt leaves a charge out.
+            self._shared.paid.add(asked.number)
         if trusted:
             mechanism = naming(mechanism, trusted)
             asked = asked._replace(mechanism=mechanism)

@@ -22,12 +22,22 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.text import Annotation, Text
-from matplotlib.textpath import text_to_path
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpsdk._checks import shown
 from dpsdk.errors import InvalidArgument
+from dpsdk.plots._headings import (
+    LEADING,
+    Fitted,
+    Heading,
+    Lowered,
+    Part,
+    ceiling,
+    fitting,
+    shortened,
+    wide,
+)
 from dpsdk.plots.bounds import Entries
 from dpsdk.plots.texts import filled, spelled
 from dpsdk.typing import Floats
@@ -35,7 +45,7 @@ from dpsdk.typing import Floats
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
-__all__ = ["Canvas", "Heading", "Picture", "alternative_of", "luminance"]
+__all__ = ["Canvas", "Picture", "alternative_of", "luminance"]
 
 SEEDED = "NOT PRIVATE: made with seeded noise, protects nobody"
 
@@ -43,12 +53,6 @@ _WIDTH = 7.2
 _STEPS = {False: [1, 2, 2.5, 5, 10], True: [1, 2, 5, 10]}
 _FURTHEST = 1e307
 """Numbers beyond it have no place on an axis."""
-
-
-class Heading(Annotation):
-    """What a picture says of itself; `alternative` says all of it, with its numbers, in words."""
-
-    alternative: str = ""
 
 
 class Picture(Figure):
@@ -125,6 +129,9 @@ class Canvas:
 
     def __init__(self, ax: Axes | None, lines: float = 14) -> None:
         self.own = ax is None
+        # Other axes that share the room of these.
+        self.beside: list[Axes] = []
+        self.captions: list[tuple[float, str, Sequence[str]]] = []
         self.body = lines * 0.26 + 0.7
         if ax is None:
             figure = Picture(figsize=(_WIDTH, self.body), layout="constrained")
@@ -174,7 +181,13 @@ class Canvas:
     def title(self, axis: str, text: str) -> None:
         """Say what an axis shows."""
         put = self.axes.set_xlabel if axis == "x" else self.axes.set_ylabel
-        put(self.spelled(text), **self.text)
+        size = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
+        if self.own:
+            room = self.room - 60 if axis == "x" else 72 * self.body - 50
+        else:
+            box = self.axes.bbox
+            room = 1.15 * 72 * (box.width if axis == "x" else box.height) / self.figure.dpi
+        put(fitting(self.spelled(text), room, partial(wide, size, "normal")), **self.text)
 
     def write(self, x: float, y: float, text: str, **how: Any) -> Text:
         """A text at a place of the axes."""
@@ -183,26 +196,60 @@ class Canvas:
     @property
     def room(self) -> float:
         """How wide a text above the axes may be, in points."""
-        points = self.figure.get_figwidth() * 72
-        return points - 18 if self.own else points * self.axes.get_position().width
-
-    def fitting(self, text: str, size: float, beside: Sequence[str] = ()) -> str:
-        """As much of a text of a size as has room on the right side of other texts of the axes."""
-        tick = float(FontProperties(size=rcParams["ytick.labelsize"]).get_size_in_points())
-        taken = [_wide(tick, "normal", line) for one in beside for line in one.split("\n")]
-        room = self.room - (max(taken, default=0.0) + 12 if self.own else 0.0)
-        wide = partial(_wide, size, "normal")
-        while wide(text) > room and len(text) > 1:
-            # In proportion first, and then letter by letter.
-            fits = int(len(text) * room / wide(text))
-            text = f"{text[: min(max(fits, 1), len(text) - 1) - 1].rstrip('… ')}…"
-        return text
+        if self.own:
+            return self.figure.get_figwidth() * 72 - 18
+        return 72 * self.axes.bbox.width / self.figure.dpi
 
     def caption(self, place: float, text: str, names: Sequence[str]) -> None:
         """A text above the bar at a place, of axes whose bars have these names."""
+        self.captions.append((place, text, names))
+
+    def _caption(self, place: float, text: str, names: Sequence[str]) -> None:
         size = 0.8 * self.size
-        words = self.fitting(self.spelled(text, 160), size, names)
-        self.write(0, place, words, fontsize=size, va="bottom").set_in_layout(False)
+        tick = float(FontProperties(size=rcParams["ytick.labelsize"]).get_size_in_points())
+        taken = [wide(tick, "normal", line) for one in names for line in one.split("\n")]
+        room = self.room - (max(taken, default=0.0) + 12 if self.own else 0.0)
+        words = fitting(self.spelled(text, 160), room, partial(wide, size, "normal"))
+        caption = Fitted(
+            words,
+            (0, place),
+            xytext=(0, 0),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=size,
+            annotation_clip=False,
+            **self.text,
+        )
+        caption.widest = room
+        caption.set_in_layout(False)
+        self.axes.add_artist(caption)
+        caption.set_clip_on(False)
+
+    def numbered(self, items: Sequence[str]) -> None:
+        """Numbered texts below the axes, and room for them in a figure of this module."""
+        size = 0.85 * self.size
+        long = partial(wide, size, "normal")
+        room = self.room - long("1,000,000.00")
+        lines = [
+            f"{'      ' if place else f'{number}  '}{line}"
+            for number, item in enumerate(items, 1)
+            for place, line in enumerate(filled([item], room - long("      "), long))
+        ]
+        listed = Fitted(
+            "\n".join(lines),
+            (0, 0),
+            xycoords="axes fraction",
+            xytext=(0, -3.6 * self.size),
+            textcoords="offset points",
+            va="top",
+            fontsize=size,
+            annotation_clip=False,
+            **self.text,
+        )
+        listed.widest = room
+        self.axes.add_artist(listed)
+        listed.set_clip_on(False)
+        self.body += 1.25 * size / 72 * (len(lines) - len(items))
 
     def bars(
         self,
@@ -257,6 +304,12 @@ class Canvas:
         private
             Whether it was made with private noise; else all of it says that it was not.
         """
+        engine = self.figure.get_layout_engine()
+        if not self.own and engine is not None:
+            # Only then it is known how wide the axes are beside their labels.
+            engine.execute(self.figure)
+        for one in self.captions:
+            self._caption(*one)
         marks = [] if private else [SEEDED]
         told = [f"{mark}." for mark in marks]
         words = " ".join([*told, f"{spelled(title)}.", alternative, *lines])
@@ -265,14 +318,21 @@ class Canvas:
             (marks, self.size, "bold"),
             ([self.spelled(line, 400) for line in lines], 0.85 * self.size, "normal"),
         )
-        parts = [
-            (filled(texts, self.room, partial(_wide, size, weight)), size, weight)
+        parts: list[Part] = [
+            (filled(texts, self.room, partial(wide, size, weight)), size, weight)
             for texts, size, weight in given
         ]
-        heights = [len(texts) * 1.32 * points for texts, points, _ in parts]
+        if not self.own:
+            height = 72 * self.axes.bbox.height / self.figure.dpi
+            free = max(height / 2, ceiling(self.axes) + height / 8)
+            parts = shortened(parts, self.room, free)
+        heights = [len(texts) * LEADING * points for texts, points, _ in parts]
         total = sum(heights) + 6
         if self.own:
             self._make_room(total)
+        elif engine is None:
+            for ax in (self.axes, *self.beside):
+                ax.set_axes_locator(Lowered(total, self.axes, ax.get_axes_locator()))
         down = 0.0
         for (texts, points, weight), height in zip(parts, heights, strict=True):
             if texts:
@@ -309,6 +369,7 @@ class Canvas:
             annotation_clip=False,
             **self.text,
         )
+        heading.widest = self.room
         heading.set_in_layout(not self.own)
         if self.own:
             self.figure.add_artist(heading)
@@ -316,12 +377,6 @@ class Canvas:
             self.axes.add_artist(heading)
             heading.set_clip_on(False)
         return heading
-
-
-def _wide(size: float, weight: str, text: str) -> float:
-    """How wide a text is, in points."""
-    font = FontProperties(size=size, weight=weight)
-    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 class _Glyphs:

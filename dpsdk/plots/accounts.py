@@ -6,7 +6,7 @@ from attrs import frozen
 
 from dpsdk.accounting import Remaining, ScopeStatement, Spent
 from dpsdk.accounting.numbers.display import as_room, percentage
-from dpsdk.plots.texts import several
+from dpsdk.plots.texts import several, spelled
 
 __all__ = ["Account", "scoped"]
 
@@ -21,6 +21,12 @@ class Account:
     remaining: Remaining | None
     reserve: bool = False
     closed: bool = False
+    scope: bool = False
+
+    @property
+    def called(self) -> str:
+        """What sentences call it."""
+        return f"scope {spelled(self.name, 40)!r}" if self.scope else self.name
 
     @property
     def words(self) -> str:
@@ -48,4 +54,5 @@ def scoped(statement: ScopeStatement) -> Account:
         statement.remaining,
         statement.reserve,
         statement.closed,
+        scope=True,
     )

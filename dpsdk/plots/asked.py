@@ -8,6 +8,7 @@ from typing import cast
 from dpsdk._checks import shown
 from dpsdk.accounting import Spent
 from dpsdk.accounting.numbers.display import confidence
+from dpsdk.data.private_data import title_of
 from dpsdk.errors import InvalidArgument
 from dpsdk.forms import Form
 from dpsdk.mechanisms import Laplace
@@ -147,7 +148,7 @@ def to_accounts(x: object, beta: float) -> tuple[list[Account], str, str, bool]:
         raise InvalidArgument("x", "a session, or what it has spent", shown(x))
     accounts = [Account("session", str(x.budget), x.spent, x.remaining), *map(scoped, x.scopes)]
     table, private = told_of(x)
-    return accounts, f"{x.budget} on {table}", _good_for(x, beta), private
+    return accounts, f"{x.budget} on {shown(table)}", _good_for(x, beta), private
 
 
 def _good_for(session: Session, beta: float) -> str:
@@ -165,4 +166,4 @@ def _good_for(session: Session, beta: float) -> str:
 def told_of(session: Session) -> tuple[str, bool]:
     """The name of the table of a session, and whether its noise is private."""
     context = session._context  # pyright: ignore[reportPrivateUsage]  # of the package
-    return context.data.name, context.noise.private
+    return title_of(context.data), context.noise.private

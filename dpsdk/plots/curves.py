@@ -298,7 +298,7 @@ def draw_receipts(receipts: Sequence[Receipt], ax: Axes | None, *, private: bool
     lines = [f"{', '.join(told)}; together {unit} {as_text(sums[-1])}{leaks}."]
     scopes = sorted({one.scope for one in receipts} - {""})
     if scopes:
-        lines.append(f"In scopes: {', '.join(spelled(one, 24) for one in scopes[:6])}.")
+        lines.append(f"In scopes: {', '.join(repr(spelled(one, 24)) for one in scopes[:6])}.")
     dearest = max(receipts, key=lambda one: one.cost.rho)
     words = f"The dearest is {spelled(str(dearest), 160)}."
     return canvas.finish(f"Spent over {count}", lines, words, private=private)

@@ -190,22 +190,12 @@ def _keys(canvas: Canvas, placed: Sequence[Placed]) -> None:
     if not canvas.own:
         return
     texts: list[str] = []
-    for place, one in enumerate(placed, 1):
+    for one in placed:
         error = "no bound" if one.error is None else f"± {above(one.error)}"
         mark = "" if one.feasible else f"not: {one.why}. "
-        line = canvas.spelled(f"{place}  {mark}{one.name}, {error}", 160)
-        texts.append(canvas.fitting(line, 0.85 * canvas.size, ["1,000,000.00"]))
-    canvas.axes.annotate(
-        "\n".join(texts),
-        (0, 0),
-        xycoords="axes fraction",
-        xytext=(0, -3.6 * canvas.size),
-        textcoords="offset points",
-        va="top",
-        fontsize=0.85 * canvas.size,
-        annotation_clip=False,
-        **canvas.text,
-    )
+        # The name is cut, if need be, and not what is known of the plan.
+        texts.append(f"{mark}{canvas.spelled(one.name, 160)}, {error}")
+    canvas.numbered(texts)
     handles, names = canvas.axes.get_legend_handles_labels()
     if handles:
         legend = canvas.axes.legend(handles, names, frameon=False, loc="best")

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from dpsdk.plots._canvas import Canvas
 from dpsdk.plots.accounts import Account
-from dpsdk.plots.texts import spelled
 
 __all__ = ["draw_accounts"]
 
@@ -58,5 +57,5 @@ def draw_accounts(
     lines.append(f"Whatever is asked next, the session keeps {guarantee}.")
     if advice:
         lines.append(advice)
-    words = " ".join(f"{spelled(one.name, 40)}, {one.cap}: {one.words}." for one in shown)
+    words = " ".join(f"{one.called} ({one.cap}): {one.words}." for one in shown)
     return canvas.finish(f"Budget of {what}", lines, words, private=private)

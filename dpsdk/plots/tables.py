@@ -158,6 +158,7 @@ def draw_heatmap(release: Release[MarginalTable], ax: Axes | None, beta: float) 
     if down * across <= _WRITTEN and across <= _WRITTEN_ACROSS:
         _write(canvas, entries, across, shades, (low, high))
     bar = canvas.figure.colorbar(image, ax=axes)
+    canvas.beside.append(bar.ax)
     bar.ax.tick_params(colors=colours.ink)
     bar.outline.set_edgecolor(colours.ink)
     bar.set_label(_unit(release), **canvas.text)

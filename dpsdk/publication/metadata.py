@@ -21,7 +21,17 @@ from dpsdk.publication.files import TableFile, file_names
 from dpsdk.publication.registry import registry_of
 from dpsdk.publication.statement import Statement
 from dpsdk.publication.tables import PublishedTable, tables_of
-from dpsdk.queries import Answers, Query
+from dpsdk.queries import (
+    Answers,
+    Conjunction,
+    Count,
+    Interval,
+    Marginal,
+    Query,
+    Rectangles,
+    Threshold,
+    Workload,
+)
 from dpsdk.release import Release
 from dpsdk.wire import Catalogue, ReleaseRecord
 
@@ -138,7 +148,8 @@ class Metadata(ReleaseRecord):
         """
         tables = self.tables
         made = _to_files(files, tables)
-        return csvw_of(self._statement, tables, made, _to_about(about), _to_notes(notes))
+        told = self._told(tables, made, _to_notes(notes))
+        return csvw_of(self._statement, tables, made, _to_about(about), told)
 
     def to_datapackage(
         self,
@@ -158,7 +169,27 @@ class Metadata(ReleaseRecord):
         """
         tables = self.tables
         made = _to_files(files, tables)
-        return datapackage_of(self._statement, tables, made, _to_about(about), _to_notes(notes))
+        told = self._told(tables, made, _to_notes(notes))
+        return datapackage_of(self._statement, tables, made, _to_about(about), told)
+
+    def _told(
+        self,
+        tables: tuple[PublishedTable, ...],
+        made: tuple[TableFile, ...],
+        notes: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        """Some notes, after one of what the numbers count, where the release knows it."""
+        unit = _unit_of(self._release.asked)
+        if not unit:
+            return notes
+        held = {
+            number
+            for table, file in zip(tables, made, strict=True)
+            for number in file.numbers or table.numbers
+        }
+        words = {"error": "errors", "low": "bounds"}
+        named = " and ".join(["Values", *(words[one] for one in words if one in held)])
+        return (f"{named} are {unit}.", *notes)
 
     @cached_property
     def _statement(self) -> Statement:
@@ -174,6 +205,25 @@ class Metadata(ReleaseRecord):
 
     def __repr__(self) -> str:
         return repr(self._statement)
+
+
+_COUNTING = Conjunction, Count, Interval, Marginal, Rectangles, Threshold
+"""Queries whose answers are shares of the rows, or counts of them."""
+
+
+def _unit_of(asked: object) -> str:
+    """What all answers to a query are; empty where that is not known, or not the same of all."""
+    found: set[str] = set()
+    left = [asked]
+    while left and "" not in found and len(found) < 2:
+        one = left.pop()
+        if isinstance(one, Workload):
+            left += cast("Workload[object]", one).queries
+        elif isinstance(one, _COUNTING):
+            found.add("shares of the rows" if one.normalized else "numbers of rows")
+        else:
+            found.add("")
+    return found.pop() if len(found) == 1 else ""
 
 
 def _to_files(

@@ -8,10 +8,11 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar, cast, final
 
 from typing_extensions import override
 
-from dpsdk._checks import to_name
+from dpsdk._checks import shown, to_name
 from dpsdk._lifetime import Closable
 from dpsdk.accounting import Trusted
 from dpsdk.accounting.payment import Around
+from dpsdk.data.private_data import title_of
 from dpsdk.errors import AlreadyCharged, AnswerLost, QueryError, Redacted
 from dpsdk.forms import ConvexForm, Form, LinearForm
 from dpsdk.hypothesis import Distribution, Hypothesis, Mixture
@@ -134,7 +135,7 @@ class Channel(Closable, Generic[F_contra]):
             lifting(query),
             context.facts,
             query,
-            context.history.payment(context.data.name, account, by, around, trusted),
+            context.history.payment(title_of(context.data), account, by, around, trusted),
             reused=given.reused,
             because=because,
         )
@@ -165,7 +166,7 @@ class Channel(Closable, Generic[F_contra]):
             # A seeded answer is never given for a private one.
             noise = "private" if context.noise.private else "seeded"
             asked = request_of(context.place, self._using, query, form, noise)
-            request = Request(name, asked, context.payer)
+            request = Request(name, asked, context.payer, f"{label} by {self._name}")
             known = request.stored()
             if known is not None:
                 return self._again(query, known, label, request)
@@ -313,8 +314,17 @@ class Channel(Closable, Generic[F_contra]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Asks nothing of the mechanism, and charges nothing."""
-        told = [("mechanism", self._name)]
-        return shown_of(type(self).__name__, self._context, told=told)
+        payer = self._context.payer
+        return shown_of(
+            type(self).__name__,
+            self._context,
+            lambda: (
+                ("spent", self._context.history.spent_on(self._access.paid)),
+                ("paid by", f"scope {shown(payer.scope)}" if payer.scope else "the session"),
+                ("which has left", self._context.remaining),
+            ),
+            told=[("mechanism", self._name)],
+        )
 
     def __repr__(self) -> str:
         return f"Channel({self._name}{', closed' if self.closed else ''})"

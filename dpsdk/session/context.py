@@ -7,7 +7,8 @@ from typing import Self
 from attrs import Factory, evolve, field, frozen
 
 from dpsdk._lifetime import Lifetime
-from dpsdk.accounting import Odometer
+from dpsdk.accounting import Odometer, Remaining
+from dpsdk.accounting.spent import without_runs
 from dpsdk.data import PrivateData
 from dpsdk.forms import Facts
 from dpsdk.kernel import Terms
@@ -81,6 +82,12 @@ class Context:
         """What a mechanism may know before it is paid."""
         payer = self.payer
         return Terms.asking(self.data.facts, lambda: payer.composition, self.trust.names)
+
+    @property
+    def remaining(self) -> Remaining:
+        """What whoever pays can still spend: no run once this is over."""
+        found = self.payer.remaining
+        return without_runs(found) if self.lifetime.over else found
 
     def paid_by(self, payer: Odometer, lifetime: Lifetime) -> Self:
         """The same table, with another payer."""

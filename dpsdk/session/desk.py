@@ -10,7 +10,6 @@ from dpsdk._checks import described, shown, to_name
 from dpsdk._lifetime import Lifetime
 from dpsdk.accounting import Budget, Remaining, Spent
 from dpsdk.accounting.copies import checked_copy
-from dpsdk.accounting.spent import without_runs
 from dpsdk.domain import Domain
 from dpsdk.errors import (
     AlreadyCharged,
@@ -99,8 +98,7 @@ class Desk:
         After closing, and in a forked process, no run fits; `fraction` tells what is left for
         whoever else spends the budget.
         """
-        found = self._context.payer.remaining
-        return without_runs(found) if self._context.lifetime.over else found
+        return self._context.remaining
 
     def answer(
         self,
@@ -281,7 +279,8 @@ class Desk:
         known, channel = before
         if not alike(known, mechanism):
             expected = "the name of no other opening"
-            raise InvalidArgument("request_id", expected, shown(request))
+            kept = f"{shown(request)}, which opened {shown(known)}; this is {shown(mechanism)}"
+            raise InvalidArgument("request_id", expected, kept)
         return channel
 
     def quote(

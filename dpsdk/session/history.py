@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from fractions import Fraction
@@ -128,6 +129,8 @@ def _part_of_receipts(receipts: Receipts, /) -> str:
         for one in reversed(receipts)
     )
     count = len(receipts)
+    if not count:
+        return page("Nothing was asked yet")
     title = f"{count:,} receipt{'' if count == 1 else 's'}, the newest first"
     return page(title, table(header, newest, count))
 
@@ -188,6 +191,14 @@ class History:
     def cost(self, question: Question) -> Cost:
         """What a question was charged so far."""
         return Cost(self._paid(question))
+
+    def spent_on(self, questions: Collection[int]) -> Cost:
+        """What some questions of this session were charged so far."""
+        mine = self._odometer.session
+        charges = self._odometer.charges if questions else ()
+        return Cost(
+            [one.guarantee for one in charges if one.session == mine and one.question in questions]
+        )
 
     def payment(
         self,

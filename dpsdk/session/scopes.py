@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
+from dpsdk._checks import shown
 from dpsdk._html import table
 from dpsdk._lifetime import Closable
 from dpsdk.accounting.nested import PartOdometer, ScopeOdometer
@@ -67,12 +68,16 @@ class Part(Desk):
     move between parts, those of the dearest other part, too.
     """
 
-    __slots__ = ()
+    __slots__ = ("_called",)
+
+    def __init__(self, context: Context, called: str) -> None:
+        super().__init__(context)
+        self._called = called
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Charges nothing, and tells of a ledger that cannot be read."""
         return shown_of(
-            f"Part {self._context.data.name!r}",
+            f"Part {self._called}",
             self._context,
             lambda: (("spent", self.spent), ("remaining", self.remaining)),
         )
@@ -122,8 +127,10 @@ class Partition(Closable):
     def _opened(self, cell: int) -> Part:
         data = self._parts.table(cell)
         whole = self._context.payer
-        payer = PartOdometer(whole, f"the part {data.name!r}", self._generation, cell)
-        part = Part(self._context.part(data, payer, self._parts.name, cell))
+        label = self._parts.attribute.text(cell)
+        called = f"{shown(label)} of {shown(self._parts.name)}"
+        payer = PartOdometer(whole, f"the part {called}", self._generation, cell)
+        part = Part(self._context.part(data, payer, self._parts.name, cell), called)
         # Another thread may have opened it meanwhile; then both are in use, and one is kept.
         return self._known.setdefault(cell, part)
 

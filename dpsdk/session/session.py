@@ -242,7 +242,7 @@ class Session(Desk, Closable):
             raise InvalidArgument("scope", expected, got or "nothing")
         context = self._context
         payer = ScopeOdometer(context.payer, to_name("name", name), cap, reserve=reserve)
-        lifetime = Lifetime(f"the scope {name!r}", context.lifetime)
+        lifetime = Lifetime(f"the scope {shown(name)}", context.lifetime)
         return Scope(context.paid_by(payer, lifetime), payer)
 
     def partition(self, attribute: str) -> Partition:
@@ -265,7 +265,7 @@ class Session(Desk, Closable):
             since these may lie in several parts: ask the whole table, by marginals or `where=`.
         """
         self._context.lifetime.check()
-        lifetime = Lifetime(f"the partition by {attribute}", self._context.lifetime)
+        lifetime = Lifetime(f"the partition by {shown(attribute)}", self._context.lifetime)
         return Partition(self._context.until(lifetime), attribute)
 
     def close(self) -> None:

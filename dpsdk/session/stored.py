@@ -16,13 +16,17 @@ from dpsdk._records import TEXT, Single, as_record, from_record
 from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import Accuracy, NoAccuracy
 from dpsdk.errors import DpsdkError, InvalidArgument, LedgerDamaged, RecordError
-from dpsdk.release import Measurement, Source
+from dpsdk.kernel.trust import named
+from dpsdk.release import Cost, Measurement, Source
 from dpsdk.session.accuracies import ACCURACIES, NUMBERS, fits, worked_out
 from dpsdk.typing import Floats
 
 __all__ = ["Request"]
 
 _SOURCES: tuple[Source, ...] = ("measured", "fitted", "hypothesis")
+
+_LONGEST = 200
+"""So many characters of a question are told where it is not the one that was asked before."""
 
 _NOT_KEPT = NoAccuracy(
     "the answer is a stored one, and what it rests on was not stored with it",
@@ -53,6 +57,10 @@ def _check(answer: _Answer) -> None:
         raise RecordError("Answer.accuracy", "that of as many numbers", "one of others")
 
 
+def _brief(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
 class Request(NamedTuple):
     """A question under a name, to be charged and answered once.
 
@@ -65,11 +73,14 @@ class Request(NamedTuple):
         of its form.
     payer
         Whose ledger keeps the answer.
+    told
+        The question in words: the query, and by which mechanism.
     """
 
     name: str
     question: str
     payer: Odometer
+    told: str = ""
 
     def stored(self) -> Measurement | None:
         """The stored answer; None if there is none.
@@ -92,7 +103,7 @@ class Request(NamedTuple):
             raise LedgerDamaged("of the session", why) from error
         if answer.question != self.question:
             expected = "the name of no other question, mechanism, table or kind of noise"
-            raise InvalidArgument("request_id", expected, shown(self.name))
+            raise InvalidArgument("request_id", expected, f"{shown(self.name)}, {self._differs()}")
         return Measurement(answer.numbers, answer.accuracy, answer.source)
 
     def kept(self, measurement: Measurement) -> Measurement:
@@ -120,6 +131,20 @@ class Request(NamedTuple):
                 raise
             return known
         return told
+
+    def _differs(self) -> str:
+        """How the question differs from that of the stored answer, as far as the ledger knows."""
+        charges = self.charges()
+        if not charges:
+            return f"which has an answer that was free; this asks for {_brief(self.told)}"
+        first = charges[0]
+        before = f"{first.label} by {named(first.mechanism)[0]}"
+        cost = Cost([one.guarantee for one in charges])
+        scope = f" in scope {shown(first.scope)}" if first.scope else ""
+        known = f"which has the answer to {_brief(before)}{scope}, for {_brief(str(cost))}"
+        if before == self.told:
+            return f"{known}, of another table, another kind of noise or other numbers"
+        return f"{known}; this asks for {_brief(self.told)}"
 
     def charges(self) -> tuple[Charge, ...]:
         """All that was charged for the question to which the stored answer belongs."""

@@ -265,7 +265,7 @@ def test_what_belongs_to_a_session_says_so():
         parts[18].answer(Count(), using=Laplace("0.1"))
         for part in ("Partition by 'age'", "parts 8", "asked 1", "24", str(parts[18].spent)):
             assert part in shown(parts)
-        for part in ("Part 'people, age 18'", str(parts[18].remaining)):
+        for part in ("Part '18' of 'age'", str(parts[18].remaining)):
             assert part in shown(parts[18])
     channel = asked.open(NoisyHistogram(epsilon=1))
     for part in ("DistributionChannel", "NoisyHistogram(epsilon=1)", "people"):
@@ -335,3 +335,54 @@ def test_the_page_keeps_its_colours():
     text = session(table(people(9, 1)))._repr_html_()
     assert set(re.findall(r"class=[^>]*", text)) == {'class="tex2jax_ignore mathjax_ignore"'}
     assert not re.search(r"colou?r|background|id=|href|src=", text)
+
+
+def test_a_channel_says_what_it_was_paid_and_by_whom():
+    asked = session(table(people(40, 4), name="people"))
+    asked.answer(Count(), using=Laplace("0.1"))
+    first, second = asked.open(Laplace("0.25")), asked.open(Laplace("0.25"))
+    assert "spent nothing" in shown(first)
+    first.answer(Count())
+    first.answer(Mean("age"))
+    opened = asked.scope("a, b", epsilon=5).open(NoisyHistogram(epsilon=2))
+    opened.answer(Count())
+    assert f"spent {Cost(first.release(Count()).cost.runs * 3)}" in shown(first)
+    assert "spent nothing" in shown(second)
+    assert f"paid by the session which has left {asked.remaining}" in shown(second)
+    assert "spent 2-DP" in shown(opened)
+    assert "paid by scope 'a, b'" in shown(opened)
+
+
+def test_a_session_of_which_nothing_was_asked_says_so():
+    asked = session(table(people(40, 4)))
+    for text in (shown(asked), shown(asked.history)):
+        assert "Nothing was asked yet" in text
+        assert "receipt" not in text
+
+
+@pytest.mark.parametrize("name", [None, "people, all"])
+def test_nothing_shown_has_the_folder_of_a_file(tmp_path, name):
+    path = tmp_path / "people.csv"
+    path.write_text("age\n18\n19\n")
+    data = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)), name=name)
+    assert data.name == (str(path) if name is None else name)
+    called = "people.csv" if name is None else name
+    asked = Session(data, Budget(10))
+    with asked.partition("age") as parts:
+        released = asked.release(Count(normalized=False), using=Laplace("0.1"))
+        values = [data, asked, parts, parts[18]]
+        texts = [*map(repr, values), *map(shown, values)]
+    texts.append(str(released.metadata().to_csvw().content))
+    assert [text for text in texts if str(tmp_path) in text] == []
+    assert [text for text in texts if called not in text] == []
+
+
+def test_a_ledger_knows_a_file_by_its_path(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("age\n18\n")
+    data = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)))
+    ledger = SQLiteLedger(tmp_path / "spend.db")
+    Session(data, Budget(1), ledger=ledger).answer(Count(), using=Laplace("0.1"))
+    assert Session(data, Budget(1), ledger=ledger).spent.charges == 1
+    other = PrivateData.from_csv(path, Domain(Integer("age", 18, 25)), name="people.csv")
+    assert Session(other, Budget(1), ledger=ledger).spent.charges == 0

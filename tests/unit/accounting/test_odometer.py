@@ -274,7 +274,7 @@ def test_a_refusal_by_the_leaks_of_several_counts_names_their_share():
     assert "delta" not in {short.limit for short in error.shortages}
     scope = ScopeOdometer(fresh, "small", "0.5")
     error = refused(scope, ApproximateGuarantee("0.01", "2e-9"))
-    assert error.shortages[0].within.endswith("by the share for leaks")
+    assert error.shortages[0].within.startswith("the share for leaks in scope ")
 
 
 def test_a_refusal_where_mixed_composition_alone_is_open_names_its_axis():

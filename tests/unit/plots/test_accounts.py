@@ -56,7 +56,7 @@ def test_scopes_show_what_they_have_spent_of_their_caps():
         assert any(f"{percentage(one.fraction)} spent" in text for text in texts(figure))
     assert "kept: ε" in words(figure)
     assert "Hatched" in words(figure)
-    assert "Budget of (10, 1e-6)-DP on people" in words(figure)
+    assert "Budget of (10, 1e-6)-DP on 'people'" in words(figure)
     drawn(figure)
     bob.close()
     assert [one.name for one in session.scopes if not one.closed] == ["anna"]
@@ -186,3 +186,14 @@ def test_tests_show_the_event_that_tells_most():
     for x in (None, [], {}, [held, worst()], [3], "audit"):
         with pytest.raises(InvalidArgument, match="a WorstCase or SamplingReport"):
             plots.audit(x)
+
+
+def test_names_in_a_budget_are_quoted():
+    domain = Domain(Integer("age", 0, 9))
+    data = PrivateData.from_columns({"age": [1]}, domain, name="a, b")
+    session = Session(data, Budget(1))
+    scope = session.scope("c, d", "0.5")
+    scope.answer(Count(), using=Laplace("0.1"))
+    assert "Budget of 1-DP on 'a, b'. session (1-DP): 10% spent" in words(plots.budget(session))
+    assert "scope 'c, d' (50% of 1-DP): 20% spent" in words(plots.budget(session))
+    assert "In scopes: 'c, d'." in words(plots.stream(session))

@@ -18,6 +18,7 @@ from dpsdk import Categorical, Domain, Integer, plots
 from dpsdk.errors import InvalidArgument, MissingExtra
 from dpsdk.mechanisms import Laplace
 from dpsdk.plots._canvas import _colours, luminance
+from dpsdk.plots._headings import Heading
 from dpsdk.queries import Marginal, Threshold, Workload
 from dpsdk.testing.audit import SamplingReport, WorstCase
 from pictures import Widths, artists, drawn, made, segments, session_of, texts
@@ -203,11 +204,97 @@ def wide_plans():
         return plots.plan(session.plan(Marginal("age", WIDE), alpha=0.5))
 
 
-@pytest.mark.parametrize("draw", [wide_thresholds, wide_audits, wide_tests, wide_plans])
-def test_no_text_is_cut_by_the_edge_of_the_picture(draw):
-    figure = draw()
-    figure.canvas.draw()
-    right = figure.bbox.x1
+def plans():
+    return plots.plan(session_of().plan(Marginal("age", "sex"), alpha=0.5))
+
+
+def beyond(figure, dpi, sides):
+    """Texts that leave their figure on some side, drawn with so many dots an inch."""
+    figure.set_dpi(dpi)
+    drawn(figure)
+    found = []
     for text in figure.findobj(Text):
         if len(text.get_text()) > 20:  # others are of ticks, also where none is drawn
-            assert text.get_window_extent().x1 <= right + 2, text.get_text()
+            box, all_of = text.get_window_extent(), figure.bbox
+            over = {"right": box.x1 - all_of.x1, "top": box.y1 - all_of.y1, "bottom": -box.y0}
+            found += [text.get_text() for side in sides if over[side] > 2]
+    return found
+
+
+@pytest.mark.parametrize("dpi", [50, 72, 80, 100, 200])
+@pytest.mark.parametrize("draw", [wide_thresholds, wide_audits, wide_tests, wide_plans, plans])
+def test_no_text_is_cut_by_the_edge_of_the_picture(draw, dpi):
+    assert beyond(draw(), dpi, ["right", "top", "bottom"]) == []
+
+
+def test_what_names_an_axis_is_no_longer_than_the_axis():
+    figure = plots.marginal(made(Marginal("age", WIDE), range(12), Widths((2.0,) * 12), BROAD))
+    figure.draw_without_rendering()
+    name = figure.axes[0].yaxis.label
+    assert name.get_text().endswith("…")
+    assert name.get_window_extent().y1 < min(
+        one.get_window_extent().y0 for one in figure.findobj(Heading)
+    )
+
+
+def into(ax):
+    plots.marginal(RELEASE, ax=ax)
+
+
+def map_into(ax):
+    plots.heatmap(RELEASE, ax=ax)
+
+
+def plans_into(ax):
+    plots.plan(session_of().plan(Marginal("age", "sex"), alpha=0.5), ax=ax)
+
+
+def wide_into(ax):
+    plots.marginal(made(Marginal("age", WIDE), range(12), Widths((2.0,) * 12), BROAD), ax=ax)
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize("draw", [into, map_into, plans_into, wide_into])
+@pytest.mark.parametrize("size", [(4, 3), (6.4, 4.8)])
+def test_a_heading_stays_in_the_figure_whose_axes_are_given(draw, size, layout):
+    figure = Figure(figsize=size, layout=layout)
+    draw(figure.add_subplot())
+    for dpi in (50, 100):
+        assert beyond(figure, dpi, ["top", "right"]) == []
+    assert figure.axes[0].bbox.height > 0.2 * figure.bbox.height
+
+
+def test_axes_are_lowered_by_no_more_than_their_heading_lacks():
+    figure = Figure(figsize=(8, 6))
+    figure.subplots_adjust(top=0.6)
+    axes = figure.add_subplot()
+    plots.marginal(RELEASE, ax=axes)
+    figure.draw_without_rendering()
+    assert axes.get_position().y1 == pytest.approx(0.6)
+    figure.subplots_adjust(top=0.99)
+    figure.draw_without_rendering()
+    assert axes.get_position().y1 < 0.95
+    again = pickle.loads(pickle.dumps(figure))  # noqa: S301
+    again.draw_without_rendering()
+    assert again.axes[0].get_position().y1 == pytest.approx(axes.get_position().y1)
+
+
+def test_a_heading_below_other_axes_leaves_them_alone():
+    figure = Figure(figsize=(6, 6))
+    upper, lower = figure.subplots(2, 1)
+    plots.marginal(RELEASE, ax=lower)
+    figure.draw_without_rendering()
+    highest = max(one.get_window_extent().y1 for one in figure.findobj(Heading))
+    assert highest <= upper.bbox.y0 + 1
+
+
+def test_seeded_noise_is_said_where_little_has_room():
+    release = made(Marginal("age", "sex"), range(12), Widths((2.0,) * 12), private=False)
+    figure = plots.marginal(release, ax=Figure(figsize=(2, 1)).add_subplot())
+    assert any("NOT PRIVATE" in text.replace("\n", " ") for text in texts(figure))
+
+
+def test_all_of_a_plan_is_told_below_its_picture():
+    figure = wide_plans()
+    [told] = [text for text in texts(figure) if text.startswith("1  ")]
+    assert told.count("no bound") + told.count("±") == 8

@@ -607,3 +607,35 @@ def test_an_hour_is_declared_in_the_format_of_its_labels():
     assert (hour["format"], "format" in day) == ("%Y-%m-%dT%H:%M", False)
     columns = metadata.to_csvw().content["tableSchema"]["columns"]
     assert columns[0]["datatype"] == {"base": "dateTime", "format": "yyyy-MM-ddTHH:mm"}
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (Marginal("sex"), "Values and bounds are shares of the rows."),
+        (Marginal("sex", normalized=False), "Values and bounds are numbers of rows."),
+        (Workload([Count(), Workload([Threshold("age", 40)])]), "shares of the rows."),
+        (Workload([Count(), Count(normalized=False)]), ""),
+        (Workload([Count(), Mean("age")]), ""),
+        (Mean("age"), ""),
+    ],
+)
+def test_tables_say_whether_they_are_shares_or_counts(query, told):
+    domain = Domain(Integer("age", 17, 90), Categorical("sex", ["F", "M"]))
+    data = PrivateData.from_columns({"age": [17, 40], "sex": ["F", "M"]}, domain, name="people")
+    metadata = Session(data, Budget(1)).release(query, using=Laplace("0.1")).metadata()
+    web = [one["note"] for one in metadata.to_csvw(notes=["Mine."]).content["notes"][1:]]
+    text = metadata.to_datapackage(notes=["Mine."]).content["description"]
+    assert web[-1] == "Mine."
+    assert len(web) == 1 + bool(told)
+    assert web[0].endswith(told)
+    assert text.endswith(" ".join(web))
+    assert ("rows." in text.split("Values")[-1]) == bool(told)
+
+
+def test_errors_of_a_file_are_in_the_same_unit():
+    domain = Domain(Categorical("sex", ["F", "M"]))
+    data = PrivateData.from_columns({"sex": ["F", "M"]}, domain, name="people")
+    release = Session(data, Budget(1)).release(Marginal("sex"), using=Laplace("0.1"))
+    described = release.metadata().to_csvw(TableFile("sex.csv", ("value", "error")))
+    assert {"note": "Values and errors are shares of the rows."} in described.content["notes"]

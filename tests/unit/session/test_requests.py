@@ -44,6 +44,7 @@ from dpsdk.queries import (
     Count,
     Linear,
     Marginal,
+    Mean,
     OneHot,
     Quantile,
     Threshold,
@@ -498,3 +499,32 @@ def test_a_mechanism_of_another_author_counts_by_what_it_holds(one, other):
     with pytest.raises(InvalidArgument, match="request_id"):
         asked(other)
     assert len(ledger.charges()) == 1
+
+
+def test_a_request_of_another_question_says_what_was_asked_before():
+    domain = Domain(Integer("age", 0, 9))
+    data = PrivateData.from_columns({"age": list(range(10))}, domain, name="people")
+    session = Session(data, Budget(1))
+    scope = session.scope("a, b", "0.5")
+    scope.answer(Count(normalized=False), using=Laplace("0.1"), request_id="r")
+
+    def got(ask):
+        with pytest.raises(InvalidArgument, match="request_id") as refused:
+            ask()
+        return refused.value.got
+
+    asked = "Count(normalized=False) by Laplace(epsilon=0.1)"
+    before = f"'r', which has the answer to {asked} in scope 'a, b', for 0.1-DP, discrete Laplace"
+    other = got(lambda: session.answer(Mean("age"), using=Laplace("0.2"), request_id="r"))
+    assert other == f"{before}; this asks for Mean('age') by Laplace(epsilon=0.2)"
+    with session.open(NoisyHistogram(epsilon="0.1"), request_id="o") as channel:
+        channel.answer(Count(), request_id="free")
+        told = got(lambda: channel.answer(Mean("age"), request_id="free"))
+        assert "that was free; this asks for Mean('age') by NoisyHistogram(epsilon=0.1)" in told
+        told = got(lambda: session.open(NoisyHistogram(epsilon="0.2"), request_id="o"))
+        assert "NoisyHistogram(epsilon=0.1); this is NoisyHistogram(epsilon=0.2)" in told
+    with session.partition("age") as parts:
+        count = Count(normalized=False)
+        parts[2].answer(count, using=Laplace("0.1"), request_id="q")
+        told = got(lambda: parts[1].answer(count, using=Laplace("0.1"), request_id="q"))
+    assert told.endswith("of another table, another kind of noise or other numbers")

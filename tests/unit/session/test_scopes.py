@@ -1,4 +1,6 @@
+import html
 import pickle
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -7,7 +9,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from dpsdk import Budget, Neighbors, PrivateData, Session
+from dpsdk import Budget, Categorical, Domain, Neighbors, PrivateData, Session
+from dpsdk._checks import shown
 from dpsdk.accounting import (
     AnyOf,
     BasicComposition,
@@ -275,9 +278,9 @@ def test_parts_work_with_gaussians_and_channels():
         assert session.spent.rho == Fraction(1, 100)
         part = parts["Male"]
         assert parts["Male"] is part
-    with pytest.raises(Closed, match="the partition by sex"):
+    with pytest.raises(Closed, match="the partition by 'sex'"):
         part.answer(Count(normalized=False), using=Laplace(0.1))
-    with pytest.raises(Closed, match="the partition by sex"):
+    with pytest.raises(Closed, match="the partition by 'sex'"):
         channel.answer(Marginal("age", normalized=False))
 
 
@@ -349,3 +352,45 @@ def test_a_scope_is_the_same_where_its_cap_was_worked_out_elsewhere(monkeypatch,
     again = session.scope("weekly", **cap)
     assert again.spent.rho == first.spent.rho
     assert again.spent.charges == 1
+
+
+@pytest.mark.parametrize("name", ["a, b", "it's", ' "q" ', "two\nlines", "x" * 300])
+def test_sentences_quote_the_name_of_a_scope(name: str):
+    session = opened(BOTH[0])
+    scope = session.scope(name, "0.25")
+    with pytest.raises(BudgetExceeded) as refused:
+        scope.answer(Count(), using=Laplace(100))
+    quoted = shown(name)
+    place = refused.value.shortages[0].within
+    assert place.startswith("basic composition in scope ")
+    assert f" composition in scope {quoted} (25% of " in str(refused.value)
+    assert "), by" not in str(refused.value)
+    assert str(scope.spent).count(quoted) == 1
+    scope.close()
+    with pytest.raises(Closed, match=f"^the scope {re.escape(quoted)} is closed$"):
+        scope.answer(Count(), using=Laplace("0.1"))
+
+
+def test_sentences_quote_attributes_and_labels():
+    domain = Domain(Categorical("a, b", ["x, y", "z"]))
+    data = PrivateData.from_columns({"a, b": ["z"]}, domain, name="people")
+    session = Session(data, Budget(1))
+    with session.partition("a, b") as parts:
+        part = parts["x, y"]
+    with pytest.raises(Closed, match=r"^the partition by 'a, b' is closed$"):
+        part.answer(Count(), using=Laplace("0.1"))
+    assert "Part 'x, y' of 'a, b'" in html.unescape(part._repr_html_())
+
+
+def test_a_scope_of_a_taken_name_says_what_differs():
+    session = opened(BOTH[0])
+    held = session.scope("a, b", "0.5", reserve=True)
+    with pytest.raises(LedgerConflict, match=r"scope 'a, b' with the cap 50% of .*cap 25% of "):
+        session.scope("a, b", "0.25", reserve=True)
+    with pytest.raises(LedgerConflict, match="'a, b' with a reserve; got one without a reserve"):
+        session.scope("a, b", "0.5")
+    held.close()
+    held = session.scope("a, b", "0.5")
+    with pytest.raises(LedgerConflict, match="without a reserve; got one with a reserve"):
+        session.scope("a, b", "0.5", reserve=True)
+    held.close()

@@ -118,7 +118,7 @@ class ScopeOdometer(Odometer):
             if known is not None:
                 others = own if self._keeper.durable else self._keeper.holder(known)
                 if others is not None:
-                    _check_same(books.accounts[known], account, self._cap, self._words)
+                    _check_same(books, known, account, self._cap, self._words)
                     found, holder = known, others
                     return Decision(books)
                 # Whoever held it is gone since this decision began.
@@ -327,7 +327,9 @@ def ours(odometer: Odometer) -> bool:
     return type(odometer) in {Odometer, PartOdometer, ScopeOdometer}
 
 
-def _check_same(account: Account, asked: Account, cap: str, words: Callable[[State], str]) -> None:
+def _check_same(
+    books: Books, number: int, asked: Account, cap: str, words: Callable[[State], str]
+) -> None:
     """Refuse to go on with a scope of another cap, which `words` can put in words.
 
     Raises
@@ -335,9 +337,11 @@ def _check_same(account: Account, asked: Account, cap: str, words: Callable[[Sta
     LedgerConflict
         Names the scope, and what differs.
     """
+    account = books.accounts[number]
     what = f"scope {shown(account.name)}"
     if account.outer != asked.outer:
-        raise LedgerConflict(what, "within another scope or none", "one of that name elsewhere")
+        bound, other = _around(books, account), _around(books, asked)
+        raise LedgerConflict(what, bound, f"one of that name {other}")
     if account.reserve != asked.reserve:
         has = account.reserve
         bound, other = ("with", "without") if has else ("without", "with")
@@ -346,6 +350,14 @@ def _check_same(account: Account, asked: Account, cap: str, words: Callable[[Sta
         bound = words(account.start)
         known = "another cap" if bound == cap else f"the cap {bound}"
         raise LedgerConflict(what, f"with {known}", f"the cap {cap}")
+
+
+def _around(books: Books, account: Account) -> str:
+    """Within which scopes one is, the nearest first."""
+    known = [books.accounts[one].name for one in account.outer if one in books.accounts]
+    return (
+        f"within scope {' within scope '.join(map(shown, known))}" if known else "within no other"
+    )
 
 
 def _same_cap(one: State, other: State) -> bool:

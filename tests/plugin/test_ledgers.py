@@ -367,7 +367,7 @@ def test_a_scope_within_a_scope_is_written_and_read(durable):
     assert again.remaining == inner.remaining
     assert again.affords(TENTH) == 1
     with pytest.raises(
-        LedgerConflict, match="within scope .outer.; got one of that name within no other"
+        LedgerConflict, match=r"within scope .outer.; got one of that name within no other"
     ):
         ScopeOdometer(second, "inner", "0.4")  # of the same name, but within nothing
     outer = again.outer

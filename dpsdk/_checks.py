@@ -21,6 +21,7 @@ from dpsdk.errors import InvalidArgument, TooLarge
 from dpsdk.typing import Floats, Real
 
 __all__ = [
+    "cut",
     "described",
     "shown",
     "to_amount",
@@ -77,7 +78,7 @@ def shown(value: object) -> str:
         text = "a value that cannot be shown"
         with suppress(Exception):
             text = f"a value of class {str.__str__(type(value).__name__)}"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+    return cut(text, _LONGEST_SHOWN)
 
 
 def described(value: object) -> str:
@@ -85,8 +86,12 @@ def described(value: object) -> str:
 
     Every answer is on record with its query, so that no description may be long.
     """
-    text = str.__str__(str(value))
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+    return cut(str.__str__(str(value)), _LONGEST_NAME)
+
+
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters; one that was longer ends with dots."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _look(value: object, depth: int) -> str:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Protocol, TextIO, cast, final
 from weakref import ref
 
-from dpsdk._checks import to_flag
+from dpsdk._checks import cut, to_flag
 from dpsdk.errors import MissingExtra
 
 __all__ = ["Bars", "working"]
@@ -282,8 +282,7 @@ def _live(stream: TextIO) -> bool:
 
 def _shown(text: str, stream: TextIO) -> str:
     """A text on one line, in characters that the stream can hold, and not too many of them."""
-    cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    plain = "".join([one if one.isprintable() else "?" for one in cut])
+    plain = "".join([one if one.isprintable() else "?" for one in cut(text, _LONGEST)])
     encoding = getattr(stream, "encoding", None) or "ascii"
     return plain.encode(encoding, "backslashreplace").decode(encoding)
 

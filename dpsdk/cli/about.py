@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from attrs import evolve, fields
 
-from dpsdk._checks import shown
+from dpsdk._checks import cut, shown
 from dpsdk.cli.contents import contents
 from dpsdk.cli.words import printable
 from dpsdk.errors import InvalidArgument
@@ -88,8 +88,7 @@ def _tables(path: Path, file: str) -> dict[str, object]:
     except UnicodeDecodeError:
         raise InvalidArgument("--about", "a text in utf-8", file) from None
     except tomllib.TOMLDecodeError as error:
-        words = str(error)
-        told = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}..."
+        told = cut(str(error), _MOST_WORDS)
         raise InvalidArgument("--about", "a file of TOML", f"{file}: {told}") from None
     except ValueError:
         # Python makes no integer of thousands of digits, and tomllib says no more of it.

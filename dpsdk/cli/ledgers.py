@@ -71,15 +71,16 @@ class LedgerOptions:
         anchor = None if self.anchor is None else FileAnchor(self.anchor)
         if self.anchor is not None and self.anchor.exists():
             check_kept("--anchor", self.anchor)
-        expected = "a ledger that is there"
-        if self.place.startswith(_SERVERS):
-            schema = _SCHEMA if self.schema is None else self.schema
-            if not made and not LedgerServer(self.place, schema, b"").there():
-                raise InvalidArgument("FILE", expected, f"a server without schema {schema!r}")
-            return PostgresLedger(self.place, schema=schema, key=key, anchor=anchor)
-        if not made and not self._file().there():
-            found = "nothing in it" if Path(self.place).exists() else "none"
-            raise InvalidArgument("FILE", expected, f"{printable(self.place)}: {found}")
+        store = self._store()
+        if not made and not store.there():
+            if isinstance(store, LedgerServer):
+                got = f"a server without schema {self._schema!r}"
+            else:
+                found = "nothing in it" if Path(self.place).exists() else "none"
+                got = f"{printable(self.place)}: {found}"
+            raise InvalidArgument("FILE", "a ledger that is there", got)
+        if isinstance(store, LedgerServer):
+            return PostgresLedger(self.place, schema=self._schema, key=key, anchor=anchor)
         return SQLiteLedger(self.place, key=key, anchor=anchor, allow_network=self.allow_network)
 
     def there(self) -> bool:
@@ -93,18 +94,25 @@ class LedgerOptions:
             If it is not there, and cannot be made where it should be or with this key.
         """
         self._check()
-        if self.place.startswith(_SERVERS):
-            schema = _SCHEMA if self.schema is None else self.schema
-            return LedgerServer(self.place, schema, b"").there()
-        if self._file().there():
+        store = self._store()
+        if store.there():
             return True
+        if isinstance(store, LedgerServer):
+            return False
         for needed in (Path(self.place).absolute().parent, self.key):
             if needed is not None:
                 needed.stat()
         return False
 
-    def _file(self) -> LedgerFile:
+    def _store(self) -> LedgerServer | LedgerFile:
+        """Where it is kept, to look whether it is there."""
+        if self.place.startswith(_SERVERS):
+            return LedgerServer(self.place, self._schema, b"")
         return LedgerFile(Path(os.path.realpath(self.place)), b"")
+
+    @property
+    def _schema(self) -> str:
+        return _SCHEMA if self.schema is None else self.schema
 
     def _check(self) -> None:
         if self.place.startswith(_SERVERS):
@@ -118,7 +126,7 @@ class LedgerOptions:
         """What the ledger is called in the output, never by a password."""
         if not self.place.startswith(_SERVERS):
             return printable(self.place)
-        return LedgerServer(self.place, _SCHEMA if self.schema is None else self.schema, b"").name
+        return LedgerServer(self.place, self._schema, b"").name
 
 
 def show(options: LedgerOptions) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Generic, TypeVar, cast, get_args
 
@@ -16,7 +17,7 @@ import numpy as np
 from attrs import evolve
 
 from dpsdk._checks import shown
-from dpsdk._records import FLAG, FRACTION, NATURAL, TEXT, Kinds, Listed, Optional
+from dpsdk._records import FLAG, FRACTION, NATURAL, TEXT, Field, Kinds, Listed, Optional
 from dpsdk.accuracy import (
     Accuracy,
     ConstrainedAccuracy,
@@ -40,6 +41,7 @@ from dpsdk.typing import Floats, Ints
 __all__ = ["ACCURACIES", "NUMBERS", "fits", "worked_out"]
 
 T = TypeVar("T", bound=Accuracy)
+V = TypeVar("V")
 N = TypeVar("N", np.float64, np.int64)
 
 _CHUNK = 1 << 12
@@ -66,19 +68,24 @@ class _Number:
         return number
 
 
-class _Size(_Number):
-    """A finite one that is not below nought."""
+class _Sound(Generic[V]):
+    """What another field holds, where it is sound: it is neither written nor read otherwise."""
 
-    def write(self, value: float, where: str) -> object:
-        return super().write(self._checked(value, where), where)
+    def __init__(self, inner: Field[V], sound: Callable[[V], bool], expected: str) -> None:
+        self._inner = inner
+        self._sound = sound
+        self._expected = expected
 
-    def read(self, plain: object, where: str) -> float:
-        return self._checked(super().read(plain, where), where)
+    def write(self, value: V, where: str) -> object:
+        return self._inner.write(self._checked(value, where), where)
 
-    def _checked(self, number: float, where: str) -> float:
-        if not 0 <= number < math.inf:
-            raise RecordError(where, "a finite float of at least 0", shown(number))
-        return number
+    def read(self, plain: object, where: str) -> V:
+        return self._checked(self._inner.read(plain, where), where)
+
+    def _checked(self, value: V, where: str) -> V:
+        if not self._sound(value):
+            raise RecordError(where, self._expected, shown(value))
+        return value
 
 
 class _Law:
@@ -126,7 +133,8 @@ NUMBERS = _Row(np.float64)
 
 _PLACES = _Row(np.int64)
 _NUMBER = _Number()
-_SIZE = _Size()
+_SIZE = _Sound(_NUMBER, lambda number: 0 <= number < math.inf, "a finite float of at least 0")
+_SIZES = _Sound(NUMBERS, lambda numbers: bool((numbers >= 0).all()), "floats of at least 0")
 _LAW = _Law()
 
 _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
@@ -141,24 +149,6 @@ class _Constraint:
             if plain == known:
                 return known
         raise RecordError(where, f"one of {', '.join(_CONSTRAINTS)}", shown(plain))
-
-
-class _Sizes:
-    """Floats that are not below nought."""
-
-    def write(self, value: Floats, where: str) -> list[object]:
-        return NUMBERS.write(self._checked(value, where), where)
-
-    def read(self, plain: object, where: str) -> Floats:
-        return self._checked(NUMBERS.read(plain, where), where)
-
-    def _checked(self, numbers: Floats, where: str) -> Floats:
-        if not (numbers >= 0).all():
-            raise RecordError(where, "floats of at least 0", "others")
-        return numbers
-
-
-_SIZES = _Sizes()
 
 
 class _Combined:

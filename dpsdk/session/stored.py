@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from attrs import evolve
 
-from dpsdk._checks import shown
+from dpsdk._checks import cut, shown
 from dpsdk._records import TEXT, Single, as_record, from_record
 from dpsdk.accounting import Charge, Odometer
 from dpsdk.accuracy import Accuracy, NoAccuracy
@@ -55,10 +55,6 @@ def _check(answer: _Answer) -> None:
         raise RecordError("Answer.source", "where answers come from", shown(answer.source))
     if not fits(answer.accuracy, len(answer.numbers)):
         raise RecordError("Answer.accuracy", "that of as many numbers", "one of others")
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 class Request(NamedTuple):
@@ -134,17 +130,17 @@ class Request(NamedTuple):
 
     def _differs(self) -> str:
         """How the question differs from that of the stored answer, as far as the ledger knows."""
-        charges = self.charges()
+        charges, this = self.charges(), f"this asks for {cut(self.told, _LONGEST)}"
         if not charges:
-            return f"which has an answer that was free; this asks for {_brief(self.told)}"
+            return f"which has an answer that was free; {this}"
         first = charges[0]
         before = f"{first.label} by {named(first.mechanism)[0]}"
-        cost = Cost([one.guarantee for one in charges])
+        cost = cut(str(Cost([one.guarantee for one in charges])), _LONGEST)
         scope = f" in scope {shown(first.scope)}" if first.scope else ""
-        known = f"which has the answer to {_brief(before)}{scope}, for {_brief(str(cost))}"
+        known = f"which has the answer to {cut(before, _LONGEST)}{scope}, for {cost}"
         if before == self.told:
             return f"{known}, of another table, another kind of noise or other numbers"
-        return f"{known}; this asks for {_brief(self.told)}"
+        return f"{known}; {this}"
 
     def charges(self) -> tuple[Charge, ...]:
         """All that was charged for the question to which the stored answer belongs."""

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast
 
 from attrs import field, frozen
 
-from dpsdk._checks import shown
+from dpsdk._checks import cut, shown
 from dpsdk.domain import Domain
 from dpsdk.errors import DpsdkError, InvalidArgument, WireError
 from dpsdk.hypothesis import Distribution, Hypothesis
@@ -208,8 +208,7 @@ def _read(field: Field[T], plain: Plain, path: str, codebook: Codebook) -> T:
 
 
 def _short(error: DpsdkError) -> str:
-    text = str(error)
-    return text if len(text) <= 300 else f"{text[:297]}..."
+    return cut(str(error), 300)
 
 
 class Catalogue:

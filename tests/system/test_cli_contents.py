@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Budget, Domain, Integer, PrivateData, Session
+from dpsdk import Budget, Domain, PrivateData, Session
 from dpsdk.__main__ import main
 from dpsdk.accounting import FileAnchor, SQLiteLedger
 
-DOMAIN = Domain(Integer("age", 0, 9))
 DEVICE = Path("/dev/zero")
 
 pytestmark = pytest.mark.skipif(
@@ -22,12 +21,10 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def folder(quick_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (quick_disk / "table.csv").write_text("age\n" + "1\n2\n" * 90)
-    DOMAIN.save(quick_disk / "domain.json")
-    (quick_disk / "key").write_bytes(bytes(range(32)))
-    monkeypatch.chdir(quick_disk)
-    return quick_disk
+def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (ages / "key").write_bytes(bytes(range(32)))
+    monkeypatch.chdir(ages)
+    return ages
 
 
 @pytest.fixture(params=["device", "terminal", "huge"])
@@ -84,7 +81,7 @@ def test_nor_does_who_checks_a_domain_or_measures(folder, capsys, endless):
 def test_nor_does_a_ledger(folder, capsys, endless):
     kind, path = endless
     Session(
-        PrivateData.from_csv("table.csv", DOMAIN, name="people"),
+        PrivateData.from_csv("table.csv", Domain.load("domain.json"), name="people"),
         Budget(1),
         ledger=SQLiteLedger("l.db", key=bytes(range(32)), anchor=FileAnchor("anchor")),
     )

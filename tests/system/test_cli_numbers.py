@@ -28,11 +28,9 @@ BESIDE = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "table.csv").write_text("age\n" + "1\n2\n" * 90)
-    Domain(Integer("age", 0, 9)).save(tmp_path / "domain.json")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ages)
+    return ages
 
 
 @pytest.mark.parametrize("number", NEGATIVE)

@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from dpsdk import Domain, Integer, PrivateData
+from dpsdk import PrivateData
 from dpsdk.__main__ import main
 from dpsdk.accounting import SQLiteLedger
 from dpsdk.cli import release as release_module
@@ -17,11 +17,9 @@ TAKEN = "--out must be a directory that no other run writes to, or come with --f
 
 
 @pytest.fixture
-def folder(quick_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (quick_disk / "table.csv").write_text("age\n" + "1\n2\n" * 90)
-    Domain(Integer("age", 0, 9)).save(quick_disk / "domain.json")
-    monkeypatch.chdir(quick_disk)
-    return quick_disk
+def folder(ages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ages)
+    return ages
 
 
 def release(*options: str, out: str = "out") -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsdk import Domain, Integer
 from dpsdk.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -18,10 +17,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 
 
 @pytest.fixture
-def folder(quick_disk: Path) -> Path:
-    (quick_disk / "table.csv").write_text("age\n" + "1\n2\n" * 90)
-    Domain(Integer("age", 0, 9)).save(quick_disk / "domain.json")
-    return quick_disk
+def folder(ages: Path) -> Path:
+    return ages
 
 
 def shell(folder: Path, command: str, streams: str) -> tuple[int, str, str]:

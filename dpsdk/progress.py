@@ -190,11 +190,11 @@ _bar_classes: list[Any] = []
 
 def _bar_class() -> Any:  # a class of a library without types
     """Load tqdm, without its monitor thread and the lock that it shares between processes."""
+    try:
+        from tqdm import tqdm  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise MissingExtra("tqdm", "progress") from None
     if not _bar_classes:
-        try:
-            from tqdm import tqdm  # noqa: PLC0415  # an extra
-        except ImportError:
-            raise MissingExtra("tqdm", "progress") from None
         lock = threading.RLock()
         _bar_classes.append(type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": lock}))
     return _bar_classes[0]
